@@ -46,7 +46,7 @@ from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import At, Gather
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER, lines_are
+from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, stem
 from odm.tables import Builder, Dataset, Flag
@@ -82,9 +82,8 @@ def sniff(source: Source) -> Sniff | None:
         if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
             words += not NUMBER.fullmatch(cells[8])
             fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
-    if not lines or 3 * fits < 2 * lines or not words:
-        return None
-    return Sniff(SURE, f"{lines_are(fits, lines)} four corners, a category and a mark, as in DOTA")
+    what = "four corners, a category and a mark, as in DOTA"
+    return text_rows.sniff_lines(fits, lines, what) if words else None
 
 
 def _results(source: Source) -> list[str]:
@@ -99,17 +98,6 @@ def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
     difficult = [n - tail] if tail else []
     score = n - 1 if tail == 2 else -1
     return text_rows.Shape([*range(8), *difficult], score, name=(8, n - 8 - tail)) if n >= 9 else None
-
-
-def _results_grammar(width: int) -> text_rows.Grammar:
-    """The rows of a result file: an image, a score and `width` numbers."""
-
-    def shape(n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
-        start = n - width
-        return text_rows.Shape(range(start, n), start - 1, name=(0, start - 1)) if n >= width + 2 else None
-
-    fields = FIELDS if width == 8 else EDGES
-    return text_rows.Grammar(shape, tuple(fields), f"an image, a score and {width} numbers", named="")
 
 
 GRAMMAR = text_rows.Grammar(
@@ -129,29 +117,15 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
         return
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
-    found = text_rows.parsed(source, files, builder, log, GRAMMAR)
-    gather = text_rows.gather_labels(source, builder, log, options)
-    images = text_rows.add_images(found, gather, GRAMMAR)
-    good = text_rows.settle_kind(found, builder, log)
-    mark = found.values[:, 8]
+    labels = text_rows.Labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    good = labels.settle_kind()
+    mark = labels.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
-    text_rows.report_marks(
-        found, log, BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1"
-    )
+    labels.report(BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     good &= ~wrong
-    flags = np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
-    xyxy = text_rows.upright(found, good, builder, log)
-    score = found.score if builder.kind == "det" else None
-    text_rows.add_boxes(
-        found,
-        gather,
-        images,
-        good,
-        text_rows.class_rows(found, good, builder),
-        xyxy,
-        flags=flags,
-        score=score,
-    )
+    flags = (mark > 0) * np.uint16(Flag.DIFFICULT)
+    xyxy = labels.upright(good)
+    labels.add(good, labels.class_rows(good), xyxy, flags=flags)
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -161,31 +135,33 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
-        found = text_rows.parsed(source, [file], builder, log, _results_grammar(8 if match[1] == "1" else 4))
+        fields = FIELDS if match[1] == "1" else EDGES
+        width = len(fields)
+
+        def shape(n: int, _: text_rows.KindOf, width: int = width) -> text_rows.Shape | None:
+            start = n - width
+            name = 0, start - 1
+            return text_rows.Shape(range(start, n), start - 1, name) if n >= width + 2 else None
+
+        grammar = text_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
+        labels = text_rows.Labels(gather, [file], grammar)
         number, path = builder.file(source.full(file)), source.full(file)
-        first = dict(zip(found.name[::-1].tolist(), found.rows.line[::-1].tolist(), strict=True))
-        rows = np.full(len(found.texts) + 1, -1, np.int32)
-        for i, name in enumerate(found.texts):
+        first = dict(zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True))
+        rows = np.full(len(labels.texts) + 1, -1, np.int32)
+        for i, name in enumerate(labels.texts):
             row = builder.image_row(name)
             if row is None:
                 at, picture = At(path, line=first.get(i, 0)), gather.pictures.find(name)
                 row = gather.image(name, at, field="image", picture=picture, file=number, line=at.line)
             rows[i] = -1 if row is None else row
-        good = rows[found.name] >= 0
+        image = rows[labels.name]
+        good = image >= 0
         if wanted == "gt":
-            text_rows.report_marks(found, log, SCORE_UNEXPECTED, good, 1, "score", "")
+            labels.report(SCORE_UNEXPECTED, good, 1, "score")
             good[:] = False
-        category = builder.category(match[2])
-        xyxy = text_rows.upright(found, good, builder, log) if match[1] == "1" else found.values
-        builder.skipped += len(good) - int(good.sum())
-        gather.add(
-            image=rows[found.name][good],
-            category=np.full(int(good.sum()), category),
-            xyxy=xyxy[good],
-            score=found.score[good],
-            file=number,
-            line=found.rows.line[good],
-        )
+        category = np.full(len(labels), builder.category(match[2]))
+        xyxy = labels.upright(good) if match[1] == "1" else labels.values
+        labels.add_rows(good, image=image, category=category, xyxy=xyxy, file=number, score=labels.score)
     gather.finish()
 
 
@@ -195,8 +171,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
     if options.results:
         _write_results(dataset, target, log)
         return
-    refused = text_rows.refuse_classes(dataset, log)
-    if not target.plan(text_rows.file_names(dataset), dataset.images.name, log) or refused:
+    if not text_rows.plan_files(dataset, target, log):
         return
     texts = decimals(boxes.xyxy.ravel())
     left, top, right, bottom = (texts[i::4] for i in range(4))

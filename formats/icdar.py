@@ -46,7 +46,6 @@ whole numbers: ``-O round=true`` writes these.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -55,13 +54,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, read_list
+from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, given_list
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk, lines_are
+from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk
 from odm.issues import Code, Log
 from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind
@@ -84,15 +83,6 @@ FIELDS = {
     4: ("left", "top", "right", "bottom"),
 }
 _KINDS: dict[str, Kind] = {"gt_": "gt", "res_": "det"}
-
-
-def _class_name(name: bytes) -> str | None:
-    """The text of a class, which may be any words; None if it cannot be one."""
-    try:
-        text = name.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if name == EMPTY or refuse_class(text) is not None else text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,13 +145,14 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
     """The layout of most of the first rows. `kind` is that wanted, `names` are those of a list of classes."""
     sep, width, rows, _ = _sampled(source, files)
     rests = [cells[width:] for cells in rows]
-    prefix = _KINDS.get(text_rows.common_prefix(_full_names(source, files), GRAMMAR))
+    prefix = _KINDS.get(text_rows.common_prefix(source, files, GRAMMAR))
 
     def most(found: int) -> bool:
         return 2 * found > len(rests)
 
     numbers = [r for r in rests if r and NUMBER.fullmatch(r[0])]
-    marked = width == 8 and prefix != "det" and most(sum(_is_difficulty(r) for r in numbers))
+    difficult = [r for r in numbers if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')]
+    marked = width == 8 and prefix != "det" and most(len(difficult))
     if prefix == "gt" or marked:
         scored = False
     elif prefix == "det" or kind == "det":
@@ -174,33 +165,23 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
     return Layout(sep, width, scored, marked, classed)
 
 
-def _is_difficulty(rest: list[bytes]) -> bool:
-    return rest[0] in (b"0", b"1") and len(rest) > 1 and rest[1].startswith(b'"')
-
-
-def _full_names(source: Source, files: Sequence[str]) -> Sequence[str]:
-    return files if source.is_dir else [source.path.replace("\\", "/")]
-
-
 def sniff(source: Source) -> Sniff | None:
     """Rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
     if not text_rows.are_text(source):
         return None
     files = text_rows.label_files(source, GRAMMAR)
     sep, width, rows, lines = _sampled(source, files)
-    named = text_rows.common_prefix(_full_names(source, files), GRAMMAR)
+    named = text_rows.common_prefix(source, files, GRAMMAR)
     rests = [cells[width:] for cells in rows]
     quoted = sum(bool(r) and r[0].startswith(b'"') for r in rests)
     texts = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in rests)
     fits = [width == 4 or _are_corners(list(map(float, cells[:8]))) for cells in rows]
-    if not lines or 3 * sum(fits) < 2 * lines:
-        return None
     is_quoted = width == 4 and 2 * quoted > len(rows)
     if not (is_quoted or (sep and (named or (texts and width == 8)))):
         return None
     what = "four corners" if width == 8 else "left, top, right and bottom"
     tail = " and a text" if texts else f", and the files are named {named}*"
-    return Sniff(SURE, f"{lines_are(sum(fits), lines)} {what}{tail}, as in ICDAR")
+    return text_rows.sniff_lines(sum(fits), lines, f"{what}{tail}, as in ICDAR")
 
 
 def _are_corners(values: list[float]) -> bool:
@@ -216,39 +197,43 @@ def _are_corners(values: list[float]) -> bool:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def _shape(layout: Layout, n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
-    if n < layout.needed:
-        return None
-    width = layout.width
-    numbers = range(width + layout.marked)
-    return text_rows.Shape(
-        numbers, width if layout.scored else -1, name=(layout.needed - 1, int(layout.classed))
-    )
-
-
-def _texts(layout: Layout, chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
-    """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
-    found = np.zeros((len(rows), 2))
-    rest = chunk.count[rows] > layout.needed
-    texts = chunk.pick((chunk.first[rows] + layout.needed)[rest])
-    found[rest] = [(text in IGNORED, text != EMPTY) for text in texts] or np.zeros((0, 2))
-    found[chunk.count[rows] != layout.needed + 1, 0] = 0  # only the start of a transcription
-    return found
-
-
 def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
+    width, needed = layout.width, layout.needed
+
+    def shape(n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
+        score = width if layout.scored else -1
+        name = needed - 1, int(layout.classed)
+        return text_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
+
+    def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
+        """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
+        found = np.zeros((len(rows), 2))
+        rest = chunk.count[rows] > needed
+        given = chunk.pick((chunk.first[rows] + needed)[rest])
+        found[rest] = [(text in IGNORED, text != EMPTY) for text in given] or np.zeros((0, 2))
+        found[chunk.count[rows] != needed + 1, 0] = 0  # only the start of a transcription
+        return found
+
+    def class_name(name: bytes) -> str | None:
+        """The text of a class, which may be any words; None if it cannot be one."""
+        try:
+            text = name.decode()
+        except UnicodeDecodeError:
+            return None
+        return None if name == EMPTY or refuse_class(text) is not None else text
+
     return text_rows.Grammar(
-        functools.partial(_shape, layout),
-        (*FIELDS[layout.width], "difficulty"),
+        shape,
+        (*FIELDS[width], "difficulty"),
         str(layout),
         score="confidence",
         label=name.encode(),
         flags=("difficulty",),
-        more=(functools.partial(_texts, layout), 2),
+        more=(texts, 2),
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),
-        name=_class_name,
+        name=class_name,
     )
 
 
@@ -259,64 +244,35 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     """Read a folder of label files, or one."""
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
-    own = "classes.txt" if options.classes is None and "classes.txt" in source.files else ""
-    names: list[str] | None = []
-    if options.classes or own:
-        home = Source(options.classes, follow_links=True) if options.classes else source
-        names = read_list(home, own, log)
+    names, where = given_list(options.classes, source, "classes.txt", log)
     layout = _layout(source, files, builder.kind, names or ())
-    found = text_rows.parsed(source, files, builder, log, _grammar(layout, names[0] if names else CLASS))
     gather = text_rows.gather_labels(source, builder, log, options)
-    images = text_rows.add_images(found, gather, GRAMMAR)
-    named = _KINDS.get(text_rows.common_prefix(_full_names(source, files), GRAMMAR))
-    good = _settle_kind(found, builder, log, options, named)
-    good &= _known(found, good, layout, names, builder, log, options.classes or source.full(own))
-    mark, ignored, told = found.values[:, layout.width :].T
-    flags = np.where(ignored > 0, np.uint16(Flag.CROWD), np.uint16(0))
-    flags |= np.where(mark > 0, np.uint16(Flag.DIFFICULT), np.uint16(0))
-    text_rows.count_extra(builder, "transcriptions", good & (told > ignored))
-    xyxy = text_rows.upright(found, good, builder, log) if layout.width == 8 else found.values[:, :4]
-    is_det = builder.kind == "det"
-    score, kept = (found.score, None) if is_det else (None, flags)
-    text_rows.add_boxes(
-        found, gather, images, good, text_rows.class_rows(found, good, builder), xyxy, flags=kept, score=score
-    )
-
-
-def _settle_kind(
-    found: text_rows.ParsedRows, builder: Builder, log: Log, options: IcdarOptions, named: Kind | None
-) -> NDArray[np.bool_]:
-    """Decide on the kind, and report the rows of the other one; which rows are good."""
+    labels = text_rows.Labels(gather, files, _grammar(layout, names[0] if names else CLASS))
+    named = _KINDS.get(text_rows.common_prefix(source, files, GRAMMAR))
     if builder.kind is None and named == "det":
         builder.kind = "det"
-    if builder.kind == "det" and len(found) and np.isnan(found.score).all():
-        if options.score is None and named != "gt":
-            log.report(NO_CONFIDENCE, found.source.path, n=len(found))
-            return np.zeros(len(found), bool)
+    good = np.ones(len(labels), bool)
+    if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
         if options.score is not None:
-            found.score[:] = options.score
-    return text_rows.settle_kind(found, builder, log)
-
-
-def _known(
-    found: text_rows.ParsedRows,
-    good: NDArray[np.bool_],
-    layout: Layout,
-    names: list[str] | None,
-    builder: Builder,
-    log: Log,
-    where: str,
-) -> NDArray[np.bool_]:
-    """Which rows have a class that is listed, if there is a list; the others are reported."""
+            labels.score[:] = options.score
+        elif named != "gt":
+            log.report(NO_CONFIDENCE, source.path, n=len(labels))
+            good[:] = False
+    if good.all():
+        good = labels.settle_kind()
     for name in names or ():
         builder.category(name)
-    listed = np.array([not names or text in names for text in found.texts] or [True], bool)
-    known: NDArray[np.bool_] = listed[found.name]
-    if names is None:  # the list has been reported
-        return np.zeros(len(found), bool)
-    values: dict[str, Any] = {"n": len(names), "where": where}
-    text_rows.report_marks(found, log, UNKNOWN_CLASS, good & ~known, layout.needed - 1, "class", "", **values)
-    return known
+    listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
+    known = listed[labels.name]
+    if names is not None:
+        wrong = good & ~known
+        labels.report(UNKNOWN_CLASS, wrong, layout.needed - 1, "class", n=len(names), where=where)
+    good &= known & (names is not None)  # a list that is not usable has been reported
+    mark, ignored, told = labels.values[:, layout.width :].T
+    flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
+    labels.count("transcriptions", good & (told > ignored))
+    xyxy = labels.upright(good) if layout.width == 8 else labels.values[:, :4]
+    labels.add(good, labels.class_rows(good), xyxy, flags=None if builder.kind == "det" else flags)
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -327,16 +283,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     det = dataset.kind == "det"
     boxes, classes = dataset.boxes, dataset.categories.name
     prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
-    names, owners = text_rows.file_names(dataset, prefix), list(dataset.images.name)
     classed = bool(set(classes) - {CLASS})
-    listed = classed or len(np.unique(boxes.category)) < len(classes)
-    if listed:
-        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
-    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True) | _refuse(classes, log)
-    if not target.plan(names, owners, log) or refused:
+    listed = classes if classed or len(np.unique(boxes.category)) < len(classes) else ()
+    for name in (commas := [name for name in classes if "," in name]):
+        reason = "a comma ends the class in a row"
+        log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+    if not text_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
         return
-    if listed:
-        target.write("classes.txt", "".join(f"{name}\n" for name in classes).encode())
     xyxy = whole_edges(boxes.xyxy) if options.round else boxes.xyxy
     texts = decimals(xyxy.ravel())
     left, top, right, bottom = (texts[i::4] for i in range(4))
@@ -350,16 +303,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     if not det:
         words = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
         columns.append([words[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
-    text_rows.write_files(dataset, target, log, columns, "," if options.style == "2015" else ", ", prefix)
-
-
-def _refuse(classes: Sequence[str], log: Log) -> bool:
-    """Report classes that cannot stand between commas."""
-    found = [name for name in classes if "," in name]
-    for name in found:
-        reason = "a comma ends the class in a row"
-        log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    return bool(found)
+    sep = "," if options.style == "2015" else ", "
+    text_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed)
 
 
 FORMAT = format_of(

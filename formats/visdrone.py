@@ -35,18 +35,17 @@ import dataclasses
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Sniff, format_of
+from odm.formats._contract import Sniff, format_of
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import class_list_option, read_list
+from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER, lines_are
+from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -91,9 +90,7 @@ def sniff(source: Source) -> Sniff | None:
                 and category.is_integer()
                 and {truncation, occlusion} <= {-1, 0, 1, 2}
             )
-    if not lines or 3 * fits < 2 * lines:
-        return None
-    return Sniff(SURE, f"{lines_are(fits, lines)} the eight numbers of VisDrone, separated by commas")
+    return text_rows.sniff_lines(fits, lines, "the eight numbers of VisDrone, separated by commas")
 
 
 def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
@@ -113,62 +110,48 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     """Read a folder of label files, or one."""
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
-    found = text_rows.parsed(source, files, builder, log, GRAMMAR)
-    gather = text_rows.gather_labels(source, builder, log, options)
-    images = text_rows.add_images(found, gather, GRAMMAR)
-    score, category, truncation, occlusion = found.values[:, 4:].T
+    labels = text_rows.Labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    score, category, truncation, occlusion = labels.values[:, 4:].T
     confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
-    flags = np.zeros(len(found), np.uint16)
-    if decide_kind(builder, int(confident.sum()), len(found)):
+    flags = np.zeros(len(labels), np.uint16)
+    if decide_kind(builder, int(confident.sum()), len(labels)):
         good = (score >= 0) & (score <= 1)
-        text_rows.report_marks(found, log, SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
+        labels.report(SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
     else:
         good = (score == 0) | (score == 1)
-        text_rows.report_marks(found, log, SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
-        good &= _marks(found, good, log)
-        flags |= np.where((score == 0) | (category == 0), np.uint16(Flag.CROWD), np.uint16(0))
-        flags |= np.where(truncation > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
-        flags |= np.where(occlusion > 0, np.uint16(Flag.OCCLUDED), np.uint16(0))
-        text_rows.count_extra(builder, "degrees of occlusion", good & (occlusion == 2))
-    names: list[str] | None = list(CLASSES)
-    where = "VisDrone"
-    own = options.classes or ("classes.txt" if "classes.txt" in source.files else "")
-    if own:
-        listed = Source(options.classes, follow_links=True) if options.classes else source
-        names = read_list(listed, "" if options.classes else own, log)
-        names, where = None if names is None else [IGNORED, *names], options.classes or source.full(own)
-    rows, known = text_rows.numbered_classes(category, good, builder, names, in_order=bool(own))
+        labels.report(SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
+        sound = good
+        for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
+            wrong = good & ~np.isin(labels.values[:, at], expected)
+            labels.report(BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
+            sound = sound & ~wrong
+        good = sound
+        flags |= ((score == 0) | (category == 0)) * np.uint16(Flag.CROWD)
+        flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
+        flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
+        labels.count("degrees of occlusion", good & (occlusion == 2))
+    names, where = given_list(options.classes, source, "classes.txt", log)
+    own = bool(where)
+    if not own:
+        names, where = list(CLASSES), "VisDrone"
+    elif names is not None:
+        names = [IGNORED, *names]
+    rows, known = labels.numbered_classes(category, good, names, in_order=own)
     if names is not None:
-        values = {"n": len(names), "where": where}
-        text_rows.report_marks(found, log, UNKNOWN_CLASS, good & ~known, 5, "object_category", "", **values)
-    xyxy, wh = text_rows.corners(found.values)
-    given = score if builder.kind == "det" else None
-    text_rows.add_boxes(found, gather, images, good & known, rows, xyxy, wh=wh, flags=flags, score=given)
-
-
-def _marks(found: text_rows.ParsedRows, good: NDArray[np.bool_], log: Log) -> NDArray[np.bool_]:
-    sound = np.ones(len(found), bool)
-    for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
-        wrong = good & ~np.isin(found.values[:, at], expected)
-        text_rows.report_marks(found, log, BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
-        sound &= ~wrong
-    return sound
+        wrong = good & ~known
+        labels.report(UNKNOWN_CLASS, wrong, 5, "object_category", n=len(names), where=where)
+    xyxy, wh = text_rows.corners(labels.values)
+    labels.add(good & known, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) -> None:
     """Write one file per image, and the list of classes where it is not the official one."""
     del options
-    names, owners = text_rows.file_names(dataset), list(dataset.images.name)
     classes, boxes = dataset.categories.name, dataset.boxes
     official = set(classes) <= set(CLASSES)
     listed = [] if official else [name for name in classes if name != IGNORED]
-    if listed:
-        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
-    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True)
-    if not target.plan(names, owners, log) or refused:
+    if not text_rows.plan_files(dataset, target, log, listed=listed):
         return
-    if listed:
-        target.write("classes.txt", "".join(f"{name}\n" for name in listed).encode())
     ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
     det = dataset.kind == "det"
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1).ravel())
@@ -181,7 +164,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) 
         ["-1" if det else "1" if t else "0" for t in truncated],
         ["-1" if det else "1" if o else "0" for o in occluded],
     ]
-    text_rows.write_files(dataset, target, log, columns, ",")
+    text_rows.write_files(dataset, target, log, columns, ",", listed=listed)
 
 
 FORMAT = format_of(

@@ -106,6 +106,16 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     return names if log.errors == errors else None
 
 
+def given_list(classes: str | None, source: Source, own: str, log: Log) -> tuple[list[str] | None, str]:
+    """The names in the file that the user gave, else in the file `own` of a source, and the path of the list.
+
+    No names and no path where there is neither; None, and issues in the log, where the list is not usable.
+    """
+    if classes is not None:
+        return read_list(Source(classes, follow_links=True), "", log), classes
+    return (read_list(source, own, log), source.full(own)) if own and own in source.files else ([], "")
+
+
 def is_description(path: str) -> bool:
     """Whether a file that should list class names is of a kind that holds more than names."""
     return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
+from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
-from odm.formats._shared.codes import BAD_FLAG, NOT_A_NUMBER, NOT_FINITE, OUTLINES, WRONG_COUNT
+from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
@@ -30,8 +31,10 @@ from odm.formats._shared.text_tokens import (
     NUMBER,
     Chunk,
     Rows,
+    check_number,
     chunks,
     explain_rows,
+    lines_are,
     pages,
     text_of,
 )
@@ -94,24 +97,6 @@ class Grammar:
     """The text of a name, None if it cannot be one; `class_text` unless given."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class ParsedRows:
-    """All sound rows of one source, before anyone decided what they mean."""
-
-    source: Source
-    files: list[str]
-    texts: list[str]
-    """The distinct names."""
-    name: Ints
-    """(n,) row in `texts`."""
-    values: Floats
-    score: Floats
-    rows: Rows
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-
 def label_files(source: Source, grammar: Grammar) -> list[str]:
     """The files that hold labels: those in a folder of the usual name if there is one, else all."""
     if not source.is_dir:
@@ -120,60 +105,182 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
     return [f for f in found if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or found
 
 
-def parsed(source: Source, files: list[str], builder: Builder, log: Log, grammar: Grammar) -> ParsedRows:
-    """Take all files apart. What is faulty is in the log, and counted in the builder."""
-    names = _Names(grammar.name or class_text)
-    width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
-    none = np.zeros(0, np.int32)
-    parts = [(none, np.zeros((0, width)), np.zeros(0), none, none)]
-    for chunk in chunks(source, files, log, sep=grammar.sep):
-        texts, values, score, sound = _split(chunk, grammar)
-        name = np.full(len(chunk), -1, np.int32)
-        name[sound] = names.rows([chunk.plain(text) for text in texts[sound].tolist()])
-        kept = np.flatnonzero(name >= 0)
-        parts.append((name[kept], values[kept], score[kept], chunk.file[kept], chunk.line[kept]))
-        faulty = np.flatnonzero((name < 0) & ~_are_headers(chunk, grammar))
-        builder.skipped += len(faulty)
-        explain_rows(chunk, faulty, source, files, log, functools.partial(_explain, grammar))
-    name, values, score, file, line = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return ParsedRows(
-        source, files, names.texts, name, values, score, Rows(source, files, file, line, grammar.sep)
-    )
+class Labels:
+    """All sound rows of some label files, before anyone decided what they mean.
 
+    What is faulty is in the log, and counted in the builder.
+    """
 
-def _split(chunk: Chunk, grammar: Grammar) -> tuple[NDArray[Any], Floats, Floats, NDArray[np.bool_]]:
-    """Of the n rows of a chunk their names, (n, k) columns and scores, and which rows are sound."""
-    n, columns = len(chunk), len(grammar.fields)
-    if grammar.prepare is not None:
-        grammar.prepare(chunk)
-    texts, score, sound = np.empty(n, object), np.full(n, np.nan), np.zeros(n, bool)
-    values = np.full((n, columns), grammar.default)
-    for rows, shape in _shapes(chunk, grammar):
-        first, (begin, words) = chunk.first[rows], shape.name
-        where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
-        order = np.argsort(where)  # tokens are looked up in rising order
-        found, bad = chunk.numbers((first[:, None] + where[order]).ravel())
-        table = found.reshape(-1, len(where))[:, np.argsort(order)]
-        good = np.logical_and.reduce(np.isfinite(table), axis=1)
-        good[bad // len(where)] = False
-        values[rows, : len(shape.numbers)] = table[:, : len(shape.numbers)]
-        if shape.score >= 0:
-            score[rows] = table[:, -1]
-        texts[rows] = spans(chunk, first + begin, np.full(len(rows), words)) if words else grammar.label
-        sound[rows] = good
-    for flag in grammar.flags:
-        sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
-    if grammar.more is not None:
-        values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
-        values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
-    return texts, values, score, sound & ~_are_headers(chunk, grammar)
+    def __init__(self, gather: Gather, files: Sequence[str], grammar: Grammar) -> None:
+        self.gather, self.builder, self.log = gather, gather.builder, gather.log
+        self.source, self.files, self._grammar = gather.source, files, grammar
+        self.texts: list[str] = []
+        """The distinct names."""
+        self._known: dict[bytes, int] = {}
+        """The row in `texts` of each name met so far, -1 for what cannot be one."""
+        width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
+        none = np.zeros(0, np.int32)
+        parts = [(none, np.zeros((0, width)), np.zeros(0), none, none)]
+        for chunk in chunks(self.source, files, self.log, sep=grammar.sep):
+            name, values, score = self._split(chunk)
+            kept = np.flatnonzero(name >= 0)
+            parts.append((name[kept], values[kept], score[kept], chunk.file[kept], chunk.line[kept]))
+            faulty = np.flatnonzero(name == -1)
+            self.builder.skipped += len(faulty)
+            explain_rows(chunk, faulty, self.source, files, self.log, functools.partial(_explain, grammar))
+        self.name, self.values, self.score, file, line = map(np.concatenate, zip(*parts, strict=True))
+        """(n,) row in `texts`; (n, k) columns; (n,) scores, NaN where there is none."""
+        self.rows = Rows(self.source, files, file, line, grammar.sep)
+        self._images: tuple[Ints, Ints] | None = None
 
+    def __len__(self) -> int:
+        return len(self.name)
 
-def _are_headers(chunk: Chunk, grammar: Grammar) -> NDArray[np.bool_]:
-    """(n,) which lines of a chunk are no rows."""
-    if not grammar.headers:
-        return np.zeros(len(chunk), bool)
-    return np.array([token.startswith(grammar.headers) for token in chunk.pick(chunk.first)], bool)
+    def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats]:
+        """Of the n rows of a chunk their names (-1 faulty, -2 no row at all), (n, k) columns and scores."""
+        grammar, n, columns = self._grammar, len(chunk), len(self._grammar.fields)
+        texts, score, sound = np.full(n, grammar.label, object), np.full(n, np.nan), np.zeros(n, bool)
+        values = np.full((n, columns), grammar.default)
+        if grammar.prepare is not None:
+            grammar.prepare(chunk)
+        for rows, shape in _shapes(chunk, grammar):
+            first, (begin, words) = chunk.first[rows], shape.name
+            where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
+            order = np.argsort(where)  # tokens are looked up in rising order
+            found, bad = chunk.numbers((first[:, None] + where[order]).ravel())
+            table = found.reshape(-1, len(where))[:, np.argsort(order)]
+            good = np.logical_and.reduce(np.isfinite(table), axis=1)
+            good[bad // len(where)] = False
+            values[rows, : len(shape.numbers)] = table[:, : len(shape.numbers)]
+            if shape.score >= 0:
+                score[rows] = table[:, -1]
+            if words:
+                spans = zip(*(chunk.pick(first + begin + k) for k in range(words)), strict=True)
+                texts[rows] = list(map(b" ".join, spans))
+            sound[rows] = good
+        for flag in grammar.flags:
+            sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
+        if grammar.more is not None:
+            values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
+            values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
+        name = np.full(n, -1, np.int32)
+        if grammar.headers:
+            heads = [token.startswith(grammar.headers) for token in chunk.pick(chunk.first)]
+            name[heads] = -2
+            sound[heads] = False
+        names = texts[sound].tolist()
+        for text in dict.fromkeys(names):
+            if text not in self._known:
+                judged = (grammar.name or class_text)(chunk.plain(text))
+                self._known[text] = -1 if judged is None else len(self.texts)
+                self.texts += [] if judged is None else [judged]
+        name[sound] = list(map(self._known.__getitem__, names))
+        return name, values, score
+
+    # -- what the rows mean
+
+    def settle_kind(self) -> NDArray[np.bool_]:
+        """Decide on the kind by the scores of most rows, report the others; which rows are good."""
+        scored = ~np.isnan(self.score)
+        is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
+        good: NDArray[np.bool_] = scored if is_det else ~scored
+        self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~good, -1, "score")
+        return good
+
+    def report(
+        self, code: Code, wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
+    ) -> None:
+        """Report rows whose value `at` (negative: counted from the right) is not as expected."""
+
+        def say(cells: list[Cell]) -> dict[str, Any]:
+            column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
+            return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
+
+        self.rows.report(self.log, code, np.flatnonzero(wrong), say)
+
+    def count(self, what: str, mask: NDArray[np.bool_]) -> None:
+        """Count values that the tables do not hold."""
+        if n := int(np.count_nonzero(mask)):
+            self.builder.extras[what] = self.builder.extras.get(what, 0) + n
+
+    def class_rows(self, good: NDArray[np.bool_]) -> Ints:
+        """The category row of each row whose name is that of its class; classes are added as they are met."""
+        table = np.full(len(self.texts) + 1, -1, np.int32)
+        for i in dict.fromkeys(self.name[good].tolist()):
+            table[i] = self.builder.category(self.texts[i])
+        rows: Ints = table[self.name]
+        return rows
+
+    def numbered_classes(
+        self, number: Floats, good: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """The category row of each row by the number of its class, and which rows have one.
+
+        With `in_order` all classes but the first, which stands for none, are added in the order of the list;
+        else only those that are used, as they are met. No list, no class.
+        """
+        names = names or ()
+        known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
+        for name in names[1:] if in_order else ():
+            self.builder.category(name)
+        table = np.full(len(names) + 1, -1, np.int32)
+        used = number[good & known].astype(np.int64)
+        _, first = np.unique(used, return_index=True)
+        for i in used[np.sort(first)].tolist():
+            table[i] = self.builder.category(names[i])
+        return table[np.where(known, number, len(names)).astype(np.int64)], known
+
+    def upright(self, good: NDArray[np.bool_]) -> Floats:
+        """The upright boxes around the four corners that values begin with, in any order; (n, 4).
+
+        Good ones that are not the corners themselves are reported.
+        """
+        points = self.values[:, :8].reshape(-1, 4, 2)
+        low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
+        at_edges = ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8)
+        # The corners of an upright box: each at two edges, and those opposite each other at no common one.
+        apart = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
+        turned = good & ~np.logical_and.reduce(np.concatenate([at_edges, apart], axis=1), axis=1)
+        if n := int(turned.sum()):
+            self.count("rotation", turned)
+            values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
+            self.rows.report(self.log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
+        return np.concatenate([low, high], axis=1)
+
+    def add(
+        self,
+        good: NDArray[np.bool_],
+        category: Ints,
+        xyxy: Floats,
+        *,
+        score: Floats | None = None,
+        **more: Any,
+    ) -> None:
+        """Add an image for each file and the boxes of the good rows, which are all there are.
+
+        `more` are further columns of `Builder.boxes`.
+        """
+        source, gather, file = self.source, self.gather, self.rows.file
+        rows = np.full(len(self.files), -1, np.int32)
+        numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
+        prefix = common_prefix(source, self.files, self._grammar)
+        places = image_places(source, self.files, gather.pictures, prefix)
+        for i, place in enumerate(places):
+            at = At(source.full(self.files[i]))
+            picture = gather.picture(place.key, at, place.picture)
+            row = gather.image(with_extension(place.key, picture), at, picture=picture, file=int(numbers[i]))
+            rows[i] = -1 if row is None else row
+        image, of = (rows[file], numbers[file]) if len(file) else (file, file)
+        score = (self.score if score is None else score) if self.builder.kind == "det" else None
+        self.add_rows(good, image=image, category=category, xyxy=xyxy, file=of, score=score, **more)
+        gather.finish()
+
+    def add_rows(self, good: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
+        """Add the boxes of the good rows with an image; `columns` are those of `Builder.boxes`."""
+        good = good & (image >= 0)
+        self.builder.skipped += len(good) - int(good.sum())
+        columns |= {"image": image, "line": self.rows.line}
+        self.gather.add(**{key: c[good] if isinstance(c, np.ndarray) else c for key, c in columns.items()})
 
 
 def _shapes(chunk: Chunk, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
@@ -234,24 +341,6 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         log.report(WRONG_COUNT, path, **place, expected=grammar.expected, found=f"{n} values")
 
 
-class _Names:
-    """The distinct names met so far, judged once each; -1 for what cannot be one."""
-
-    def __init__(self, judge: Callable[[bytes], str | None]) -> None:
-        self.texts: list[str] = []
-        self._judge = judge
-        self._row: dict[bytes, int] = {}
-
-    def rows(self, found: list[bytes]) -> Ints:
-        for name in dict.fromkeys(found):
-            if name not in self._row:
-                text = self._judge(name)
-                self._row[name] = -1 if text is None else len(self.texts)
-                if text is not None:
-                    self.texts.append(text)
-        return np.array(list(map(self._row.__getitem__, found)), np.int32)
-
-
 def class_text(name: bytes) -> str | None:
     """The text of a name of one or more words; None if it cannot be one.
 
@@ -270,15 +359,6 @@ def _is_numeric(word: bytes) -> bool:
     return NUMBER.fullmatch(word) is not None or NON_FINITE.fullmatch(word) is not None
 
 
-def spans(chunk: Chunk, first: NDArray[Any], words: NDArray[Any]) -> list[bytes]:
-    """The text of (n,) `words` tokens from the (n,) tokens `first` on."""
-    tokens, begin = chunk.tokens, first.tolist()
-    return [
-        tokens[a] if n == 1 else b" ".join(tokens[a : a + n])
-        for a, n in zip(begin, words.tolist(), strict=True)
-    ]
-
-
 # -------------------------------------------------------------------------------------- what the rows mean
 
 
@@ -287,103 +367,10 @@ def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOpti
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
 
 
-def add_images(found: ParsedRows, gather: Gather, grammar: Grammar) -> tuple[Ints, Ints]:
-    """The image row of each file (-1 = refused), and the file's number in the builder."""
-    source, files = found.source, found.files
-    prefix = common_prefix(files if source.is_dir else [source.path.replace("\\", "/")], grammar)
-    rows = np.full(len(files), -1, np.int32)
-    numbers = np.array([gather.builder.file(source.full(f)) for f in files], np.int32)
-    for i, place in enumerate(image_places(source, files, gather.pictures, prefix)):
-        at = At(source.full(files[i]))
-        picture = gather.picture(place.key, at, place.picture)
-        row = gather.image(with_extension(place.key, picture), at, picture=picture, file=int(numbers[i]))
-        rows[i] = -1 if row is None else row
-    return rows, numbers
-
-
-def common_prefix(files: Sequence[str], grammar: Grammar) -> str:
+def common_prefix(source: Source, files: Sequence[str], grammar: Grammar) -> str:
     """The one of the prefixes of a format that the names of all files begin with, else nothing."""
-    names = [file.rsplit("/", 1)[-1] for file in files]
+    names = [(file or source.path.replace("\\", "/")).rsplit("/", 1)[-1] for file in files]
     return next((p for p in grammar.prefixes if names and all(name.startswith(p) for name in names)), "")
-
-
-def settle_kind(found: ParsedRows, builder: Builder, log: Log) -> NDArray[np.bool_]:
-    """Decide on the kind by the scores of most rows, report those of the other kind; which rows are good."""
-    scored = ~np.isnan(found.score)
-    is_det = decide_kind(builder, int(scored.sum()), len(scored))
-    good = scored if is_det else ~scored
-    code = SCORE_MISSING if is_det else SCORE_UNEXPECTED
-
-    def say(cells: list[Cell]) -> dict[str, Any]:
-        column, value = cells[-1] if cells else (0, b"")
-        return {"column": column, "field": "score", "value": value}
-
-    found.rows.report(log, code, np.flatnonzero(~good), say)
-    return good
-
-
-def add_boxes(
-    found: ParsedRows,
-    gather: Gather,
-    images: tuple[Ints, Ints],
-    good: NDArray[np.bool_],
-    category: NDArray[Any],
-    xyxy: Floats,
-    *,
-    wh: Floats | None = None,
-    flags: NDArray[Any] | None = None,
-    score: Floats | None = None,
-) -> None:
-    """Add the boxes of the good rows, which are all there are."""
-    rows, numbers = images
-    file = found.rows.file
-    if len(file):
-        good = good & (rows[file] >= 0)
-    gather.builder.skipped += len(good) - int(good.sum())
-    gather.add(
-        image=rows[file][good] if len(file) else file,
-        category=category[good],
-        xyxy=xyxy[good],
-        wh=None if wh is None else wh[good],
-        score=None if score is None else score[good],
-        flags=None if flags is None else flags[good],
-        file=numbers[file][good] if len(file) else file,
-        line=found.rows.line[good],
-    )
-    gather.finish()
-
-
-def class_rows(found: ParsedRows, good: NDArray[np.bool_], builder: Builder) -> Ints:
-    """The category row of each row whose name is that of its class; classes are added as they are met."""
-    table = np.full(len(found.texts) + 1, -1, np.int32)
-    for i in dict.fromkeys(found.name[good].tolist()):
-        table[i] = builder.category(found.texts[i])
-    return table[found.name]
-
-
-def numbered_classes(
-    number: Floats,
-    good: NDArray[np.bool_],
-    builder: Builder,
-    names: Sequence[str] | None,
-    *,
-    in_order: bool,
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The category row of each row by the number of its class, and which rows have one.
-
-    With `in_order` all classes but the first, which stands for none, are added in the order of the list;
-    else only those that are used, as they are met. No list, no class.
-    """
-    names = names or ()
-    known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
-    for name in names[1:] if in_order else ():
-        builder.category(name)
-    table = np.full(len(names) + 1, -1, np.int32)
-    used = number[good & known].astype(np.int64)
-    _, first = np.unique(used, return_index=True)
-    for i in used[np.sort(first)].tolist():
-        table[i] = builder.category(names[i])
-    return table[np.where(known, number, len(names)).astype(np.int64)], known
 
 
 def corners(values: Floats) -> tuple[Floats, Floats]:
@@ -393,61 +380,9 @@ def corners(values: Floats) -> tuple[Floats, Floats]:
         return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
 
 
-def count_extra(builder: Builder, what: str, mask: NDArray[np.bool_]) -> None:
-    """Count values that the tables do not hold."""
-    if n := int(np.count_nonzero(mask)):
-        builder.extras[what] = builder.extras.get(what, 0) + n
-
-
-def upright(found: ParsedRows, good: NDArray[np.bool_], builder: Builder, log: Log) -> Floats:
-    """The upright boxes around the four corners that values begin with, in any order; (n, 4).
-
-    Good ones that are not the corners themselves are reported.
-    """
-    points = found.values[:, :8].reshape(-1, 4, 2)
-    low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
-    at_edges = np.logical_and.reduce(
-        ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8), axis=1
-    )
-    # The corners of an upright box: each at two edges, and those opposite each other at no common one.
-    flat = low == high
-    apart = ((points[:, :2] != points[:, 2:]) | flat[:, None]).reshape(-1, 4)
-    turned = good & ~(at_edges & np.logical_and.reduce(apart, axis=1))
-    if n := int(turned.sum()):
-        count_extra(builder, "rotation", turned)
-        values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
-        found.rows.report(log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
-    return np.concatenate([low, high], axis=1)
-
-
 def report_numbers(cells: Sequence[Cell], fields: Sequence[str], path: str, line: int, log: Log) -> bool:
     """Report the first of these values that is no finite number; whether there is one."""
-    for (column, value), field in zip(cells, fields, strict=True):
-        if NUMBER.fullmatch(value) and np.isfinite(float(value)):
-            continue
-        code = NOT_FINITE if _is_numeric(value) else NOT_A_NUMBER
-        log.report(code, path, line=line, column=column, field=field, value=value)
-        return True
-    return False
-
-
-def report_marks(
-    found: ParsedRows,
-    log: Log,
-    code: Code,
-    wrong: NDArray[np.bool_],
-    at: int,
-    field: str,
-    expected: str,
-    **more: Any,
-) -> None:
-    """Report rows whose value `at` (negative: counted from the right) is not as expected."""
-
-    def say(cells: list[Cell]) -> dict[str, Any]:
-        column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
-        return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
-
-    found.rows.report(log, code, np.flatnonzero(wrong), say)
+    return not all(check_number(c, log, path, line, f) for c, f in zip(cells, fields, strict=True))
 
 
 def report_files(source: Source, files: list[str], log: Log) -> None:
@@ -455,10 +390,8 @@ def report_files(source: Source, files: list[str], log: Log) -> None:
     if source.is_dir:
         kinds = listing(source)
         report_others(source, kinds, log)
-        if rest := sorted(set(kinds.labels) - set(files)):
-            log.note(
-                f"{printable(source.path)}: not label files, ignored: {', '.join(map(printable, rest[:5]))}"
-            )
+        if rest := sorted(set(kinds.labels) - set(files))[:5]:
+            log.note(f"{printable(source.path)}: not label files, ignored: {', '.join(map(printable, rest))}")
 
 
 # -------------------------------------------------------------------------------------------------- sniffing
@@ -478,6 +411,11 @@ def _head_lines(source: Source, file: str) -> list[bytes]:
     return text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
 
 
+def sniff_lines(fits: int, lines: int, what: str) -> Sniff | None:
+    """What a sniffer says if two of three lines fit."""
+    return Sniff(SURE, f"{lines_are(fits, lines)} {what}") if lines and 3 * fits >= 2 * lines else None
+
+
 def are_text(source: Source) -> bool:
     """Whether a source is a text file, or a folder of them without the XML of another format."""
     if not source.is_dir:
@@ -488,10 +426,33 @@ def are_text(source: Source) -> bool:
 # --------------------------------------------------------------------------------------------------- writing
 
 
+def plan_files(
+    dataset: Dataset, target: Output, log: Log, *, prefix: str = "", listed: Sequence[str] | None = None
+) -> bool:
+    """Whether a text file per image can be written; what cannot is reported.
+
+    `listed` are the classes for ``classes.txt``, if any, of a format whose classes do not end at a space.
+    """
+    names, owners = file_names(dataset, prefix), list(dataset.images.name)
+    if listed:
+        names, owners = [*names, "classes.txt"], [*owners, "the list of classes"]
+    refused = refuse_classes(dataset, log, words=listed is None, unused=listed is not None)
+    return target.plan(names, owners, log) and not refused
+
+
 def write_files(
-    dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]], sep: str, prefix: str = ""
+    dataset: Dataset,
+    target: Output,
+    log: Log,
+    columns: Sequence[Sequence[str]],
+    sep: str,
+    *,
+    prefix: str = "",
+    listed: Sequence[str] = (),
 ) -> None:
-    """Write one text file per image, its rows from `columns`; the target has accepted the names."""
+    """Write one text file per image, its rows from `columns`, and the list of classes, if any."""
+    if listed:
+        target.write("classes.txt", "".join(f"{name}\n" for name in listed).encode())
     note_folders(dataset, log)
     names = file_names(dataset, prefix)
     written = pages(len(names), dataset.boxes.image, columns, sep)
@@ -525,9 +486,3 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
         if reason is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way=way)
     return log.errors > errors
-
-
-def picture_suffix(names: Sequence[str]) -> str:
-    """The one extension that all names have, else nothing."""
-    found = {name[len(stem(name)) :] for name in names}
-    return found.pop() if len(found) == 1 else ""

@@ -301,6 +301,9 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     # A run of blanks is tried at its first byte only, so that this is linear however long it is.
     mark, blank = re.escape(sep), rb"[ ]" if sep == b"\t" else rb"[ \t]"
     data = data.translate(_PROTECT)
+    framed = b"\n" + data + b"\n"
+    if not any(odd in framed for odd in (b" ", b"\t", sep + sep, sep + b"\n", b"\n" + sep)):
+        return data.replace(sep, b" ")  # neither blanks nor empty values, as in most files
     data = re.sub(rb"(?m)^[ \t]++$", b"", data)
     data = re.sub(rb"(?<!" + blank + rb")" + blank + rb"++(?=" + mark + rb")", b"", data)
     data = re.sub(mark + blank + rb"++", lambda _: sep, data)
@@ -378,7 +381,7 @@ Explain = Callable[[list[tuple[int, bytes]], str, int, Log], None]
 
 
 def explain_rows(
-    chunk: Chunk, faulty: NDArray[Any], source: Source, files: list[str], log: Log, explain: Explain
+    chunk: Chunk, faulty: NDArray[Any], source: Source, files: Sequence[str], log: Log, explain: Explain
 ) -> None:
     """Have the faulty rows explained. Those with less than five values are all one fault, so they are only
     counted once the log keeps no more of it.

@@ -37,20 +37,19 @@ underscores for them.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from typing import Any
 
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER, Chunk, lines_are
+from odm.formats._shared.text_tokens import NUMBER, Chunk
 from odm.formats.kitti.tracking import LEAD, add_frames, is_tracking, write_tracking
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -90,42 +89,42 @@ def sniff(source: Source) -> Sniff | None:
             truncated, occluded = float(cells[start]), float(cells[start + 1])
             fits += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
             words += not NUMBER.fullmatch(cells[0])
-    if not lines or 3 * fits < 2 * lines or not words:
-        return None
-    return Sniff(SURE, f"{lines_are(fits, lines)} a type and the 14 or 15 numbers of KITTI labels")
+    return (
+        text_rows.sniff_lines(fits, lines, "a type and the 14 or 15 numbers of KITTI labels")
+        if words
+        else None
+    )
 
 
 _MARKS = {b"True": b"1", b"False": b"0"}
 """What some tools write for truncated and occluded."""
 
 
-def _number_marks(chunk: Chunk, lead: int) -> None:
-    """Put numbers in the place of True and False after a type of one word."""
-    if not any(mark in chunk.tokens for mark in _MARKS):
-        return
-    for first in chunk.first[np.isin(chunk.count - lead, (15, 16))].tolist():
-        for at in (first + lead + 1, first + lead + 2):
-            chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
-
-
-def _shape(lead: int, n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
-    """A row of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
-    if n < lead + 15:
-        return None
-    scored = n >= lead + 16 and kind(n - 15) == "number"
-    start = n - 14 - scored
-    score = n - 1 if scored else -1
-    return text_rows.Shape([*range(lead), *range(start, start + 14)], score, name=(lead, start - lead))
-
-
 def _grammar(lead: int) -> text_rows.Grammar:
+    """Rows of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
+
+    def number_marks(chunk: Chunk) -> None:
+        """Put numbers in the place of True and False after a type of one word."""
+        if any(mark in chunk.tokens for mark in _MARKS):
+            for first in chunk.first[np.isin(chunk.count - lead, (15, 16))].tolist():
+                for at in (first + lead + 1, first + lead + 2):
+                    chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
+
+    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+        if n < lead + 15:
+            return None
+        scored = n >= lead + 16 and kind(n - 15) == "number"
+        start = n - 14 - scored
+        numbers = [*range(lead), *range(start, start + 14)]
+        return text_rows.Shape(numbers, n - 1 if scored else -1, name=(lead, start - lead))
+
     return text_rows.Grammar(
-        functools.partial(_shape, lead),
+        shape,
         (*("frame", "track")[:lead], *FIELDS),
         "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if lead else ""),
         named="type",
         marks=_MARKS,
-        prepare=functools.partial(_number_marks, lead=lead),
+        prepare=number_marks,
         folders=re.compile("label_?0?2?", re.IGNORECASE),
     )
 
@@ -138,38 +137,32 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
     tracking = is_tracking(source, files)
-    found = text_rows.parsed(source, files, builder, log, TRACKING if tracking else GRAMMAR)
     gather = text_rows.gather_labels(source, builder, log, options)
-    images = None if tracking else text_rows.add_images(found, gather, GRAMMAR)
-    good = text_rows.settle_kind(found, builder, log)
-    values = found.values[:, LEAD:] if tracking else found.values
+    labels = text_rows.Labels(gather, files, TRACKING if tracking else GRAMMAR)
+    good = labels.settle_kind()
+    values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
     last = -15 if builder.kind == "det" else -14
     wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    text_rows.report_marks(found, log, BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
+    labels.report(BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
     odd = good & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    text_rows.report_marks(found, log, BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    labels.report(BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
     good &= ~wrong & ~odd
-    flags = np.where(truncated > 0, np.uint16(Flag.TRUNCATED), np.uint16(0))
-    flags |= np.where((occluded == 1) | (occluded == 2), np.uint16(Flag.OCCLUDED), np.uint16(0))
-    crowd = np.array([text == DONT_CARE for text in found.texts] or [False])[found.name]
+    flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
+    flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
-        flags[crowd] |= np.uint16(Flag.CROWD)
-    text_rows.count_extra(builder, "degrees of truncation", good & (truncated > 0) & (truncated < 1))
-    text_rows.count_extra(builder, "degrees of occlusion", good & (occluded >= 2))
-    text_rows.count_extra(builder, "3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
-    score = found.score if builder.kind == "det" else None
-    category = text_rows.class_rows(found, good, builder)
-    if images is not None:
-        text_rows.add_boxes(found, gather, images, good, category, values[:, 3:7], flags=flags, score=score)
+        crowd = np.array([text == DONT_CARE for text in labels.texts] or [False])[labels.name]
+        flags |= crowd * np.uint16(Flag.CROWD)
+    labels.count("degrees of truncation", good & (truncated > 0) & (truncated < 1))
+    labels.count("degrees of occlusion", good & (occluded >= 2))
+    labels.count("3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
+    category = labels.class_rows(good)
+    if not tracking:
+        labels.add(good, category, values[:, 3:7], flags=flags)
         return
-    image, columns = add_frames(found, gather, good)
-    good &= image >= 0
-    builder.skipped += len(good) - int(good.sum())
-    columns |= {"image": image, "category": category, "xyxy": values[:, 3:7], "flags": flags, "score": score}
-    columns["line"] = found.rows.line
-    kept: dict[str, Any] = {key: None if c is None else c[good] for key, c in columns.items()}
-    gather.add(**kept)
+    image, columns = add_frames(labels, good)
+    columns |= {"category": category, "xyxy": values[:, 3:7], "flags": flags}
+    labels.add_rows(good, image=image, score=labels.score if builder.kind == "det" else None, **columns)
     gather.finish()
 
 
@@ -201,9 +194,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     if options.layout == "tracking":
         write_tracking(dataset, target, log, columns)
         return
-    names = text_rows.file_names(dataset)
-    refused = text_rows.refuse_classes(dataset, log)
-    if target.plan(names, dataset.images.name, log) and not refused:
+    if text_rows.plan_files(dataset, target, log):
         text_rows.write_files(dataset, target, log, columns, " ")
 
 

@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 from odm.files import Output, Source
 from odm.formats._shared.codes import BAD_FRAME
 from odm.formats._shared.frames import box_tracks, check_frames, require_frames, track_numbers
-from odm.formats._shared.gather import At, Gather, with_extension
-from odm.formats._shared.text_rows import (
-    ParsedRows,
-    refuse_classes,
-    report_marks,
-    sampled,
-)
+from odm.formats._shared.gather import At, with_extension
+from odm.formats._shared.text_rows import Labels, refuse_classes, sampled
 from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log
 from odm.tables import NO_ID, Dataset, Longs
@@ -40,39 +35,33 @@ def is_tracking(source: Source, files: Sequence[str]) -> bool:
     return bool(lines) and 2 * fits > lines
 
 
-def add_frames(
-    found: ParsedRows, gather: Gather, good: NDArray[np.bool_]
-) -> tuple[NDArray[np.int32], dict[str, Any]]:
+def add_frames(labels: Labels, good: NDArray[np.bool_]) -> tuple[NDArray[np.int32], dict[str, Any]]:
     """Add an image for every frame; the image of each row (-1 = none), and columns of the boxes."""
-    builder, source = gather.builder, gather.source
-    frame, id_ = found.values[:, 0], found.values[:, 1]
+    gather, builder, source = labels.gather, labels.builder, labels.source
+    frame, id_ = labels.values[:, 0], labels.values[:, 1]
     wrong = good & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
-    report_marks(found, gather.log, BAD_FRAME, wrong, 0, "frame", "", among=", from 0")
-    usable = good & ~wrong
-    numbers = np.array([builder.file(source.full(f)) for f in found.files], np.int32)
-    named = [file or source.path.replace("\\", "/") for file in found.files]
-    names = [name.rpartition("/")[2][: -len(".txt")] for name in named]
-    file = found.rows.file.astype(np.int64)
-    key = np.where(usable, file * 2**31 + frame.astype(np.int64), -1)
-    used, which = np.unique(key, return_inverse=True)
-    rows = np.full(len(used), -1, np.int32)
-    videos = [builder.video(name) for name in names]
-    for i, number in enumerate(used.tolist()):
-        if number < 0:
-            continue
-        of, n = divmod(number, 2**31)
+    labels.report(BAD_FRAME, wrong, 0, "frame", among=", from 0")
+    paths = [source.full(file) for file in labels.files]
+    numbers = np.array([builder.file(path) for path in paths], np.int64)
+    names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
+    videos = np.array([builder.video(name) for name in names], np.int64)
+    file = labels.rows.file
+    image = np.full(len(labels), -1, np.int32)
+    rows = np.flatnonzero(good & ~wrong)
+    used, which = np.unique(np.stack([file[rows], frame[rows]]).astype(np.int64), axis=1, return_inverse=True)
+    added = np.full(used.shape[1], -1, np.int32)
+    for i, (of, n) in enumerate(used.T.tolist()):
         name = f"{names[of]}/{n:06d}"
-        at = At(source.full(found.files[of]))
+        at = At(paths[of])
         picture = gather.picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
-        columns = {"picture": picture, "file": int(numbers[of]), "video": videos[of], "frame": n}
+        columns = {"picture": picture, "file": int(numbers[of]), "video": int(videos[of]), "frame": n}
         row = gather.image(with_extension(name, picture), at, **columns)
-        rows[i] = -1 if row is None else row
-    image = rows[which.reshape(-1)] if len(used) else np.zeros(0, np.int32)
+        added[i] = -1 if row is None else row
+    image[rows] = added[which.reshape(-1)]
     ids: Longs = np.where(id_ >= 0, id_, NO_ID).astype(np.int64)
-    video = np.array(videos, np.int64)[file] if len(file) else file
-    more: dict[str, Any] = {"file": numbers[file] if len(file) else file}
+    more: dict[str, Any] = {"file": numbers[file]} if len(file) else {"file": file}
     if (ids >= 0).any():
-        more["track"] = builder.tracks(video, ids)
+        more["track"] = builder.tracks(videos[file], ids)
     return image, more
 
 

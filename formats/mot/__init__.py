@@ -43,14 +43,12 @@ Detections of pedestrians only have 10 columns, others 9.
 
 from __future__ import annotations
 
-import numpy as np
-
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared import text_rows
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.text_tokens import NUMBER, Rows, lines_are
+from odm.formats._shared.text_tokens import NUMBER, lines_are
 from odm.formats.mot.terms import MotOptions, kind_by_name
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
@@ -63,7 +61,13 @@ def sniff(source: Source) -> Sniff | None:
     """A sequence by its layout, or lines of 7, 9 or 10 numbers between commas that begin with a frame."""
     files = _files(source, "gt") or _files(source, "det")
     if not files and source.is_dir:
-        return _sniff_trackers(source)
+        rows = list(text_rows.sampled(source, _of_trackers(source), b","))
+        ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
+        fits = sum({*map(float, end)} == {-1} for end in ends)  # which no other format has
+        if not rows or 3 * fits < 2 * len(rows):
+            return None
+        what = f"{lines_are(fits, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
+        return Sniff(LIKELY, f"{what}, as trackers write them for MOTChallenge")
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     lines = fits = 0
@@ -78,19 +82,6 @@ def sniff(source: Source) -> Sniff | None:
         return None
     what = f"{lines_are(fits, lines)} a frame, an id, a box and a confidence, as in MOTChallenge"
     return Sniff(SURE if named else LIKELY, f"{files[0]}: {what}" if files[0] else what)
-
-
-def _sniff_trackers(source: Source) -> Sniff | None:
-    """A folder of results: lines that end with three times -1, as those of other formats do not."""
-    files = _of_trackers(source)
-    rows = list(text_rows.sampled(source, files, b","))
-    fits = sum(
-        len(row) == 10 and all(map(NUMBER.fullmatch, row)) and {*map(float, row[7:])} == {-1} for row in rows
-    )
-    if not rows or 3 * fits < 2 * len(rows):
-        return None
-    what = f"{lines_are(fits, len(rows))} a frame, an id, a box, a confidence and -1,-1,-1"
-    return Sniff(LIKELY, f"{what}, as trackers write them for MOTChallenge")
 
 
 def _of_trackers(source: Source) -> list[str]:
@@ -118,40 +109,9 @@ def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
 GRAMMAR = text_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=",")
 
 
-_COLUMNS = (7, 9, 10)
-
-
-def _quick(source: Source, file: str) -> text_rows.ParsedRows | None:
-    """The rows of a file that is nothing but plain numbers, the same in every line; None of any other."""
-    import msgspec
-
-    data = source.read(file, Log(keep=0))
-    if not data:
-        return None
-    data = data.removesuffix(b"\n")
-    octets = np.frombuffer(data, np.uint8)
-    ends = np.append(np.flatnonzero(octets == ord("\n")), len(octets) - 1)
-    commas = np.diff(np.cumsum(octets == ord(","))[ends], prepend=0)
-    count = int(commas[0]) + 1
-    if count not in _COLUMNS or (commas != count - 1).any():
-        return None
-    try:
-        numbers = msgspec.json.decode(b"[" + data.replace(b"\n", b",") + b"]", type=list[float])
-    except msgspec.DecodeError:  # perhaps they are written in a way that JSON does not have
-        return None
-    n = len(commas)
-    values = np.full((n, 9), -1.0)
-    used = 9 if count == 9 else 7
-    values[:, :used] = np.array(numbers).reshape(n, count)[:, :used]
-    line = np.arange(1, n + 1, dtype=np.int32)
-    zeros = np.zeros(n, np.int32)
-    rows = Rows(source, [file], zeros, line, ",")
-    return text_rows.ParsedRows(source, [file], ["object"], zeros, values, np.full(n, np.nan), rows)
-
-
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
     """Read a file, a sequence, or a folder of sequences."""
-    from odm.formats.mot.sequences import Frames, sequence_of
+    from odm.formats.mot.sequences import add_sequence, sequence_of
 
     kind, truth, detections = builder.kind, _files(source, "gt"), _files(source, "det")
     files = detections if kind == "det" else truth or (detections if kind is None else [])
@@ -163,13 +123,13 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = _quick(source, file) or text_rows.parsed(source, [file], builder, log, GRAMMAR)
+        found = text_rows.Labels(gather, [file], GRAMMAR)
         if builder.kind is None:
             no_ids = len(found) and (found.values[:, 1] == -1).all()
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
         sequence = sequence_of(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
-            Frames(gather, options).add(found, file, sequence)
+            add_sequence(found, file, sequence, options)
         else:
             builder.skipped += len(found)
     builder.kind = builder.kind or "gt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +12,15 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import read_list
+from odm.formats._shared.class_lists import given_list
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
-from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.gather import At, with_extension
 from odm.formats._shared.pictures import parse_pixels
 from odm.formats._shared.text_tokens import text_of
 from odm.formats.mot.terms import CLASSES, NO_IMAGE, MotOptions, kind_by_name
 from odm.issues import Code, Log
 from odm.names import accept_name, stem
-from odm.tables import NO_ID, Flag, Longs
+from odm.tables import NO_ID, Flag
 
 BAD_LIST = Code(
     "mot-bad-image-list",
@@ -115,144 +116,98 @@ def _video_name(source: Source, folder: str) -> str:
     return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
-class Frames:
-    """Turns the rows of one sequence into images and boxes."""
+def add_sequence(labels: text_rows.Labels, file: str, sequence: Sequence, options: MotOptions) -> None:
+    """Add the images and the boxes of a sequence."""
+    builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
+    limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
+    least = 1 if sequence.names is not None or sequence.shift else 0
+    good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
+    among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
+    labels.report(BAD_FRAME, ~good, 0, "frame", among=among)
+    number = builder.file(labels.source.full(file))
+    taken = sequence.video in builder.video_names  # by a sequence in another folder
+    video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
+    rows = _add_images(labels, {*frame[good].astype(np.int64).tolist()}, sequence, number, video, options)
+    conf, visibility = values[:, 6], values[:, 8]
+    flags = np.zeros(len(labels), np.uint16)
+    if builder.kind == "gt":
+        wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
+        labels.report(SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
+        good &= ~wrong
+        odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
+        labels.report(BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
+        good &= ~odd
+        flags |= (conf == 0) * np.uint16(Flag.CROWD)
+        labels.count("visibility", good & (visibility >= 0) & (visibility < 1))
+    category, known = _add_classes(labels, file, good, options)
+    frames, which = np.unique(np.where(good, frame, -1), return_inverse=True)
+    image = np.array([rows.get(n, -1) for n in frames.tolist()], np.int32)[which]
+    ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
+    xyxy, wh = text_rows.corners(values[:, 2:6])
+    columns: dict[str, Any] = {"xyxy": xyxy, "wh": wh, "flags": flags, "file": number, "category": category}
+    if (ids >= 0).any():
+        columns["track"] = builder.tracks(np.full(len(ids), video), ids)
+    score = conf if builder.kind == "det" else None
+    labels.add_rows(good & known, image=image, score=score, **columns)
 
-    def __init__(self, gather: Gather, options: MotOptions) -> None:
-        self.gather, self.options = gather, options
-        self.source, self.builder, self.log = gather.source, gather.builder, gather.log
 
-    def add(self, found: text_rows.ParsedRows, file: str, sequence: Sequence) -> None:
-        """Add the images and the boxes of a sequence."""
-        log, builder = self.log, self.builder
-        number = builder.file(self.source.full(file))
-        good, frame = self._frames(found, sequence)
-        taken = sequence.video in builder.video_names  # by a sequence in another folder
-        video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
-        rows = self._images(np.unique(frame[good]), sequence, number, video)
-        conf, visibility = found.values[:, 6], found.values[:, 8]
-        flags = np.zeros(len(found), np.uint16)
-        if builder.kind == "gt":
-            wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
-            text_rows.report_marks(found, log, SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
-            good &= ~wrong
-            odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
-            text_rows.report_marks(found, log, BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
-            good &= ~odd
-            flags |= np.where(conf == 0, np.uint16(Flag.CROWD), np.uint16(0))
-            text_rows.count_extra(builder, "visibility", good & (visibility >= 0) & (visibility < 1))
-        category, known = self._classes(found, file, good)
-        good &= known
-        known_frames = np.array([*rows, 2**31], np.int64)  # which rise
-        at = np.searchsorted(known_frames, frame)
-        images = np.where(known_frames[at] == frame, np.array([*rows.values(), -1], np.int32)[at], -1)
-        good &= images >= 0
-        ids = np.where(found.values[:, 1] >= 0, found.values[:, 1], NO_ID).astype(np.int64)
-        builder.skipped += len(good) - int(good.sum())
-        xyxy, wh = text_rows.corners(found.values[:, 2:6])
-        self.gather.add(
-            image=images[good],
-            category=category[good],
-            xyxy=xyxy[good],
-            wh=wh[good],
-            score=conf[good] if builder.kind == "det" else None,
-            flags=flags[good],
+def _add_images(
+    labels: text_rows.Labels, used: set[int], sequence: Sequence, number: int, video: int, options: MotOptions
+) -> dict[int, int]:
+    """Add an image for every frame; the row of each."""
+    gather, log = labels.gather, labels.log
+    rows: dict[int, int] = {}
+    path = labels.source.full(sequence.folder + "images.txt")
+    asks = options.image_size is not None or options.image_sizes is not None
+    for frame in sorted({*used, *range(1, sequence.length + 1)}):
+        at = At(labels.source.full(labels.files[0]))
+        if sequence.names is not None:
+            name, at = sequence.names[frame - 1], At(path, line=frame)
+            if name == NO_IMAGE or not accept_name(name, log, path, line=frame):
+                continue
+        else:
+            name = f"{frame:06d}{sequence.suffix}"
+        picture = gather.picture(sequence.pictures + name, at, sequence.pictures + stem(name))
+        if stem(name) == name:
+            name = with_extension(name, picture)
+        name = name if sequence.full else sequence.prefix + name
+        size = sequence.size if min(sequence.size) else None
+        if asks:  # options go before seqinfo.ini
+            size = gather.pictures.size(name, picture) or size or (0, 0)
+        row = gather.image(
+            name,
+            at,
+            size=size,
+            picture=picture,
+            accepted=True,
             file=number,
-            line=found.rows.line[good],
-            **({"track": builder.tracks(np.full(len(ids), video), ids)[good]} if (ids >= 0).any() else {}),
+            video=video,
+            frame=frame - sequence.shift,
         )
+        if row is not None:
+            rows[frame] = row
+    return rows
 
-    def _frames(self, found: text_rows.ParsedRows, sequence: Sequence) -> tuple[NDArray[np.bool_], Longs]:
-        frame = found.values[:, 0]
-        limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
-        least = 1 if sequence.names is not None or sequence.shift else 0
-        good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
-        among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
-        text_rows.report_marks(found, self.log, BAD_FRAME, ~good, 0, "frame", "", among=among)
-        return good, np.where(good, frame, -1).astype(np.int64)
 
-    def _images(self, used: Longs, sequence: Sequence, number: int, video: int) -> dict[int, int]:
-        """Add an image for every frame; the row of each."""
-        frames = sorted({*used.tolist(), *range(1, sequence.length + 1)})
-        rows: dict[int, int] = {}
-        path = self.source.full(sequence.folder + "images.txt")
-        asks = self.options.image_size is not None or self.options.image_sizes is not None
-        if sequence.names is None and min(sequence.size) > 0 and not asks and not self.gather.pictures:
-            return self._plain_images(frames, sequence, number, video)
-        for frame in frames:
-            at = At(self.builder.location(number, 0)[0])
-            if sequence.names is not None:
-                name, at = sequence.names[frame - 1], At(path, line=frame)
-                if name == NO_IMAGE:
-                    continue
-                if not accept_name(name, self.log, path, line=frame):
-                    continue
-            else:
-                name = f"{frame:06d}{sequence.suffix}"
-            key = sequence.pictures + name
-            picture = self.gather.picture(key, at, sequence.pictures + stem(name))
-            if stem(name) == name:
-                name = with_extension(name, picture)
-            name = name if sequence.full else sequence.prefix + name
-            size = sequence.size if min(sequence.size) else None
-            if asks:  # options go before seqinfo.ini
-                size = self.gather.pictures.size(name, picture) or size or (0, 0)
-            row = self.gather.image(
-                name,
-                at,
-                size=size,
-                picture=picture,
-                accepted=True,
-                file=number,
-                video=video,
-                frame=frame - sequence.shift,
-            )
-            if row is not None:
-                rows[frame] = row
-        return rows
-
-    def _plain_images(self, frames: list[int], sequence: Sequence, number: int, video: int) -> dict[int, int]:
-        """The same where only the numbers of the frames name the images."""
-        size = np.full((len(frames), 2), sequence.size, np.int32)
-        first = self.builder.add_images(
-            [f"{sequence.prefix}{frame:06d}{sequence.suffix}" for frame in frames],
-            width=size[:, 0],
-            height=size[:, 1],
-            file=number,
-            line=[0] * len(frames),
-            video=[video] * len(frames),
-            frame=[frame - sequence.shift for frame in frames],
-        )
-        return {frame: first + i for i, frame in enumerate(frames)}
-
-    def _classes(
-        self, found: text_rows.ParsedRows, file: str, good: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        names: list[str] | None = list(CLASSES)
-        beside = file.rpartition("/")[0]
-        own = f"{beside}/labels.txt" if beside else "labels.txt"
-        where = "MOTChallenge"
-        listed = self.options.classes is not None or own in self.source.files
-        if self.options.classes is not None:
-            names, where = (
-                read_list(Source(self.options.classes, follow_links=True), "", self.log),
-                self.options.classes,
-            )
-        elif listed:
-            names, where = read_list(self.source, own, self.log), self.source.full(own)
-        if names is not None and listed:
-            names = ["", *names]
-        number = found.values[:, 7]
-        unclassed = number == -1
-        if names is not None and unclassed.any():
-            if CLASSES[1] not in names:
-                names.append(CLASSES[1])
-            number = np.where(unclassed, names.index(CLASSES[1]), number)
-        rows, known = text_rows.numbered_classes(
-            number, good & (number != 0), self.builder, names, in_order=listed
-        )
-        known &= number != 0
-        if names is not None:
-            values = {"n": len(names) - 1, "where": where}
-            text_rows.report_marks(found, self.log, UNKNOWN_CLASS, good & ~known, 7, "class", "", **values)
-        return rows, known
+def _add_classes(
+    labels: text_rows.Labels, file: str, good: NDArray[np.bool_], options: MotOptions
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The category row of each box, and which boxes have one."""
+    beside, slash, _ = file.rpartition("/")
+    names, where = given_list(options.classes, labels.source, f"{beside}{slash}labels.txt", labels.log)
+    listed = bool(where)
+    if not listed:
+        names, where = list(CLASSES), "MOTChallenge"
+    elif names is not None:
+        names = ["", *names]
+    number = labels.values[:, 7]
+    unclassed = number == -1
+    if names is not None and unclassed.any():
+        if CLASSES[1] not in names:
+            names.append(CLASSES[1])
+        number = np.where(unclassed, names.index(CLASSES[1]), number)
+    rows, known = labels.numbered_classes(number, good & (number != 0), names, in_order=listed)
+    known &= number != 0
+    if names is not None:
+        labels.report(UNKNOWN_CLASS, good & ~known, 7, "class", n=len(names) - 1, where=where)
+    return rows, known

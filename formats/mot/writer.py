@@ -10,6 +10,7 @@ from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats.mot.terms import CLASSES, NO_IMAGE
 from odm.issues import Log
+from odm.names import stem
 from odm.tables import Dataset, Flag, Longs
 
 
@@ -48,7 +49,8 @@ class _Target:
         """Whether the list of images holds whole names, not names in the folder."""
         if not self.full:
             self.images = [name[len(folder) :] for name in self.images]
-        self.suffix = text_rows.picture_suffix(self.images)
+        suffixes = {name[len(stem(name)) :] for name in self.images}
+        self.suffix = suffixes.pop() if len(suffixes) == 1 else ""
         pairs = zip(self.images, self.frames.tolist(), strict=True)
         self.numbered = not self.full and len(rows) == self.length
         self.numbered = self.numbered and all(name == f"{n:06d}{self.suffix}" for name, n in pairs)
