@@ -73,7 +73,7 @@ def test_ranges_are_counted_as_the_whole(seed, protocol, share, digits, alike, e
     cuts = Cuts.of(matches.score[sample], np.ones(50), int(rng.integers(2, 9)), 30)
     own = cuts.range_of(matches.score, matches.image)
     ranges = [condense(some_rows(matches, np.flatnonzero(own == r)), at_score) for r in range(len(cuts))]
-    together, weights = put_together(ranges, rules, ("a",), matches.npos, matches.gt_ignored)
+    together, weights = put_together(ranges, matches)
     counted, expected = count_classes(together, at_score, weights), count_classes(matches, at_score)
     for name in ("ap", "recall", "det", "tp", "fp", "read"):
         np.testing.assert_array_equal(getattr(counted, name), getattr(expected, name), err_msg=name)

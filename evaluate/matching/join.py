@@ -290,13 +290,13 @@ def class_ranks(joined: Joined, truth: Dataset) -> Longs:
     return np.array([known.get(name, len(by_id) + k) for k, name in enumerate(joined.classes)], np.int64)
 
 
-def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int]) -> SideTable:
+def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | Longs) -> SideTable:
     """The boxes by image, with the numbers that images and classes have on both sides."""
     image = image_number.astype(np.int32)[boxes.image] if len(boxes) else boxes.image
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
     row = np.arange(len(boxes), dtype=np.int32)
-    side = SideTable(image, category, boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area, row)
-    return side if (image[1:] >= image[:-1]).all() else side.take(np.argsort(image, kind="stable"))
+    columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
+    return SideTable(image, category, *columns, row).by_image()
 
 
 # ------------------------------------------------------------------------------- what is refused, or doubted

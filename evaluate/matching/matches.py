@@ -85,84 +85,60 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     if any(p.protocol != first.protocol or p.classes != first.classes for p in parts):
         raise ValueError("matches of different protocols or classes cannot be concatenated")
 
-    def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(p, name) for p in parts])
-
-    starts = np.cumsum([0] + [len(p.score) for p in parts])
     dropped: dict[str, int] = {}
     for p in parts:
         for what, n in p.dropped:
             dropped[what] = dropped.get(what, 0) + n
-    fp_if_unmatched = None
-    if any(p.fp_if_unmatched is not None for p in parts):
-        full = AreaBits(2 ** len(first.protocol.areas) - 1)
-        fp_if_unmatched = np.concatenate(
-            [np.full(len(p.score), full) if p.fp_if_unmatched is None else p.fp_if_unmatched for p in parts]
-        )
-    return Matches(
-        protocol=first.protocol,
-        classes=first.classes,
-        fp_if_unmatched=fp_if_unmatched,
-        hit=np.concatenate([p.hit + start for p, start in zip(parts, starts.tolist(), strict=False)]),
+    columns = [{name: getattr(p, name) for name in _COLUMNS if getattr(p, name) is not None} for p in parts]
+    return with_rows(
+        first,
+        columns,
         npos=np.sum([p.npos for p in parts], axis=0),
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
+        guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),
-        frequency=first.frequency,
-        **{name: column(name) for name in _PER_DETECTION_OR_HIT},
     )
 
 
-def matches_of_columns(
-    tables: Sequence[Mapping[str, NDArray[Any]]],
-    rules: Protocol,
-    classes: tuple[str, ...],
-    npos: Longs,
-    gt_ignored: Longs,
-    **own: Any,
-) -> Matches:
-    """Tables of columns, one below another, as matches without the ground truth that was hit.
+_PER_DETECTION = ("category", "score", "image", "row", "fp_if_unmatched")
+_COLUMNS = (*_PER_DETECTION, "hit", "positive", "ignored", "hit_rank", "hit_gt")
 
-    Parameters
-    ----------
-    tables
-        Each with ``score``, and ``hit``, ``positive``, ``ignored`` and ``hit_rank`` of the rows that matched.
-    own
-        The other fields of `Matches`.
+
+def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **own: Any) -> Matches:
+    """The totals of some matches with other detections: tables of columns, one below another.
+
+    A table has columns of `Matches`, its hits being numbers of its own rows. Where it has no ``row``, rows
+    are numbered through; without the others, detections match nothing and are false positives.
+    `own` are further fields of `Matches`.
     """
+    n = [len(table.get("score", ())) for table in tables]
+    n_hits = [len(table.get("hit", ())) for table in tables]
 
-    def column(name: str, kind: Any) -> NDArray[Any]:
-        return np.concatenate([table[name] for table in tables]).astype(kind, copy=False)
+    def column(name: str, kind: Any, absent: int = 0) -> NDArray[Any]:
+        lengths = n if name in _PER_DETECTION else n_hits
+        shape = totals.positive.shape[1:] if name in ("positive", "ignored") else ()
+        pieces = [
+            t.get(name, np.full((k, *shape), absent, kind)) for t, k in zip(tables, lengths, strict=True)
+        ]
+        return np.concatenate(pieces).astype(kind, copy=False)
 
-    starts = np.cumsum([0, *(len(table["score"]) for table in tables)])
-    hit = np.concatenate([table["hit"] + start for table, start in zip(tables, starts[:-1], strict=True)])
-    return Matches(
-        protocol=rules,
-        classes=classes,
-        score=column("score", np.float64),
-        hit=hit,
-        positive=column("positive", np.uint64),
-        ignored=column("ignored", np.uint64),
-        hit_rank=column("hit_rank", np.int32),
-        hit_gt=np.full(len(hit), -1, np.int32),
-        npos=npos,
-        gt_ignored=gt_ignored,
-        guesses=np.zeros((0, 2), np.int64),
-        dropped=(),
-        **own,
-    )
-
-
-_PER_DETECTION_OR_HIT = (
-    "category",
-    "score",
-    "image",
-    "row",
-    "positive",
-    "ignored",
-    "hit_rank",
-    "hit_gt",
-    "guesses",
-)
+    fp_if_unmatched = None
+    if any("fp_if_unmatched" in table for table in tables):
+        fp_if_unmatched = column("fp_if_unmatched", AreaBits, 2 ** len(totals.protocol.areas) - 1)
+    in_tables = any("row" in table for table in tables)
+    columns = {
+        "category": column("category", np.int32),
+        "score": column("score", np.float64),
+        "image": column("image", np.int32),
+        "row": column("row", np.int32) if in_tables else np.arange(sum(n), dtype=np.int32),
+        "fp_if_unmatched": fp_if_unmatched,
+        "hit": column("hit", np.int64) + np.repeat(np.cumsum(n) - n, n_hits),
+        "positive": column("positive", np.uint64),
+        "ignored": column("ignored", np.uint64),
+        "hit_rank": column("hit_rank", np.int32),
+        "hit_gt": column("hit_gt", np.int32, -1),
+    }
+    return dataclasses.replace(totals, **{"order": None, **columns, **own})
 
 
 def word_blocks(protocol: Protocol) -> list[range]:

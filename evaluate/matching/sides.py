@@ -52,8 +52,17 @@ class SideTable:
 
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
+        return SideTable(**{name: column[rows] for name, column in self.columns().items()})
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name."""
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return SideTable(**{name: column[rows] for name, column in columns.items() if column is not None})
+        return {name: column for name, column in columns.items() if column is not None}
+
+    def by_image(self) -> SideTable:
+        """The same boxes by image, those of an image in their order."""
+        rises = (self.image[1:] >= self.image[:-1]).all()
+        return self if rises else self.take(np.argsort(self.image, kind="stable"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

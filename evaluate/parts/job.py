@@ -1,8 +1,13 @@
-"""Runs the tasks of an evaluation in parts, stage by stage, and adds up what they answer."""
+"""Runs the tasks of an evaluation in parts, stage by stage, and adds up what they answer.
+
+They run in this process, on the workers of a Dask scheduler, or on any other executor, a bounded number at a
+time.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,27 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.matching.sides import Kept
-from odm.evaluate.parts.operating_point import UNDEFINED, ScoreBins, at_given_score, best_point, bins_of_best
+from odm.arrays import pack
+from odm.evaluate.matching.matches import Matches, concatenate
+from odm.evaluate.matching.prepare import drop_rank
+from odm.evaluate.matching.sides import Kept, Mask
 from odm.evaluate.parts.tasks import (
     Outcome,
     Part,
     Store,
-    Sums,
     Survey,
-    Totals,
     Work,
     condense_range,
     count_bucket,
     count_ranges,
+    counts_down_to,
     installed,
     match_cut,
     match_part,
-    points_between,
     survey,
 )
 from odm.evaluate.scores.accumulate import ClassCounts
-from odm.evaluate.scores.curves import OperatingPoint
+from odm.evaluate.scores.curves import OperatingPoint, best_points
 from odm.issues import DataError, Log, PathError, UsageError, plural
 
 MOST_PENDING = 256
@@ -158,30 +163,33 @@ def _watch(
         had_workers = has_workers
 
 
-# --------------------------------------------------------------------------------------------------- --front
-
-
 class Job:
     """An executor, a folder that its processes share, and a log that takes issues and shows progress."""
 
     def __init__(self, executor: Executor, store: Store, log: Log) -> None:
         self._executor, self._store, self._log = executor, store, log
 
-    def _run(
+    def _answers(
         self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str
     ) -> Iterator[tuple[int, Any]]:
-        results = run(self._executor, work, tasks)
+        """The number and answer of each task as it is done; each is also given the folder, at its end."""
+        results = run(self._executor, work, [(*task, self._store) for task in tasks])
         for _ in self._log.track(range(len(tasks)), what):
             yield next(results)
 
+    def _run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
+        """The answers of all tasks, in their order."""
+        found: list[Any] = [None] * len(tasks)
+        for i, answer in self._answers(work, tasks, what):
+            found[i] = answer
+        return found
+
     def survey(self, parts: Sequence[Part], unread: Log) -> list[Survey]:
         """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
-        found: list[Survey | None] = [None] * len(parts)
-        for i, one in self._run(survey, [(part, self._store) for part in parts], "looking at parts"):
-            found[i] = one
-        surveys = [one for one in found if one is not None]
-        for one in surveys:
-            self._take_log(one.log)
+        surveys: list[Survey] = self._run(survey, [(part,) for part in parts], "looking at parts")
+        for one in surveys:  # what every part notes is noted once
+            one.log.notes = [text for text in one.log.notes if text not in self._log.notes]
+            self._log.extend(one.log)
         self._log.extend(unread)
         n = sum(bool(one.log.errors) for one in surveys)
         if n or unread.errors:
@@ -199,105 +207,82 @@ class Job:
                 )
         return surveys
 
-    def _take_log(self, log: Log) -> None:
-        """Take over the log of a part; what every part notes is noted once."""
-        log.notes = [text for text in log.notes if text not in self._log.notes]
-        self._log.extend(log)
-
     def match(
         self, parts: Sequence[Part], mappings: Sequence[tuple[Any, Any, Any]], work: Work
-    ) -> tuple[list[Outcome], list[Totals], Kept]:
+    ) -> tuple[list[Outcome], list[Matches], Kept]:
         """Match all images; the outcome of each task, and the sums for each protocol."""
-        n_parts, store = len(parts), self._store
-        outcomes: list[Outcome | None] = [None] * (n_parts + work.n_cut)
-        tasks: list[tuple[Any, ...]] = [
-            (part, *mapping, i, work, store)
-            for i, (part, mapping) in enumerate(zip(parts, mappings, strict=True))
-        ]
-        for i, outcome in self._run(match_part, tasks, "matching"):
-            outcomes[i] = outcome
-        tasks = []
-        for k in range(work.n_cut):
-            cut = [(i, o.cut_ends) for i, o in enumerate(outcomes[:n_parts]) if o is not None and o.cut_ends]
-            tasks.append((k, [(i, ends[k], ends[k + 1]) for i, ends in cut], work, store))
-        if tasks:
-            for k, outcome in self._run(match_cut, tasks, "matching images of several parts"):
-                outcomes[n_parts + k] = outcome
-        done = [outcome for outcome in outcomes if outcome is not None]
-        totals = done[0].totals
-        for outcome in done[1:]:
-            for one, other in zip(totals, outcome.totals, strict=True):
-                one.add(other)
-        return done, totals, Kept.together([outcome.kept for outcome in done])
+        both = enumerate(zip(parts, mappings, strict=True))
+        tasks = [(part, *mapping, i, work) for i, (part, mapping) in both]
+        outcomes: list[Outcome] = self._run(match_part, tasks, "matching")
+        if work.n_cut:
+            ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
+            cut = [(k, [(i, own[k], own[k + 1]) for i, own in ends], work) for k in range(work.n_cut)]
+            outcomes += self._run(match_cut, cut, "matching images of several parts")
+        totals = []
+        for of_tasks in zip(*(outcome.totals for outcome in outcomes), strict=True):
+            one = concatenate(of_tasks)
+            dropped = sorted(one.dropped, key=lambda item: drop_rank(item[0]))
+            totals.append(dataclasses.replace(one, dropped=tuple(dropped)))
+        return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
 
     def count(
-        self, outcomes: Sequence[Outcome], totals: Sequence[Totals], work: Work, at_score: float | None
+        self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_score: float | None
     ) -> list[ClassCounts]:
         """The numbers of all classes under each protocol."""
-        pieces = [
-            [(i, o.ends[b], o.ends[b + 1]) for i, o in enumerate(outcomes)] for b in range(work.n_buckets)
-        ]
         owns = [np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals]
 
-        def sums(b: int) -> list[Sums]:
-            found: list[Sums] = []
-            for rules, one, own in zip(work.rules, totals, owns, strict=True):
-                rows = np.flatnonzero(own == b)
-                names = tuple(one.classes[k] for k in rows.tolist())
-                found.append((rules, names, one.npos[rows], one.gt_ignored[rows]))
-            return found
+        def task(b: int, first: int) -> tuple[Any, ...]:
+            """What was written of a bucket, and the totals of its classes, those of bucket `first`."""
+            pieces = [(i, outcome.ends[b], outcome.ends[b + 1]) for i, outcome in enumerate(outcomes)]
+            return pieces, [_of_classes(one, own == first) for one, own in zip(totals, owns, strict=True)]
 
-        blocks = self._count_buckets(pieces, sums, work, at_score)
+        cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
+        whole = range(min(cut, default=work.n_buckets))
+        blocks = self._run(count_bucket, [(*task(b, b), at_score) for b in whole], "counting")
+        if cut:
+            ranges = [
+                (b, *task(b, first), at_score) for first, n in cut.items() for b in range(first, first + n)
+            ]
+            ends = self._run(condense_range, ranges, "ranking ranges of scores")
+            of_range = {b: own for (b, *_), own in zip(ranges, ends, strict=True)}
+            large = [
+                ([(b, of_range[b]) for b in range(first, first + n)], task(first, first)[1], at_score)
+                for first, n in cut.items()
+            ]
+            blocks += self._run(count_ranges, large, "counting large classes")
         found = []
-        for i, (rules, one, own) in enumerate(zip(work.rules, totals, owns, strict=True)):
-            together = ClassCounts.together([blocks[b][i] for b in sorted(blocks)], rules)
+        for one, own, of_blocks in zip(totals, owns, zip(*blocks, strict=True), strict=True):
+            together = ClassCounts.together(of_blocks, one.protocol)
             back = np.argsort(np.argsort(own, kind="stable"), kind="stable")
             found.append(together.ordered(back, one.classes))
         return found
 
-    def _count_buckets(
-        self,
-        pieces: Sequence[Sequence[tuple[int, int, int]]],
-        sums: Callable[[int], list[Sums]],
-        work: Work,
-        at_score: float | None,
-    ) -> dict[int, list[ClassCounts]]:
-        """The numbers of the classes of each bucket; those of a cut class are under its first bucket."""
-        blocks: dict[int, list[ClassCounts]] = {}
-        cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
-        whole = [b for b in range(work.n_buckets) if b < min(cut, default=work.n_buckets)]
-        tasks: list[tuple[Any, ...]] = [(pieces[b], sums(b), self._store, at_score) for b in whole]
-        for i, counted in self._run(count_bucket, tasks, "counting"):
-            blocks[whole[i]] = counted
-        if not cut:
-            return blocks
-        ends: dict[int, list[int]] = {}
-        ranges = [(first, b) for first, n in cut.items() for b in range(first, first + n)]
-        tasks = [(b, pieces[b], sums(first), self._store, at_score) for first, b in ranges]
-        for i, own in self._run(condense_range, tasks, "ranking ranges of scores"):
-            ends[ranges[i][1]] = own
-        firsts = list(cut)
-        parts = [[(b, ends[b]) for b in range(first, first + cut[first])] for first in firsts]
-        tasks = [(own, sums(b), self._store, at_score) for b, own in zip(firsts, parts, strict=True)]
-        for i, counted in self._run(count_ranges, tasks, "counting large classes"):
-            blocks[firsts[i]] = counted
-        return blocks
-
     def overall_points(
-        self, outcomes: Sequence[Outcome], totals: Sequence[Totals], bins: ScoreBins, at_score: float | None
+        self, outcomes: Sequence[Outcome], totals: Sequence[Matches], at_score: float | None
     ) -> list[OperatingPoint]:
-        """The operating point of all classes together, under each protocol."""
-        npos = [int(one.npos[:, 0].sum()) for one in totals]
-        if at_score is not None:
-            return [at_given_score(bins, one.tally, n, at_score) for one, n in zip(totals, npos, strict=True)]
-        wanted = [bins_of_best(one.tally, n) if n else None for one, n in zip(totals, npos, strict=True)]
-        tasks = [(i, o.ends[-2], o.ends[-1], wanted, bins, self._store) for i, o in enumerate(outcomes)]
-        found: list[list[Any]] = [[] for _ in totals]
-        for _, answers in self._run(points_between, tasks, "finding the best score"):
-            for own, answer in zip(found, answers, strict=True):
-                own.append(answer)
+        """The operating point of all classes together, under each protocol.
+
+        The best F1 is at the score of a true positive: the positives of all tasks are counted down to each.
+        """
+        scores = [np.zeros(0) if at_score is None else np.array([at_score])] * len(totals)
+        if at_score is None:
+            by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
+            scores = [np.unique(np.concatenate(own))[::-1] for own in by_protocol]
+        self._store.write("scores", [pack({str(i): own for i, own in enumerate(scores)})])
+        counts = [np.zeros((2, len(own)), np.int64) for own in scores]
+        tasks = [(i, *outcome.ends[-2:]) for i, outcome in enumerate(outcomes)]
+        for _, answer in self._answers(counts_down_to, tasks, "finding the best score"):
+            counts = [own + more for own, more in zip(counts, answer, strict=True)]
         points = []
-        for one, n, own in zip(totals, npos, found, strict=True):
-            score, is_true = (np.concatenate([answer[k] for answer in own]) for k in range(2))
-            points.append(best_point(bins, one.tally, score, is_true, n) if n else UNDEFINED)
+        for one, own, (tp, fp) in zip(totals, scores, counts, strict=True):
+            npos = one.npos[:, :1].sum(axis=0)
+            points += best_points(own, tp, fp, np.zeros(len(own), np.int64), npos)
         return points
+
+
+def _of_classes(totals: Matches, some: Mask) -> Matches:
+    """The totals of some of the classes."""
+    classes = tuple(np.array(totals.classes, object)[some])
+    return dataclasses.replace(
+        totals, classes=classes, npos=totals.npos[some], gt_ignored=totals.gt_ignored[some]
+    )

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from odm import VERSION
 from odm.arrays import pack, unpack
-from odm.evaluate.matching.join import DetectionSummary, check_rows
+from odm.evaluate.matching.join import DetectionSummary, check_rows, side_table
 from odm.evaluate.matching.match import match_all
-from odm.evaluate.matching.matches import OUTCOMES, Matches, matches_of_columns, outcomes
-from odm.evaluate.matching.order import first_of_runs
-from odm.evaluate.matching.sides import Choice, Joined, JoinReport, Kept, SideTable, narrow
-from odm.evaluate.parts.operating_point import ScoreBins, point_columns
+from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes, with_rows
+from odm.evaluate.matching.order import first_of_runs, rank_in_runs
+from odm.evaluate.matching.sides import Choice, Joined, Kept, SideTable, narrow
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
 from odm.evaluate.scores.curves import beside_confidences
 from odm.evaluate.scores.protocols import AreaBits
@@ -32,6 +31,307 @@ from odm.pairing import SAMPLE
 from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs
 
 Columns = dict[str, NDArray[Any]]
+Piece = tuple[int, int, int]
+"""Which task wrote something, and where in its file it begins and ends."""
+LABELS = ("label_image", "label_category", "label_state")
+"""The columns of image labels, beside those of the ground truth."""
+
+
+class Part(Protocol):
+    """Some of the detections, wherever they lie; sent to the process that reads it."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in messages."""
+
+    def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
+        """The detections, and what is wrong with them; `truth` has the images and classes they may mean."""
+
+
+class Store(Protocol):
+    """Where intermediate files lie, the same for all processes."""
+
+    @property
+    def path(self) -> str:
+        """Where it is, different for each job."""
+
+    def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
+        """Write a file of pieces: where each begins, and the end."""
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Some bytes of a file."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """What every task has to know, whatever its part; small."""
+
+    rules: tuple[Rules, ...]
+    joined: Joined
+    """Both sides, without images, boxes and labels."""
+    choice: Choice
+    has_labels: bool
+    added: tuple[str, ...]
+    """The classes that the hierarchy adds."""
+    bucket_of: Mapping[str, int]
+    """The bucket of each class, the first one of a class that is cut."""
+    cuts: Mapping[str, Cuts]
+    """Where classes are cut that are too large for a bucket; their ranges have the last buckets, in order."""
+    n_buckets: int
+    n_parts: int
+    n_cut: int
+    """Tasks for the images that were cut out of several parts."""
+
+
+def installed() -> tuple[str, str, str]:
+    """The versions on which the bits of the numbers depend: of odm, NumPy and Python."""
+    return VERSION, np.__version__, platform.python_version()
+
+
+# ------------------------------------------------------------------------------------------------- survey
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What is known of a part: its images and classes, with a sample of the boxes, and sums over all."""
+
+    dataset: Dataset
+    summary: DetectionSummary
+    log: Log
+    sample: tuple[Longs, Floats]
+    """Classes and scores of some of its detections, drawn evenly."""
+    per_image: Ints
+    versions: tuple[str, str, str]
+
+
+_skeletons: dict[str, Dataset] = {}
+
+
+def write_skeleton(truth: Dataset, store: Store) -> None:
+    """Write the images and classes of the ground truth, which results of COCO refer to by their ids."""
+    images, categories = truth.images, truth.categories
+    data = {
+        "named": categories.named,
+        "images": [
+            images.name,
+            images.width.tolist(),
+            images.height.tolist(),
+            images.source_id.tolist(),
+            images.split,
+        ],
+        "categories": [categories.name, categories.source_id.tolist(), categories.frequency],
+        "videos": [truth.videos.name, truth.videos.length.tolist(), truth.videos.source_id.tolist()],
+        "frames": [None if c is None else c.tolist() for c in (images.video, images.frame)],
+    }
+    store.write("truth", [json.dumps(data).encode()])
+
+
+def _skeleton(store: Store) -> Dataset:
+    """The images and classes of the ground truth, read once by each process."""
+    if store.path not in _skeletons:
+        data = json.loads(store.read("truth"))
+        names, width, height, ids, split = data["images"]
+        builder = Builder()
+        builder.kind, builder.named = "gt", data["named"]
+        sizes = np.array(width, np.int64), np.array(height, np.int64)
+        for name, length, number in zip(*data["videos"], strict=True):
+            builder.video(name, length=length, source_id=None if number == NO_ID else number)
+        video, frame = data["frames"]
+        builder.add_images(
+            names, width=sizes[0], height=sizes[1], source_id=ids, split=split, video=video, frame=frame
+        )
+        for name, number, frequency in zip(*data["categories"], strict=True):
+            known = None if number == NO_ID else number
+            builder.category(name, source_id=known, frequency=frequency)
+        _skeletons.clear()
+        _skeletons[store.path] = builder.build()
+    return _skeletons[store.path]
+
+
+def survey(part: Part, store: Store) -> Survey:
+    """Look at a part. Its faults are returned, so that one run names those of all parts."""
+    dataset, log = part.read(lambda: _skeleton(store), check=True)
+    if not log.errors:
+        check_rows(dataset, log)
+    boxes = dataset.boxes
+    n, some = len(boxes), 1024 + len(boxes) // 256
+    # Always the same rows: all of a few, at least one in 256 of many.
+    drawn = np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
+    drawn = drawn[~np.isnan(boxes.score[drawn])]
+    return Survey(
+        dataset.take(_sample(boxes, len(dataset.categories))),
+        DetectionSummary.of(dataset),
+        log,
+        (boxes.category[drawn].astype(np.int64), boxes.score[drawn]),
+        np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
+        installed(),
+    )
+
+
+def _sample(boxes: Boxes, n_classes: int) -> Longs:
+    """The rows that show what `admit` looks at: the first of each class, and those that score highest."""
+    first = np.full(n_classes, -1, np.int64)  # written backwards, the first row of each class stays
+    first[boxes.category[::-1]] = np.arange(len(boxes))[::-1]
+    highest = np.argpartition(-boxes.score, SAMPLE)[:SAMPLE] if len(boxes) > SAMPLE else np.arange(len(boxes))
+    above_one = np.flatnonzero(boxes.score > 1)[:1]
+    return np.unique(np.concatenate([first[first >= 0], highest, above_one]))
+
+
+# -------------------------------------------------------------------------------------------------- match
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What a matching task answers, and where its file has the pieces of each bucket."""
+
+    ends: list[int]
+    """Where the piece of each bucket begins, then that of all scores, and the end."""
+    kept: Kept
+    totals: list[Matches]
+    """Under each protocol, without the detections."""
+    true_scores: list[Floats]
+    """Under each protocol the scores that true positives have, each once."""
+    cut_ends: Sequence[int] = ()
+
+
+def match_part(
+    part: Part, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
+) -> Outcome:
+    """Match the images of a part that no other part has, and write the boxes of the others aside.
+
+    `number`, `category` and `owner` are those of the images and classes of the part.
+    """
+    dataset, _ = part.read(lambda: _skeleton(store), check=False)
+    side = side_table(dataset.boxes, number, category)
+    task = owner[dataset.boxes.image[side.row]]
+    cut_ends: list[int] = []
+    if (task != me).any():
+        cut = [pack(side.take(task == work.n_parts + k).columns()) for k in range(work.n_cut)]
+        cut_ends = store.write(f"cut-{me}", cut)
+        side = side.take(task == me)
+    return dataclasses.replace(_match(side, me, work, store), cut_ends=cut_ends)
+
+
+def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
+    """Match images whose boxes were cut out of several parts; `pieces` are those of the parts, in order."""
+    tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
+    none = np.zeros(0, np.int64)
+    tables.append(side_table(Builder().build().boxes, none, none).columns())
+    columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+    del tables
+    return _match(SideTable(**columns).by_image(), work.n_parts + k, work, store)
+
+
+def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
+    columns = unpack(store.read(f"truth-{me}"))
+    image, category, state = (columns.pop(name) for name in LABELS)
+    truth = SideTable(**columns)
+    local = np.unique(np.concatenate([detections.image, truth.image, image]))
+
+    def renumbered(side: SideTable) -> SideTable:
+        return dataclasses.replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
+
+    joined = dataclasses.replace(
+        work.joined,
+        images=("",) * len(local),
+        n_truth_images=int(np.searchsorted(local, work.joined.n_truth_images)),
+        truth=renumbered(truth),
+        detections=renumbered(detections),
+    )
+    choice = work.choice
+    if choice.images is not None:
+        here = np.flatnonzero(np.isin(local, np.asarray(choice.images)))
+        choice = dataclasses.replace(choice, images=here.tolist())
+    joined, kept = narrow(joined, choice)
+    labels = (np.searchsorted(local, image).astype(np.int64), category, state) if work.has_labels else None
+    joined = dataclasses.replace(joined, image_labels=labels, added=work.added)
+    pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
+    totals, true_scores = [], []
+    for matches in match_all(joined, work.rules):
+        for bucket, piece in enumerate(_by_bucket(matches, local, work)):
+            pieces[bucket].append(piece)
+        outcome, _ = outcomes(matches)
+        counts = outcome != OUTCOMES.index("ignored")
+        score, is_true = matches.score[counts], (outcome == OUTCOMES.index("TP"))[counts]
+        pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
+        true_scores.append(np.unique(score[is_true]))
+        totals.append(with_rows(matches, [{}]))
+    packed = [pack({f"{i}.{k}": v for i, own in enumerate(b) for k, v in own.items()}) for b in pieces]
+    return Outcome(store.write(f"matches-{me}", packed), kept, totals, true_scores)
+
+
+def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Columns]:
+    """What became of the detections of each bucket of classes."""
+    buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
+    by_bucket = np.argsort(buckets, kind="stable")
+    within = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
+    within[by_bucket] = rank_in_runs(first_of_runs(buckets[by_bucket]), len(buckets))
+    image = local[matches.image].astype(np.int32)
+    to = buckets[matches.category]
+    for k, name in enumerate(matches.classes):
+        if name in work.cuts:
+            own = np.flatnonzero(matches.category == k)
+            to[own] += work.cuts[name].range_of(matches.score[own], image[own])
+    order = np.argsort(to, kind="stable")
+    ends = np.searchsorted(to[order], np.arange(work.n_buckets + 1))
+    hit_of_row = np.full(len(to), -1, np.int32)
+    hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
+    narrow = matches.score.astype(np.float32)
+    score = narrow if (narrow == matches.score).all() else matches.score
+    small = np.uint16 if len(buckets) < 2**16 else np.int32
+    for b in range(work.n_buckets):
+        rows = order[ends[b] : ends[b + 1]]
+        hits = hit_of_row[rows]
+        at = np.flatnonzero(hits >= 0).astype(np.int32)
+        hits = hits[at]
+        piece: Columns = {
+            "category": within[matches.category[rows]].astype(small),
+            "score": score[rows],
+            "image": image[rows],
+            "hit": at,
+            "positive": matches.positive[hits],
+            "ignored": matches.ignored[hits],
+            "hit_rank": matches.hit_rank[hits],
+        }
+        if matches.fp_if_unmatched is not None:
+            piece["fp_if_unmatched"] = matches.fp_if_unmatched[rows]
+        yield piece
+
+
+# -------------------------------------------------------------------------------------------------- count
+
+
+def count_bucket(
+    pieces: Sequence[Piece], totals: Sequence[Matches], at_score: float | None, store: Store
+) -> list[ClassCounts]:
+    """Rank the detections of some classes, and read their precision, under each protocol.
+
+    `pieces` are what was written of these classes, `totals` those of the classes under each protocol.
+    """
+    return [count_classes(_matches_of(pieces, i, one, store), at_score) for i, one in enumerate(totals)]
+
+
+def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
+    """What was written of some classes under the i-th protocol."""
+    tables, prefix = [], f"{i}."
+    for task, start, stop in pieces:
+        table = unpack(store.read(f"matches-{task}", start, stop))
+        tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
+    return with_rows(totals, tables)  # of one image all rows are in one table, in their order
+
+
+def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs]:
+    """(2, scores) for each protocol: true and false positives of a task down to each score that is asked for.
+
+    Those are in the file "scores".
+    """
+    table, found = unpack(store.read(f"matches-{task}", start, stop)), []
+    for i, down_to in unpack(store.read("scores")).items():
+        is_true = table[f"{i}.is_true"] != 0
+        sides = [np.sort(table[f"{i}.score"][some]) for some in (is_true, ~is_true)]
+        found.append(np.stack([len(side) - np.searchsorted(side, down_to) for side in sides]))
+    return found
+
 
 # ------------------------------------------------------------------------------------------ ranges of scores
 # A class with too many detections to be ranked at once is cut by score, ranked in parts, put together again.
@@ -122,494 +422,45 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
     }
     if matches.fp_if_unmatched is not None:
         bits = matches.fp_if_unmatched[order]
-        columns["false"] = np.stack(
-            [_sums(bits & AreaBits(1 << a) != 0, starts) for a in range(len(rules.areas))], axis=1
-        )
+        false = [bits & AreaBits(1 << a) != 0 for a in range(len(rules.areas))]
+        columns["false"] = np.stack([np.add.reduceat(f, starts, dtype=np.int64) for f in false], axis=1)
     return columns
 
 
-def _sums(is_fp: NDArray[np.bool_], starts: Longs) -> Longs:
-    return np.add.reduceat(is_fp, starts, dtype=np.int64) if len(starts) else np.zeros(0, np.int64)
-
-
-def put_together(
-    ranges: list[Columns], rules: Rules, classes: tuple[str, ...], npos: Longs, gt_ignored: Longs
-) -> tuple[Matches, Weights]:
-    """The condensed ranges of a class, the highest scores first, as matches, and what their rows stand for.
-
-    `classes` holds its name, or nothing under a protocol that does not have it.
-    """
-    n_areas = len(rules.areas)
-    false = None
-    if any("false" in one for one in ranges):
-        false = np.concatenate([_false(one, n_areas) for one in ranges])
-    n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
-    none = np.zeros(0, np.int32)
-    matches = matches_of_columns(
-        ranges,
-        rules,
-        classes,
-        npos,
-        gt_ignored,
-        category=np.zeros(len(n), np.int32),
-        image=none,
-        row=none,
-        fp_if_unmatched=None,
-        order=np.arange(len(n)),
-    )
-    return matches, Weights(n, false)
-
-
-def _false(one: Columns, n_areas: int) -> NDArray[Any]:
-    return one["false"] if "false" in one else np.repeat(one["n"][:, None], n_areas, axis=1)
-
-
-# --------------------------------------------------------------------------------------------------- --front
-
-
-Sums = tuple[Rules, tuple[str, ...], Longs, Longs]
-"""A protocol, the names of some classes, and their counts of ground truth."""
-SIDE = ("image", "category", "xyxy", "wh", "flags", "area")
-_NO_BOXES = Builder().build().boxes
-_NO_REPORT = JoinReport(0, (), (), (), (), (), {}, {})
-
-
-class Part(Protocol):
-    """Some of the detections, wherever they lie; sent to the process that reads it."""
-
-    @property
-    def name(self) -> str:
-        """How it is called in messages."""
-        ...
-
-    def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
-        """The detections, and what is wrong with them; `truth` has the images and classes they may mean."""
-        ...
-
-
-class Store(Protocol):
-    """Where intermediate files lie, the same for all processes."""
-
-    @property
-    def path(self) -> str:
-        """Where it is, different for each job."""
-        ...
-
-    def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file of pieces: where each begins, and the end."""
-        ...
-
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Some bytes of a file."""
-        ...
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """What every task has to know, whatever its part; small."""
-
-    rules: tuple[Rules, ...]
-    classes: tuple[str, ...]
-    added: tuple[str, ...]
-    frequency: Mapping[str, str]
-    hierarchy: Mapping[str, frozenset[str]] | None
-    choice: Choice
-    n_truth_images: int
-    has_labels: bool
-    bucket_of: Mapping[str, int]
-    """The bucket of each class, the first one of a class that is cut."""
-    cuts: Mapping[str, Cuts]
-    """Where classes are cut that are too large for a bucket; their ranges have the last buckets, in order."""
-    n_buckets: int
-    bins: ScoreBins
-    n_parts: int
-    n_cut: int
-    """Tasks for the images that were cut out of several parts."""
-
-
-def installed() -> tuple[str, str, str]:
-    """The versions on which the bits of the numbers depend: of odm, NumPy and Python."""
-    return VERSION, np.__version__, platform.python_version()
-
-
-# ------------------------------------------------------------------------------------------------- survey
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Survey:
-    """What is known of a part: its images and classes, with a sample of the boxes, and sums over all."""
-
-    dataset: Dataset
-    summary: DetectionSummary
-    log: Log
-    sample: tuple[Longs, Floats]
-    """Classes and scores of some of its detections, drawn evenly."""
-    per_image: Ints
-    versions: tuple[str, str, str]
-
-
-_skeletons: dict[str, Dataset] = {}
-
-
-def write_skeleton(truth: Dataset, store: Store) -> None:
-    """Write the images and classes of the ground truth, which results of COCO refer to by their ids."""
-    images, categories = truth.images, truth.categories
-    data = {
-        "named": categories.named,
-        "images": [
-            images.name,
-            images.width.tolist(),
-            images.height.tolist(),
-            images.source_id.tolist(),
-            images.split,
-        ],
-        "categories": [categories.name, categories.source_id.tolist(), categories.frequency],
-        "videos": [truth.videos.name, truth.videos.length.tolist(), truth.videos.source_id.tolist()],
-        "frames": [None if c is None else c.tolist() for c in (images.video, images.frame)],
-    }
-    store.write("truth", [json.dumps(data).encode()])
-
-
-def _skeleton(store: Store) -> Dataset:
-    """The images and classes of the ground truth, read once by each process."""
-    if store.path not in _skeletons:
-        data = json.loads(store.read("truth"))
-        names, width, height, ids, split = data["images"]
-        builder = Builder()
-        builder.kind, builder.named = "gt", data["named"]
-        sizes = np.array(width, np.int64), np.array(height, np.int64)
-        for name, length, number in zip(*data["videos"], strict=True):
-            builder.video(name, length=length, source_id=None if number == NO_ID else number)
-        video, frame = data["frames"]
-        builder.add_images(
-            names, width=sizes[0], height=sizes[1], source_id=ids, split=split, video=video, frame=frame
-        )
-        for name, number, frequency in zip(*data["categories"], strict=True):
-            known = None if number == NO_ID else number
-            builder.category(name, source_id=known, frequency=frequency)
-        _skeletons.clear()
-        _skeletons[store.path] = builder.build()
-    return _skeletons[store.path]
-
-
-def survey(part: Part, store: Store) -> Survey:
-    """Look at a part. Its faults are returned, so that one run names those of all parts."""
-    dataset, log = part.read(lambda: _skeleton(store), check=True)
-    if not log.errors:
-        check_rows(dataset, log)
-    boxes = dataset.boxes
-    drawn = _drawn(len(boxes))
-    drawn = drawn[~np.isnan(boxes.score[drawn])]
-    return Survey(
-        dataset.take(_sample(boxes, len(dataset.categories))),
-        DetectionSummary.of(dataset),
-        log,
-        (boxes.category[drawn].astype(np.int64), boxes.score[drawn]),
-        np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
-        installed(),
-    )
-
-
-def _drawn(n: int) -> Longs:
-    """Some of n rows, always the same ones: all of a few, at least one in 256 of many."""
-    some = 1024 + n // 256
-    return np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
-
-
-def _sample(boxes: Boxes, n_classes: int) -> Longs:
-    """The rows that show what `admit` looks at: the first of each class, and those that score highest."""
-    first = np.full(n_classes, -1, np.int64)  # written backwards, the first row of each class stays
-    first[boxes.category[::-1]] = np.arange(len(boxes))[::-1]
-    rows = [first[first >= 0]]
-    if len(boxes) > SAMPLE:
-        rows.append(np.argpartition(-boxes.score, SAMPLE)[:SAMPLE])
-    else:
-        rows.append(np.arange(len(boxes)))
-    above = boxes.score > 1
-    if above.any():
-        rows.append(np.array([int(above.argmax())]))
-    return np.unique(np.concatenate(rows))
-
-
-# -------------------------------------------------------------------------------------------------- match
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """The totals of a matching task, and where its file has the pieces of each bucket."""
-
-    ends: list[int]
-    kept: Kept
-    totals: list[Totals]
-    cut_ends: list[int] | None = None
-
-
-@dataclasses.dataclass(slots=True, eq=False)
-class Totals:
-    """What is added up over all images, under one protocol."""
-
-    classes: tuple[str, ...]
-    npos: Longs
-    gt_ignored: Longs
-    dropped: dict[str, int]
-    frequency: tuple[str, ...]
-    tally: Longs
-
-    def add(self, other: Totals) -> None:
-        """Add those of other images."""
-        self.npos = self.npos + other.npos
-        self.gt_ignored = self.gt_ignored + other.gt_ignored
-        self.tally = self.tally + other.tally
-        for what, n in other.dropped.items():
-            self.dropped[what] = self.dropped.get(what, 0) + n
-
-
-def match_part(
-    part: Part, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
-) -> Outcome:
-    """Match the images of a part that no other part has, and write the boxes of the others aside.
-
-    `number`, `category` and `owner` are those of the images and classes of the part.
-    """
-    dataset, _ = part.read(lambda: _skeleton(store), check=False)
-    boxes = dataset.boxes
-    columns = _columns(boxes, number, category)
-    task = owner[boxes.image]
-    mine = task == me
-    cut_ends = None
-    if not mine.all():
-        pieces = [
-            pack({name: column[task == work.n_parts + k] for name, column in columns.items()})
-            for k in range(work.n_cut)
-        ]
-        cut_ends = store.write(f"cut-{me}", pieces)
-        columns = {name: column[mine] for name, column in columns.items()}
-    return dataclasses.replace(_match(columns, me, work, store), cut_ends=cut_ends)
-
-
-def match_cut(k: int, pieces: Sequence[tuple[int, int, int]], work: Work, store: Store) -> Outcome:
-    """Match images whose boxes were cut out of several parts; `pieces` are part, start and end, in order."""
-    tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
-    tables.append(_columns(_NO_BOXES, np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-    tables.clear()
-    return _match(columns, work.n_parts + k, work, store)
-
-
-def _columns(boxes: Boxes, number: Longs, category: Longs) -> Columns:
-    return {
-        "image": number[boxes.image].astype(np.int32),
-        "category": category[boxes.category].astype(np.int32),
-        "xyxy": boxes.xyxy,
-        "wh": boxes.wh,
-        "flags": boxes.flags,
-        "area": boxes.area,
-        "score": boxes.score,
-    }
-
-
-def _match(columns: Columns, me: int, work: Work, store: Store) -> Outcome:
-    truth = unpack(store.read(f"truth-{me}"))
-    local = np.unique(np.concatenate([columns["image"], truth["image"], truth["label_image"]]))
-    joined = Joined(
-        images=("",) * len(local),
-        n_truth_images=int(np.searchsorted(local, work.n_truth_images)),
-        classes=work.classes,
-        truth=_side(truth, local),
-        detections=_side(columns, local),
-        report=_NO_REPORT,
-        frequency=work.frequency,
-        hierarchy=work.hierarchy,
-    )
-    choice = work.choice
-    if choice.images is not None:
-        here = np.flatnonzero(np.isin(local, np.asarray(choice.images)))
-        choice = dataclasses.replace(choice, images=here.tolist())
-    joined, kept = narrow(joined, choice)
-    labels = None
-    if work.has_labels:
-        image = np.searchsorted(local, truth["label_image"]).astype(np.int64)
-        labels = image, truth["label_category"], truth["label_state"]
-    joined = dataclasses.replace(joined, image_labels=labels, added=work.added)
-    pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets)]
-    totals, points = [], []
-    for matches in match_all(joined, work.rules):
-        for bucket, piece in enumerate(_by_bucket(matches, local, work)):
-            pieces[bucket].append(piece)
-        outcome, _ = outcomes(matches)
-        is_true, is_false = (outcome == OUTCOMES.index(what) for what in ("TP", "FP"))
-        totals.append(
-            Totals(
-                matches.classes,
-                matches.npos,
-                matches.gt_ignored,
-                dict(matches.dropped),
-                matches.frequency,
-                work.bins.tally(matches.score, is_true, is_false),
-            )
-        )
-        points.append(point_columns(matches, is_true, is_false))
-    packed = [pack({f"{i}.{k}": v for i, own in enumerate(b) for k, v in own.items()}) for b in pieces]
-    packed.append(pack({f"{i}.{k}": v for i, own in enumerate(points) for k, v in own.items()}))
-    return Outcome(store.write(f"matches-{me}", packed), kept, totals)
-
-
-def _side(columns: Columns, local: NDArray[Any]) -> SideTable:
-    image = np.searchsorted(local, columns["image"]).astype(np.int32)
-    n = len(image)
-    side = SideTable(
-        image,
-        columns["category"],
-        columns["xyxy"],
-        columns["wh"],
-        columns.get("score", np.full(n, np.nan)),
-        columns["flags"],
-        columns["area"],
-        np.arange(n, dtype=np.int32),
-    )
-    return side if (image[1:] >= image[:-1]).all() else side.take(np.argsort(image, kind="stable"))
-
-
-def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Columns]:
-    """What became of the detections of each bucket of classes."""
-    buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
-    within = _within(buckets)
-    image = local[matches.image].astype(np.int32)
-    to = buckets[matches.category]
-    for k, name in enumerate(matches.classes):
-        if name in work.cuts:
-            own = np.flatnonzero(matches.category == k)
-            to[own] += work.cuts[name].range_of(matches.score[own], image[own])
-    order = np.argsort(to, kind="stable")
-    ends = np.searchsorted(to[order], np.arange(work.n_buckets + 1))
-    hit_of_row = np.full(len(to), -1, np.int32)
-    hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
-    narrow = matches.score.astype(np.float32)
-    score = narrow if (narrow == matches.score).all() else matches.score
-    small = np.uint16 if len(buckets) < 2**16 else np.int32
-    for b in range(work.n_buckets):
-        rows = order[ends[b] : ends[b + 1]]
-        hits = hit_of_row[rows]
-        at = np.flatnonzero(hits >= 0).astype(np.int32)
-        hits = hits[at]
-        piece: Columns = {
-            "category": within[matches.category[rows]].astype(small),
-            "score": score[rows],
-            "image": image[rows],
-            "hit": at,
-            "positive": matches.positive[hits],
-            "ignored": matches.ignored[hits],
-            "hit_rank": matches.hit_rank[hits],
-        }
-        if matches.fp_if_unmatched is not None:
-            piece["fp_if_unmatched"] = matches.fp_if_unmatched[rows]
-        yield piece
-
-
-def _within(buckets: Longs) -> Longs:
-    """(classes,) the number of each class inside its bucket."""
-    within = np.empty(len(buckets), np.int64)
-    for b in np.unique(buckets).tolist():
-        own = np.flatnonzero(buckets == b)
-        within[own] = np.arange(len(own))
-    return within
-
-
-# -------------------------------------------------------------------------------------------------- count
-
-
-def count_bucket(
-    pieces: Sequence[tuple[int, int, int]],
-    totals: Sequence[Sums],
-    store: Store,
-    at_score: float | None,
-) -> list[ClassCounts]:
-    """Rank the detections of some classes, and read their precision, under each protocol.
-
-    `pieces` are task, start and end of what was written of these classes; `totals` have for each protocol
-    the names of the classes, and their counts of ground truth.
-    """
-    return [count_classes(_matches_of(pieces, i, total, store), at_score) for i, total in enumerate(totals)]
-
-
 def condense_range(
-    bucket: int,
-    pieces: Sequence[tuple[int, int, int]],
-    totals: Sequence[Sums],
-    store: Store,
-    at_score: float | None,
+    bucket: int, pieces: Sequence[Piece], totals: Sequence[Matches], at_score: float | None, store: Store
 ) -> list[int]:
     """Rank the detections of a range of scores of one class, and write what its counts depend on.
 
     Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
     """
     found = []
-    for i, total in enumerate(totals):
-        found.append(pack(condense(_matches_of(pieces, i, total, store), at_score)))
+    for i, one in enumerate(totals):
+        found.append(pack(condense(_matches_of(pieces, i, one, store), at_score)))
     return store.write(f"range-{bucket}", found)
 
 
 def count_ranges(
-    ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Sums], store: Store, at_score: float | None
+    ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Matches], at_score: float | None, store: Store
 ) -> list[ClassCounts]:
     """The numbers of one class under each protocol, from its condensed ranges, the highest scores first.
 
     `ranges` are bucket, and what `condense_range` answered.
     """
     counted = []
-    for i, (rules, names, npos, gt_ignored) in enumerate(totals):
+    for i, one in enumerate(totals):
         tables = [unpack(store.read(f"range-{b}", ends[i], ends[i + 1])) for b, ends in ranges]
-        matches, weights = put_together(tables, rules, names, npos, gt_ignored)
+        matches, weights = put_together(tables, one)
         del tables
         counted.append(count_classes(matches, at_score, weights))
     return counted
 
 
-def _matches_of(pieces: Sequence[tuple[int, int, int]], i: int, total: Sums, store: Store) -> Matches:
-    """What was written of some classes under the i-th protocol."""
-    tables, prefix = [], f"{i}."
-    for task, start, stop in pieces:
-        table = unpack(store.read(f"matches-{task}", start, stop))
-        tables.append({k.removeprefix(prefix): v for k, v in table.items() if k.startswith(prefix)})
-    return _together(tables, *total)
-
-
-def _together(
-    tables: Sequence[Columns], rules: Rules, classes: tuple[str, ...], npos: Longs, gt_ignored: Longs
-) -> Matches:
-    lengths = [len(t["score"]) for t in tables]
-    full = np.uint8(2 ** len(rules.areas) - 1)
-    fp_if_unmatched = None
-    if any("fp_if_unmatched" in t for t in tables):
-        fp_if_unmatched = np.concatenate(
-            [t.get("fp_if_unmatched", np.full(n, full)) for t, n in zip(tables, lengths, strict=True)]
-        )
-    return matches_of_columns(
-        tables,
-        rules,
-        classes,
-        npos,
-        gt_ignored,
-        category=np.concatenate([t["category"] for t in tables]).astype(np.int32, copy=False),
-        image=np.concatenate([t["image"] for t in tables]).astype(np.int32, copy=False),
-        row=np.arange(sum(lengths), dtype=np.int32),  # of one image all rows are in one table, in their order
-        fp_if_unmatched=fp_if_unmatched,
-    )
-
-
-def points_between(
-    task: int,
-    start: int,
-    stop: int,
-    wanted: Sequence[NDArray[np.bool_] | None],
-    bins: ScoreBins,
-    store: Store,
-) -> list[tuple[Floats, NDArray[np.bool_]]]:
-    """The scores of a task in the `wanted` bins of each protocol, and which of them are true positives."""
-    table = unpack(store.read(f"matches-{task}", start, stop))
-    found = []
-    for i, some in enumerate(wanted):
-        score, is_true = table[f"{i}.score"], table[f"{i}.is_true"] != 0
-        keep = np.zeros(len(score), np.bool_) if some is None else some[bins.bin_of(score)]
-        found.append((score[keep], is_true[keep]))
-    return found
+def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
+    """The condensed ranges of a class, the highest scores first, as matches; what their rows stand for."""
+    n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
+    false, n_areas = None, len(totals.protocol.areas)
+    if any("false" in one for one in ranges):
+        all_of = (one["n"][:, None].repeat(n_areas, axis=1) for one in ranges)
+        false = np.concatenate([one.get("false", own) for one, own in zip(ranges, all_of, strict=True)])
+    return with_rows(totals, ranges, order=np.arange(len(n))), Weights(n, false)

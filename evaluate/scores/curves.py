@@ -216,15 +216,22 @@ def operating_points(
         taken = np.concatenate([[0], np.cumsum(score >= at_score)])
         end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
         chosen = np.full(ranked.n_classes, at_score)
-    tp, fp = counted.down_to(end, category)
+    return best_points(chosen, *counted.down_to(end, category), category, npos)
+
+
+def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs) -> list[OperatingPoint]:
+    """Of points on the curves of classes, each (n,) and those of a class together, the one of the best F1.
+
+    Of equals the first; NaN without a true positive. `npos` (classes,) are the ground truths.
+    """
     some = np.flatnonzero((tp > 0) & (npos[category] > 0))
-    tp, fp, chosen, category = tp[some], fp[some], chosen[some], category[some]
+    tp, fp, score, category = tp[some], fp[some], score[some], category[some]
     f1 = 2 * tp / (tp + fp + npos[category])
     undefined = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
-    points = [undefined] * ranked.n_classes
+    points = [undefined] * len(npos)
     for i in best_of_each(category, f1).tolist():
         points[category[i]] = OperatingPoint(
-            score=float(chosen[i]),
+            score=float(score[i]),
             precision=float(tp[i] / (tp[i] + fp[i])),
             recall=float(tp[i] / npos[category[i]]),
             f1=float(f1[i]),

@@ -71,65 +71,49 @@ def evaluate_shards(
         If a source or the scratch folder cannot be used.
     """
     log = Log() if log is None else log
-    rules_in_parts(protocol, **options)
+    rules = rules_in_parts(protocol, **options)
     store = Scratch.below(scratch)
     try:
-        return _evaluate(
-            truth, detections, protocol, executor, store, rows_per_task, memory, log=log, tell=tell, **options
+        if isinstance(truth, str):
+            truth = Request(path=truth, kind="gt")
+        if isinstance(truth, Request):
+            truth = load(truth, log).dataset
+        if isinstance(detections, str):
+            detections = Request(path=detections, kind="det")
+        within = None if memory is None else rows_within(memory, truth)
+        rows = rows_per_task or within or ROWS_PER_TASK
+        if memory is not None and within is not None and rows > within:
+            raise UsageError(
+                f"--rows-per-task {rows}: --memory {size(memory)} has room for {within} at a time"
+            )
+        parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
+        most = max(parts, key=lambda part: part.rows, default=None)
+        if memory is not None and within is not None and most is not None and most.rows > 2 * within:
+            raise UsageError(
+                f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}"
+                f", more than --memory {size(memory)} leaves: split it, or write it with smaller row groups"
+            )
+        if tell is not None:
+            n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
+            own, task = held_beside(truth), n_most * BYTES_PER_ROW
+            takes = f"this takes up to about {size(own + task)}"
+            if executor is not None:
+                takes = f"a worker takes up to about {size(BASE + task)}, this process {size(own)}"
+            tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
+        return evaluate_parts(
+            truth,
+            parts,
+            rules,
+            executor=executor or Inline(),
+            store=store,
+            path=detections.path,
+            unread=unread,
+            rows_per_task=rows,
+            log=log,
+            **options,
         )
     finally:
         store.remove()
-
-
-def _evaluate(
-    truth: str | Request | Dataset,
-    detections: str | Request,
-    protocol: str | Protocol | Sequence[str | Protocol],
-    executor: Executor | None,
-    store: Scratch,
-    rows_per_task: int | None,
-    memory: int | None,
-    *,
-    log: Log,
-    tell: Callable[[str], None] | None,
-    **options: Any,
-) -> Evaluation:
-    if isinstance(truth, str):
-        truth = Request(path=truth, kind="gt")
-    if isinstance(truth, Request):
-        truth = load(truth, log).dataset
-    if isinstance(detections, str):
-        detections = Request(path=detections, kind="det")
-    within = None if memory is None else rows_within(memory, truth)
-    rows = rows_per_task or within or ROWS_PER_TASK
-    if memory is not None and within is not None and rows > within:
-        raise UsageError(f"--rows-per-task {rows}: --memory {size(memory)} has room for {within} at a time")
-    parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
-    most = max(parts, key=lambda part: part.rows, default=None)
-    if memory is not None and within is not None and most is not None and most.rows > 2 * within:
-        raise UsageError(
-            f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}, "
-            f"more than --memory {size(memory)} leaves: split it, or write it with smaller row groups"
-        )
-    if tell is not None:
-        n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
-        own, task = held_beside(truth), n_most * BYTES_PER_ROW
-        takes = f"this takes up to about {size(own + task)}"
-        if executor is not None:
-            takes = f"a worker takes up to about {size(BASE + task)}, this process {size(own)}"
-        tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
-    return evaluate_parts(
-        truth,
-        parts,
-        protocol,
-        executor=Inline() if executor is None else executor,
-        store=store,
-        path=detections.path,
-        unread=unread,
-        rows_per_task=rows,
-        log=log,
-        **options,
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -178,29 +162,23 @@ def detection_parts(
         )
     source = pending.source
     options = choose_options(format_, request.options, request.shared, "read")
-    parts = format_.parts(source, options, rows, log)
+    parts = []
+    for one in format_.parts(source, options, rows, log):
+        name = path = source.full(one.file)
+        own = one.options
+        if elsewhere:  # each path as it is known in every folder
+            path = _absolute(name)
+            given = {s.name: getattr(own, s.name) for s in option_specs(type(own)) if s.is_path}
+            own = dataclasses.replace(own, **{key: _absolute(value) for key, value in given.items() if value})
+        own_request = dataclasses.replace(request, path=path)
+        parts.append(DetectionPart(name, format_.name, one.rows, own, own_request))
     unread = Log()
     report_unread(source, unread)
-
-    def part(file: str, rows: int, options: Any) -> DetectionPart:
-        name = source.full(file)
-        path = name
-        if elsewhere:
-            path, options = _absolute(name), _with_absolute_paths(options)
-        return DetectionPart(name, format_.name, rows, options, dataclasses.replace(request, path=path))
-
-    return [part(one.file, one.rows, one.options) for one in parts], unread
+    return parts, unread
 
 
 def _absolute(path: str) -> str:
     return path if is_address(path) else os.path.abspath(path)
-
-
-def _with_absolute_paths(options: Any) -> Any:
-    """The options of a format, each path among them as it is known in every folder."""
-    given = {spec.name: getattr(options, spec.name) for spec in option_specs(type(options)) if spec.is_path}
-    changes = {name: _absolute(path) for name, path in given.items() if path}
-    return dataclasses.replace(options, **changes) if changes else options
 
 
 # ---------------------------------------------------------------------------------------------------- memory
