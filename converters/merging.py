@@ -6,7 +6,8 @@ import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,13 +24,15 @@ from odm.tables import (
     Dataset,
     ImageLabels,
     Images,
+    Ints,
     Kind,
     LabelState,
+    Longs,
     Tracks,
     Videos,
     frozen,
 )
-from odm.tables.own import Own
+from odm.tables.own import Own, take_own
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of
@@ -84,13 +87,6 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     if same_image not in SAME_IMAGE:
         raise UsageError(f"same_image={same_image!r}: choose one of {', '.join(SAME_IMAGE)}")
     kind = _common_kind(datasets)
-    _check_numbers(datasets)
-    relative = [d.relative for d in datasets if len(d)]
-    if any(relative) and not all(relative):
-        one = next(d for d in datasets if len(d) and d.relative)
-        raise UsageError(
-            f"the images of {_called(one, datasets)} have no size, those of others have; {GIVE_SIZES}"
-        )
     changed: dict[str, int] = {}
     prefixes = _prefixes(datasets) if same_image == "prefix" else [""] * len(datasets)
     names = [
@@ -102,42 +98,47 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         _refuse_same(datasets, names, image_rows, same_image, log)
     video_rows, videos = _videos(datasets, prefixes)
     track_rows, tracks = _tracks(datasets, video_rows)
-    images = _images(datasets, names, image_rows, changed, log)
-    images = _frames(images, datasets, image_rows, video_rows)
+    images = _images(datasets, names, image_rows, video_rows, changed, log)
     category_rows, categories = _categories(datasets, changed)
-    boxes = _boxes(datasets, image_rows, category_rows, track_rows)
+    boxes = _boxes(datasets, {"image": image_rows, "category": category_rows, "track": track_rows})
     again = _equal_boxes(boxes, datasets, image_rows, kind)
     if again.any():
         boxes = boxes.take(~again)
+    # Ids that the sources do not agree on are numbered from 1.
     renumbered: dict[str, int] = {}
-    ids = _common_ids([d.categories.source_id for d in datasets], category_rows, len(categories))
-    categories = dataclasses.replace(
-        categories, source_id=_numbered(ids, len(categories), "category_id", renumbered)
-    )
-    ids = _common_ids([d.images.source_id for d in datasets], image_rows, len(images))
-    images = dataclasses.replace(images, source_id=_numbered(ids, len(images), "image_id", renumbered))
-    boxes = dataclasses.replace(boxes, source_id=_numbered(_box_ids(boxes), len(boxes), "box_id", renumbered))
-    extras: dict[str, int] = {}
+    ids = {
+        "category_id": (
+            category_rows.common_ids([d.categories.source_id for d in datasets]),
+            len(categories),
+        ),
+        "image_id": (image_rows.common_ids([d.images.source_id for d in datasets]), len(images)),
+        "box_id": (_box_ids(boxes), len(boxes)),
+    }
+    columns = {}
+    for sort, (column, n) in ids.items():
+        if column is None:
+            renumbered[sort] = n
+        columns[sort] = frozen(np.arange(1, n + 1) if column is None else column)
+    extras: Counter[str] = Counter()
     for dataset in datasets:
-        for what, n in dataset.extras.items():
-            extras[what] = extras.get(what, 0) + n
-    dataset = Dataset(
-        images=images,
-        categories=categories,
-        boxes=boxes,
+        extras.update(dataset.extras)
+    merged = Dataset(
+        images=dataclasses.replace(images, source_id=columns["image_id"]),
+        categories=dataclasses.replace(categories, source_id=columns["category_id"]),
+        boxes=dataclasses.replace(boxes, source_id=columns["box_id"]),
         kind=kind,
         files=tuple(file for dataset in datasets for file in dataset.files),
-        extras=extras,
+        extras=dict(extras),
         path=", ".join(dataset.path for dataset in datasets if dataset.path),
-        relative=any(relative),
+        relative=any(d.relative for d in datasets if len(d)),
         skipped=sum(dataset.skipped for dataset in datasets),
         labels=_labels(datasets, image_rows, category_rows, boxes, changed),
         videos=videos,
         tracks=tracks,
     )
     return Merged(
-        dataset=dataset,
-        joined=sum(map(len, names)) - len(images),
+        dataset=merged,
+        joined=len(image_rows.all) - len(images),
         equal=int(np.count_nonzero(again)),
         renumbered=renumbered,
         changed={what: n for what, n in changed.items() if n},
@@ -149,29 +150,30 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
 
 def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     """Ground truth or detections; a dataset without boxes can be either."""
-    truth = [d for d in datasets if len(d) and d.kind == "gt"]
-    scored = [d for d in datasets if len(d) and d.kind == "det"]
+    boxed = [d for d in datasets if len(d)]
+    truth = [d for d in boxed if d.kind == "gt"]
+    scored = [d for d in boxed if d.kind == "det"]
     if truth and scored:
         one, two = _called(truth[0], datasets), _called(scored[0], datasets)
         raise UsageError(
             f"{one} is ground truth and {two} has detections, and only sources of one kind can be merged; "
             "leave one of them out, or say with --kind what all of them are"
         )
-    if truth or scored:
-        return "det" if scored else "gt"
-    return "det" if all(d.kind == "det" for d in datasets) else "gt"
-
-
-def _check_numbers(datasets: Sequence[Dataset]) -> None:
-    some = [d for d in datasets if len(d.categories)]
-    numbered = [d for d in some if not d.categories.named]
-    named = [d for d in some if d.categories.named]
+    numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
+    named = [d for d in datasets if len(d.categories) and d.categories.named]
     if numbered and named:
         one, two = _called(numbered[0], datasets), _called(named[0], datasets)
         raise UsageError(
             f"the classes of {one} are only numbers and those of {two} have names, so it is unknown which "
             "are the same; give the names with --classes FILE"
         )
+    relative = [d for d in boxed if d.relative]
+    if relative and len(relative) < len(boxed):
+        one = _called(relative[0], datasets)
+        raise UsageError(f"the images of {one} have no size, those of others have; {GIVE_SIZES}")
+    if boxed:
+        return boxed[0].kind
+    return "det" if all(d.kind == "det" for d in datasets) else "gt"
 
 
 def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
@@ -181,20 +183,14 @@ def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
 
 
 def _refuse_same(
-    datasets: Sequence[Dataset],
-    names: Sequence[Sequence[str]],
-    rows: Sequence[NDArray[np.int32]],
-    same_image: str,
-    log: Log,
+    datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _Rows, same_image: str, log: Log
 ) -> None:
     """DataError if an image is in more than one dataset."""
-    owner: dict[int, int] = {}
+    owner = rows.source[rows.first()][rows.all]
     pairs: dict[tuple[int, int], list[str]] = {}
-    for at, mine in enumerate(rows):
-        for name, row in zip(names[at], mine.tolist(), strict=True):
-            first = owner.setdefault(row, at)
-            if first != at:
-                pairs.setdefault((first, at), []).append(name)
+    flat = list(itertools.chain(*names))
+    for i in np.flatnonzero(owner != rows.source).tolist():
+        pairs.setdefault((int(owner[i]), int(rows.source[i])), []).append(flat[i])
     if not pairs:
         return
     lines = []
@@ -235,7 +231,75 @@ def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
 # ------------------------------------------------------------------------------------------- the tables
 
 
-def _rows_of_images(names: Sequence[Sequence[str]]) -> list[NDArray[np.int32]]:
+class _Rows:
+    """Which row of a merged table each row of each source becomes; some are the same.
+
+    Columns of the sources stand one after the other in what is asked here, as in ``all``.
+    """
+
+    def __init__(self, each: Sequence[Sequence[int]]) -> None:
+        self.each = [np.array(rows, np.int32) for rows in each]
+        self.all: Ints = np.concatenate(self.each)
+        """(m,) the merged row of each row of all sources."""
+        self.source = np.repeat(np.arange(len(each)), [len(rows) for rows in each])
+        """(m,) the number of the source."""
+        self.n = int(self.all.max(initial=-1)) + 1
+
+    @classmethod
+    def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_Rows, list[Any]]:
+        """Rows that are the same where their keys are, and all keys."""
+        row_of: dict[Any, int] = {}
+        rows = cls([[row_of.setdefault(key, len(row_of)) for key in mine] for mine in keys])
+        return rows, list(row_of)
+
+    @property
+    def shared(self) -> NDArray[np.bool_]:
+        """(n,) mask of the merged rows that more than one row became."""
+        return np.bincount(self.all, minlength=self.n) > 1
+
+    def first(self, has: NDArray[np.bool_] | None = None) -> Longs:
+        """(n,) the first of all rows that becomes each merged one, of those under a mask; -1 = none."""
+        found = np.full(self.n, -1, np.int64)
+        where = np.arange(len(self.all)) if has is None else np.flatnonzero(has)
+        found[self.all[where][::-1]] = where[::-1]  # the last assignment stays
+        return found
+
+    def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
+        """The first text of each merged row that is not empty."""
+        flat = list(itertools.chain(*columns))
+        first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
+        return [flat[i] if i >= 0 else "" for i in first]
+
+    def first_own(self, fields: Sequence[Own]) -> Own:
+        """The other fields of each merged row: those of the first source that has it."""
+        whole: dict[str, tuple[bytes, ...]] = {}
+        for key in dict.fromkeys(itertools.chain(*fields)):
+            parts = (own.get(key, (b"",) * len(rows)) for own, rows in zip(fields, self.each, strict=True))
+            whole[key] = tuple(itertools.chain(*parts))
+        return take_own(whole, self.first().tolist())
+
+    def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
+        """(n,) merged rows for a column of rows of source `number`, -1 where there is none."""
+        rows = self.each[number]
+        if column is None or not len(rows):
+            return np.full(n, -1, np.int32)
+        found: Ints = np.where(column >= 0, rows[column], np.int32(-1))
+        return found
+
+    def common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
+        """(n,) ids of what several sources have, or None if two disagree or some of them are missing."""
+        ids = np.concatenate(columns)
+        given = np.asarray(ids != NO_ID, bool)
+        if not given.any():
+            return np.full(self.n, NO_ID, np.int64)
+        first = self.first(given)
+        merged = ids[first]
+        if (first < 0).any() or (given & (merged[self.all] != ids)).any():
+            return None
+        return merged if len(set(merged.tolist())) == self.n else None
+
+
+def _rows_of_images(names: Sequence[Sequence[str]]) -> _Rows:
     """The row that each image of each dataset gets; the same for images that are the same."""
     rows: dict[str, int] = {}
     stems: dict[str, list[int]] = {}
@@ -262,224 +326,156 @@ def _rows_of_images(names: Sequence[Sequence[str]]) -> list[NDArray[np.int32]]:
                 known.append(row)
             if loose and base == name:
                 bare.add(row)
-        found.append(np.array(out, np.int32))
-    return found
+        found.append(out)
+    return _Rows(found)
 
 
 def _images(
     datasets: Sequence[Dataset],
     names: Sequence[Sequence[str]],
-    rows: Sequence[NDArray[np.int32]],
+    rows: _Rows,
+    video_rows: _Rows,
     changed: dict[str, int],
     log: Log,
 ) -> Images:
-    n = 1 + max((int(r.max()) for r in rows if len(r)), default=-1)
-    name, path, split = [""] * n, [""] * n, [""] * n
-    width, height = np.zeros(n, np.int32), np.zeros(n, np.int32)
-    file, line = np.full(n, -1, np.int32), np.zeros(n, np.int32)
-    sizes, splits = [], 0
-    offset = 0
-    for dataset, mine, at in zip(datasets, names, rows, strict=True):
-        images = dataset.images
-        known = (images.width > 0) | (images.height > 0)
-        before = (width[at] > 0) | (height[at] > 0)
-        differ = known & before & ((width[at] != images.width) | (height[at] != images.height))
-        sizes += [mine[i] for i in np.flatnonzero(differ).tolist()]
-        width[at] = np.where(before, width[at], images.width)
-        height[at] = np.where(before, height[at], images.height)
-        first = (file[at] < 0) & (images.file >= 0)
-        line[at] = np.where(first, images.line, line[at])
-        file[at] = np.where(first, images.file + offset, file[at])
-        offset += len(dataset.files)
-        for i, row in enumerate(at.tolist()):
-            if not name[row] or stem(name[row]) == name[row]:
-                name[row] = mine[i]
-            path[row] = path[row] or images.path[i]
-            splits += bool(split[row] and images.split[i] and split[row] != images.split[i])
-            split[row] = split[row] or images.split[i]
-    if sizes:
-        n_sizes = plural(len(sizes), "image has", "images have")
+    tables = [dataset.images for dataset in datasets]
+    size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
+    known: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))
+    width, height = _pick(size, rows.first(known), 0).T.copy()
+    differ = np.flatnonzero(known & ((width[rows.all] != size[:, 0]) | (height[rows.all] != size[:, 1])))
+    flat = list(itertools.chain(*names))
+    if len(differ):
+        n_sizes = plural(len(differ), "image has", "images have")
         raise DataError(
             f"--same-image join: {n_sizes} another size in another source, so they are not the same: "
-            f"{_some(sizes)}",
+            f"{_some([flat[i] for i in differ.tolist()])}",
             log,
         )
-    changed["images in another split of a later source"] = splits
-    width, height, file, line = map(frozen, (width, height, file, line))
-    own = _first_own([d.images.own for d in datasets], rows, n)
-    ids = np.zeros(0, np.int64)
-    return Images(tuple(name), width, height, ids, tuple(path), tuple(split), file, line, own=own)
+    whole = rows.first(np.array([stem(name) != name for name in flat], bool))
+    split = rows.first_text([images.split for images in tables])
+    splits = itertools.chain(*(images.split for images in tables))
+    changed["images in another split of a later source"] = sum(
+        bool(own) and own != split[row] for own, row in zip(splits, rows.all.tolist(), strict=True)
+    )
+    file: Ints = np.concatenate(_moved_files([images.file for images in tables], datasets))
+    placed = rows.first(file >= 0)
+    videos = [video_rows.of(number, images.video, len(images)) for number, images in enumerate(tables)]
+    video: Ints = np.concatenate(videos)
+    framed = rows.first(video >= 0)
+    numbers = [np.full(len(i), -1, np.int32) if i.frame is None else i.frame for i in tables]
+    has_frames = any(images.video is not None for images in tables)
+    return Images(
+        name=tuple(flat[i] for i in np.where(whole >= 0, whole, rows.first()).tolist()),
+        width=frozen(width),
+        height=frozen(height),
+        source_id=np.zeros(0, np.int64),
+        path=tuple(rows.first_text([images.path for images in tables])),
+        split=tuple(split),
+        file=frozen(_pick(file, placed, -1)),
+        line=frozen(_pick(np.concatenate([images.line for images in tables]), placed, 0)),
+        video=frozen(_pick(video, framed, -1)) if has_frames else None,
+        frame=frozen(_pick(np.concatenate(numbers), framed, -1)) if has_frames else None,
+        own=rows.first_own([images.own for images in tables]),
+    )
 
 
-def _first_own(fields: Sequence[Own], rows: Sequence[NDArray[np.int32]], n: int) -> Own:
-    """The other fields of n merged rows: those of the first source that has the row."""
-    found: dict[str, list[bytes]] = {}
-    seen: set[int] = set()
-    for own, at in zip(fields, rows, strict=True):
-        fresh = [(i, row) for i, row in enumerate(at.tolist()) if row not in seen]
-        seen.update(row for _, row in fresh)
-        for key, column in own.items():
-            merged = found.setdefault(key, [b""] * n)
-            for i, row in fresh:
-                merged[row] = column[i]
-    return {key: tuple(column) for key, column in found.items()}
+def _pick(column: NDArray[Any], rows: Longs, none: float) -> NDArray[Any]:
+    """(n, ...) what stands in these rows of a column, `none` for -1."""
+    picked = column[rows]
+    picked[rows < 0] = none
+    return picked
 
 
-def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[list[NDArray[np.int32]], Videos]:
+def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[Ints]:
+    """Columns of rows of each dataset's files, as rows of all their files."""
+    offsets = itertools.accumulate((len(d.files) for d in datasets[:-1]), initial=0)
+    return [np.where(c >= 0, c + at, -1).astype(np.int32) for c, at in zip(columns, offsets, strict=True)]
+
+
+def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_Rows, Videos]:
     """The row of each video of each dataset, and all videos; they are the same where their names are."""
-    row_of: dict[str, int] = {}
-    rows: list[NDArray[np.int32]] = []
-    length: list[int] = []
-    for dataset, prefix in zip(datasets, prefixes, strict=True):
-        mine = [row_of.setdefault(prefix + name, len(row_of)) for name in dataset.videos.name]
-        length += [0] * (len(row_of) - len(length))
-        for row, n in zip(mine, dataset.videos.length.tolist(), strict=True):
-            length[row] = max(length[row], n)
-        rows.append(np.array(mine, np.int32))
-    ids = _common_ids([d.videos.source_id for d in datasets], rows, len(row_of))
+    rows, names = _Rows.by_key(
+        [[prefix + name for name in d.videos.name] for d, prefix in zip(datasets, prefixes, strict=True)]
+    )
+    length = np.zeros(len(names), np.int32)
+    np.maximum.at(length, rows.all, np.concatenate([d.videos.length for d in datasets]))
+    ids = rows.common_ids([d.videos.source_id for d in datasets])
     if ids is None:
-        ids = np.full(len(row_of), NO_ID, np.int64)
-    return rows, Videos(tuple(row_of), frozen(np.array(length, np.int32)), frozen(ids))
+        ids = np.full(len(names), NO_ID, np.int64)
+    return rows, Videos(tuple(names), frozen(length), frozen(ids))
 
 
-def _tracks(
-    datasets: Sequence[Dataset], video_rows: Sequence[NDArray[np.int32]]
-) -> tuple[list[NDArray[np.int32]], Tracks]:
+def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Tracks]:
     """The row of each track of each dataset, and all tracks; those of one video and id are the same."""
-    row_of: dict[tuple[int, Any], int] = {}
-    rows: list[NDArray[np.int32]] = []
-    score: list[float] = []
-    for number, (dataset, videos) in enumerate(zip(datasets, video_rows, strict=True)):
-        tracks = dataset.tracks
-        at = _rows_in(tracks.video, videos, len(tracks)).tolist()
+    keys = []
+    for number, dataset in enumerate(datasets):
+        videos = video_rows.of(number, dataset.tracks.video, len(dataset.tracks)).tolist()
         # Outside videos an id says something in its own source only.
-        keys = [
-            (video if video >= 0 else -1 - number, id_)
-            for video, id_ in zip(at, tracks.source_id.tolist(), strict=True)
-        ]
-        mine = [row_of.setdefault(key, len(row_of)) for key in keys]
-        score += [math.nan] * (len(row_of) - len(score))
-        for row, own in zip(mine, tracks.score.tolist(), strict=True):
-            score[row] = own if math.isnan(score[row]) else score[row]
-        rows.append(np.array(mine, np.int32))
-    ids: NDArray[Any] = np.empty(len(row_of), object)
-    ids[:] = [id_ for _, id_ in row_of]
+        owners = (video if video >= 0 else -1 - number for video in videos)
+        keys.append(list(zip(owners, dataset.tracks.source_id.tolist(), strict=True)))
+    rows, found = _Rows.by_key(keys)
+    ids: NDArray[Any] = np.empty(len(found), object)
+    ids[:] = [id_ for _, id_ in found]
     if all(isinstance(id_, int) for id_ in ids):
         ids = ids.astype(np.int64)
-    video = np.array([max(at, -1) for at, _ in row_of], np.int32)
-    return rows, Tracks(frozen(video), frozen(ids), frozen(np.array(score, np.float64)))
+    video = np.array([max(at, -1) for at, _ in found], np.int32)
+    scores = np.concatenate([d.tracks.score for d in datasets])
+    score = _pick(scores, rows.first(~np.isnan(scores)), math.nan)
+    return rows, Tracks(frozen(video), frozen(ids), frozen(score))
 
 
-def _frames(
-    images: Images,
-    datasets: Sequence[Dataset],
-    image_rows: Sequence[NDArray[np.int32]],
-    video_rows: Sequence[NDArray[np.int32]],
-) -> Images:
-    """The images with the video and the number that the first source that has them gives each."""
-    if all(d.images.video is None for d in datasets):
-        return images
-    video, frame = np.full(len(images), -1, np.int32), np.full(len(images), -1, np.int32)
-    for dataset, at, videos in zip(datasets, image_rows, video_rows, strict=True):
-        own = _rows_in(dataset.images.video, videos, len(at))
-        numbers = np.full(len(at), -1, np.int32) if dataset.images.frame is None else dataset.images.frame
-        first = video[at] < 0
-        video[at], frame[at] = np.where(first, own, video[at]), np.where(first, numbers, frame[at])
-    return dataclasses.replace(images, video=frozen(video), frame=frozen(frame))
-
-
-def _rows_in(column: NDArray[Any] | None, rows: NDArray[np.int32], n: int) -> NDArray[np.int32]:
-    """(n,) rows of the merged table for a column of rows, -1 where there is none."""
-    if column is None or not len(rows):
-        return np.full(n, -1, np.int32)
-    found: NDArray[np.int32] = np.where(column >= 0, rows[column], np.int32(-1))
-    return found
-
-
-def _categories(
-    datasets: Sequence[Dataset], changed: dict[str, int]
-) -> tuple[list[NDArray[np.int32]], Categories]:
+def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_Rows, Categories]:
     """The row of each class of each dataset, and all classes; their ids are still missing.
 
     The parent of a class is that of the first dataset that has the class, so there can be no circle.
     """
-    row_of: dict[str, int] = {}
-    rows, parent = [], []
-    frequency: list[str] = []
-    differ: set[int] = set()
-    for dataset in datasets:
-        categories = dataset.categories
-        fresh = [name not in row_of for name in categories.name]
-        mine = [row_of.setdefault(name, len(row_of)) for name in categories.name]
-        for i, row in enumerate(mine):
-            said = categories.frequency[i]
-            if fresh[i]:
-                above = int(categories.parent[i])
-                parent.append(mine[above] if above >= 0 else -1)
-                frequency.append(said)
-            elif said != frequency[row]:
-                differ.add(row)
-        rows.append(np.array(mine, np.int32))
-    for row in differ:
-        frequency[row] = ""
+    tables = [d.categories for d in datasets]
+    rows, names = _Rows.by_key([categories.name for categories in tables])
+    first = rows.first()
+    said = list(itertools.chain(*(categories.frequency for categories in tables)))
+    frequency = [said[i] for i in first.tolist()]
+    differ = {row for row, own in zip(rows.all.tolist(), said, strict=True) if own != frequency[row]}
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(differ)
-    parents = frozen(np.array(parent, np.int32))
-    some = [d.categories for d in datasets if len(d.categories)]
+    parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
+    some = [categories for categories in tables if len(categories)]
     categories = Categories(
-        name=tuple(row_of),
+        name=tuple(names),
         source_id=np.zeros(0, np.int64),
-        parent=parents,
-        frequency=tuple(frequency),
+        parent=frozen(np.concatenate(parents)[first]),
+        frequency=tuple("" if row in differ else own for row, own in enumerate(frequency)),
         named=all(c.named for c in some),
         ordered=all(c.ordered for c in some),
-        own=_first_own([d.categories.own for d in datasets], rows, len(row_of)),
+        own=rows.first_own([categories.own for categories in tables]),
     )
     return rows, categories
 
 
-def _boxes(
-    datasets: Sequence[Dataset],
-    image_rows: Sequence[NDArray[np.int32]],
-    category_rows: Sequence[NDArray[np.int32]],
-    track_rows: Sequence[NDArray[np.int32]],
-) -> Boxes:
+def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, NDArray[Any]] = {}
     for field in dataclasses.fields(Boxes):
         parts = [getattr(d.boxes, field.name) for d in datasets]
         if all(part is None for part in parts):
             continue
-        if field.name == "track":
-            parts = [
-                _rows_in(d.boxes.track, rows, len(d)) for d, rows in zip(datasets, track_rows, strict=True)
-            ]
+        if (rows := rows_of.get(field.name)) is not None:
+            parts = [rows.of(i, p, len(d)) for i, (p, d) in enumerate(zip(parts, datasets, strict=True))]
         elif field.name == "wh_given":
             parts = [
                 np.zeros((len(d), 2), bool) if p is None else p for p, d in zip(parts, datasets, strict=True)
             ]
-        if field.name == "image":
-            parts = [rows[part] for rows, part in zip(image_rows, parts, strict=True)]
-        elif field.name == "category":
-            parts = [rows[part] for rows, part in zip(category_rows, parts, strict=True)]
         elif field.name == "file":
-            parts = [np.where(p >= 0, p + at, -1) for p, at in zip(parts, _offsets(datasets), strict=True)]
-        columns[field.name] = frozen(np.concatenate(parts).astype(parts[0].dtype))
+            parts = _moved_files(parts, datasets)
+        columns[field.name] = frozen(np.concatenate(parts))
     return Boxes(**columns)
 
 
-def _offsets(datasets: Sequence[Dataset]) -> list[int]:
-    return list(itertools.accumulate((len(d.files) for d in datasets[:-1]), initial=0))
-
-
-def _equal_boxes(
-    boxes: Boxes, datasets: Sequence[Dataset], image_rows: Sequence[NDArray[np.int32]], kind: Kind
-) -> NDArray[np.bool_]:
+def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind: Kind) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that an earlier dataset has as well.
 
     Image, class, corners and flags are equal, and of detections the score.
     """
     again = np.zeros(len(boxes), np.bool_)
-    shared = np.bincount(np.concatenate(image_rows)) > 1
+    shared = images.shared
     if not shared.any():
         return again
     # Boxes of other flags are made boxes of another class, for the search does not look at flags.
@@ -493,16 +489,14 @@ def _equal_boxes(
 
 
 def _labels(
-    datasets: Sequence[Dataset],
-    image_rows: Sequence[NDArray[np.int32]],
-    category_rows: Sequence[NDArray[np.int32]],
-    boxes: Boxes,
-    changed: dict[str, int],
+    datasets: Sequence[Dataset], images: _Rows, categories: _Rows, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
     """What is said of whole images, each thing once; a class is not absent where another source has a box."""
     parts = [
-        np.column_stack([images[d.labels.image], categories[d.labels.category], d.labels.verdict])
-        for d, images, categories in zip(datasets, image_rows, category_rows, strict=True)
+        np.column_stack(
+            [images.each[i][d.labels.image], categories.each[i][d.labels.category], d.labels.verdict]
+        )
+        for i, d in enumerate(datasets)
     ]
     table = np.concatenate(parts).astype(np.int64).reshape(-1, 3)
     _, first = np.unique(table, axis=0, return_index=True)
@@ -510,44 +504,11 @@ def _labels(
     if len(table):
         n = int(boxes.category.max(initial=0)) + int(table[:, 1].max()) + 1
         boxed = np.isin(table[:, 0] * n + table[:, 1], boxes.image.astype(np.int64) * n + boxes.category)
-        shared = np.bincount(np.concatenate(image_rows))[table[:, 0]] > 1
-        drop = boxed & shared & (table[:, 2] == LabelState.ABSENT)
+        drop = boxed & images.shared[table[:, 0]] & (table[:, 2] == LabelState.ABSENT)
         changed["absences of a class of which another source has a box"] = int(np.count_nonzero(drop))
         table = table[~drop]
     columns = table[:, 0].astype(np.int32), table[:, 1].astype(np.int32), table[:, 2].astype(np.uint8)
     return ImageLabels(*map(frozen, columns))
-
-
-# ---------------------------------------------------------------------------------------------- the ids
-
-
-def _common_ids(
-    columns: Sequence[NDArray[Any]], rows: Sequence[NDArray[np.int32]], n: int
-) -> NDArray[Any] | None:
-    """(n,) ids of what several datasets have, or None if two disagree or some of them are missing."""
-    found: dict[int, Any] = {}
-    for column, mine in zip(columns, rows, strict=True):
-        for row, id_ in zip(mine.tolist(), column.tolist(), strict=True):
-            if id_ != NO_ID and found.setdefault(row, id_) != id_:
-                return None
-    if not found:
-        return np.full(n, NO_ID, np.int64)
-    if len(found) < n or len(set(found.values())) < n:
-        return None
-    ids = [found[row] for row in range(n)]
-    if all(column.dtype == np.int64 for column in columns):
-        return np.array(ids, np.int64)
-    packed = np.empty(n, object)
-    packed[:] = ids
-    return packed
-
-
-def _numbered(ids: NDArray[Any] | None, n: int, sort: str, renumbered: dict[str, int]) -> NDArray[Any]:
-    """The ids, or numbers from 1 where there are none that all datasets agree on."""
-    if ids is None:
-        ids = np.arange(1, n + 1)
-        renumbered[sort] = n
-    return frozen(ids)
 
 
 def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
