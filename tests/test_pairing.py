@@ -109,6 +109,16 @@ def test_images_that_are_only_ids_are_paired_by_both(run, tmp_path):
     assert "no errors" in run("validate", "gt.json", "--against", "det.json")
 
 
+def test_images_without_an_id_do_not_shift_the_ids_of_the_others():
+    ids = np.array([pairing.NO_ID, 7, 8, pairing.NO_ID, 9, 10])
+    ours, theirs = truth().images, truth(images=["7", "8", "9", "10", "11", "12"]).images
+    ours = dataclasses.replace(ours, source_id=ids)
+    theirs = dataclasses.replace(theirs, source_id=np.arange(7, 13))
+    partner, how = pairing.pair_images(ours, theirs)
+    assert partner.tolist() == [1, 2, 4, 5, -1, -1]
+    assert how == {"id": 4}
+
+
 @pytest.mark.parametrize(
     ("ids", "numbers", "taken"),
     [

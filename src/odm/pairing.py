@@ -181,7 +181,7 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
                 how[word] = how.get(word, 0) + 1
     if -1 in partner:
         # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
-        by_id = unique(i for i in truth.source_id.tolist() if i != NO_ID)
+        by_id = unique(truth.source_id.tolist())
         for i, (name, given) in enumerate(zip(theirs, detections.source_id.tolist(), strict=True)):
             row = by_id.get(given, -1) if given != NO_ID and name == str(given) else -1
             if partner[i] < 0 <= row and row not in taken:
