@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
 from odm.names import number_of, stem
-from odm.tables import NO_ID, Boxes, Categories, Dataset, Floats, Images, Longs, distinct
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -163,32 +163,30 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
     ours, theirs = truth.name, detections.name
     if ours == theirs:
         return np.arange(len(ours)), {"name": len(ours)}
-    rows = {name: i for i, name in enumerate(ours)}
-    partner = [rows.get(name, -1) for name in theirs]
-    how = {"name": sum(p >= 0 for p in partner)}
-    taken = set(partner)
-    for word, key in (("name without extension", stem), ("last part", last_part)):
+    ids = zip(theirs, detections.source_id.tolist(), strict=True)
+    # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
+    bare_ids = [given if given != NO_ID and name == str(given) else None for name, given in ids]
+    ways: tuple[tuple[str, Iterable[Any], Iterable[Any]], ...] = (
+        ("name", ours, theirs),
+        ("name without extension", map(stem, ours), map(stem, theirs)),
+        ("last part", map(last_part, ours), map(last_part, theirs)),
+        ("id", truth.source_id.tolist(), bare_ids),
+    )
+    partner = [-1] * len(theirs)
+    taken: set[int] = set()
+    how: dict[str, int] = {}
+    for word, our_keys, their_keys in ways:
         if -1 not in partner:
             break
-        theirs_keys = [key(name) for name in theirs]
-        once = unique(key(name) for name in ours)
-        counts = Counter(theirs_keys)
-        for i, theirs_key in enumerate(theirs_keys):
-            row = once.get(theirs_key, -1)
-            if partner[i] < 0 <= row and counts[theirs_key] == 1 and row not in taken:
+        rows, keys = unique(our_keys), list(their_keys)
+        counts = Counter(keys)
+        for i, key in enumerate(keys):
+            row = rows.get(key, -1)
+            if partner[i] < 0 <= row and counts[key] == 1 and row not in taken:
                 partner[i] = row
                 taken.add(row)
                 how[word] = how.get(word, 0) + 1
-    if -1 in partner:
-        # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
-        by_id = unique(truth.source_id.tolist())
-        for i, (name, given) in enumerate(zip(theirs, detections.source_id.tolist(), strict=True)):
-            row = by_id.get(given, -1) if given != NO_ID and name == str(given) else -1
-            if partner[i] < 0 <= row and row not in taken:
-                partner[i] = row
-                taken.add(row)
-                how["id"] = how.get("id", 0) + 1
-    return np.array(partner, np.int64), {word: n for word, n in how.items() if n}
+    return np.array(partner, np.int64), how
 
 
 def unique(keys: Iterable[Any]) -> dict[Any, int]:
@@ -222,14 +220,12 @@ def report_images(
         return
     n = 1 if each else len(alone)
     for i, row in enumerate(alone if each else alone[:1]):
-        path, line, pointer = detections.image_place(row)
+        place = detections.image_place(row)
         # The search is slow.
         near = nearest_name(names[row], truth.images.name) if i < 10 else None
         log.report(
             IMAGE_ONLY_IN_DETECTIONS,
-            path or source_of(detections),
-            line=line,
-            pointer=pointer,
+            place if place[0] else source_of(detections),
             n=Trusted(plural(n, unit)),
             names=Trusted(listed([names[row]] if each else [names[row] for row in alone])),
             hint=Trusted(did_you_mean(near)),
@@ -279,12 +275,8 @@ def report_empty_images(
     found[partner[partner >= 0]] = True
     empty, total = (boxes > 0) & ~found, int(np.count_nonzero(boxes))
     n = int(np.count_nonzero(empty))
-    if (
-        n < FEW_EMPTY
-        or n <= MOST_EMPTY * total
-        or not found.any()
-        or log.counts[SPLIT_WITHOUT_DETECTIONS.name]
-    ):
+    said = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
+    if n < FEW_EMPTY or n <= MOST_EMPTY * total or not found.any() or said:
         return
     log.report(
         FEW_IMAGES_DETECTED,
@@ -302,25 +294,21 @@ def report_empty_images(
 def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str], list[str]]:
     """The names of both sides; a side that has only numbers takes the names of the other."""
     ours, theirs = truth.categories, detections.categories
+    gt_names, det_names = list(ours.name), list(theirs.name)
     if not theirs.named and ours.named and len(ours):
-        return list(ours.name), _named_by(
-            theirs, ours, "the detections", "the ground truth", source_of(detections), log
-        )
-    if not ours.named and theirs.named and len(theirs):
-        return _named_by(ours, theirs, "the ground truth", "the detections", source_of(truth), log), list(
-            theirs.name
-        )
-    return list(ours.name), list(theirs.name)
+        det_names = _named_by(detections, truth, "the detections", "the ground truth", log)
+    elif not ours.named and theirs.named and len(theirs):
+        gt_names = _named_by(truth, detections, "the ground truth", "the detections", log)
+    return gt_names, det_names
 
 
-def _named_by(
-    numbered: Categories, named: Categories, who: str, whose: str, path: str, log: Log
-) -> list[str]:
-    """Names for categories that are only numbers.
+def _named_by(side: Dataset, other: Dataset, who: str, whose: str, log: Log) -> list[str]:
+    """Names for the categories of a side, which are only numbers.
 
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
     list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
     """
+    numbered, named = side.categories, other.categories
     numbers = [number_of(name) for name in numbered.name]
     by_id = {i: name for i, name in zip(named.source_id.tolist(), named.name, strict=True) if i != NO_ID}
     beyond = any(n >= len(named) for n in numbers)
@@ -331,7 +319,7 @@ def _named_by(
         order = first_few(range(len(named)), 5, lambda i: f"{i} = {shorten(named.name[i], 30)!r}")
         log.report(
             CLASS_ORDER_GUESSED,
-            path,
+            source_of(side),
             who=Trusted(who),
             whose=Trusted(whose),
             order=Trusted(order),
@@ -395,12 +383,10 @@ def report_classes(
         if near is not None:
             hints[name] = near
         if asked is None or name in asked:
-            path, line, pointer = detections.location(int(location[first[name]]))
+            place = detections.location(int(location[first[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
-                path or source_of(detections),
-                line=line,
-                pointer=pointer,
+                place if place[0] else source_of(detections),
                 value=name,
                 n=Trusted(plural(n_of[name], "detection")),
                 hint=Trusted(did_you_mean(near)),
@@ -465,36 +451,35 @@ def report_conventions(truth: Dataset, detections: Dataset, pairing: Pairing, lo
     now = fit(boxes.xyxy[rows])
     if now >= 0.5:
         return
-    size = np.maximum(np.stack([truth.images.width, truth.images.height], axis=1), 1)[image]
-    fits = {how: fit(xyxy) for how, xyxy in _other_readings(boxes.take(rows), np.tile(size, 2)).items()}
+    size = np.tile(np.maximum(np.stack([truth.images.width, truth.images.height], axis=1), 1)[image], 2)
+    given = boxes.xyxy[rows]
+    one, two = given[:, :2], given[:, 2:]
+    readings = {
+        "as left, top, width, height instead of corners": np.hstack([one, one + two]),
+        "as corners instead of left, top, width, height": np.hstack([one, boxes.wh[rows]]),
+        "with x and y swapped": given[:, [1, 0, 3, 2]],
+        "as centre, width, height instead of corners": np.hstack([one - two / 2, one + two / 2]),
+        "read as relative coordinates": given * size,
+        "divided by the image size (the ground truth seems to be relative)": given / size,
+    }
+    fits = {how: fit(xyxy) for how, xyxy in readings.items()}
     how = max(fits, key=fits.__getitem__)
     if fits[how] > 0.6 and fits[how] > 2 * now:
         better, value = Trusted(f"{fits[how]:.2f}"), Trusted(f"{now:.2f}")
         log.report(CONVENTIONS_DIFFER, source_of(detections), how=Trusted(how), better=better, value=value)
 
 
-def _other_readings(boxes: Boxes, size: Longs) -> dict[str, Floats]:
-    """The corners of boxes if their four numbers meant something else, by what that is.
-
-    `size` (n, 4) is width, height, width, height of the image of each.
-    """
-    given = boxes.xyxy
-    first, second = given[:, :2], given[:, 2:]
-    return {
-        "as left, top, width, height instead of corners": np.hstack([first, first + second]),
-        "as corners instead of left, top, width, height": np.hstack([first, boxes.wh]),
-        "with x and y swapped": given[:, [1, 0, 3, 2]],
-        "as centre, width, height instead of corners": np.hstack([first - second / 2, first + second / 2]),
-        "read as relative coordinates": given * size,
-        "divided by the image size (the ground truth seems to be relative)": given / size,
-    }
-
-
 def _images_shifted(
     truth: Dataset, detections: Dataset, rows: NDArray[np.intp], image: Longs, now: int, log: Log
 ) -> bool:
-    """Whether the detections in `rows` fit the image before or after theirs, which is then reported."""
-    numbers = _image_numbers(truth.images)
+    """Whether the detections in `rows` fit the image before or after theirs, which is then reported.
+
+    Images are numbered by their ids, else by what their names are, else by their places in the list.
+    """
+    numbers = truth.images.source_id
+    if numbers.dtype == object or (numbers == NO_ID).any():
+        numbers = np.array([number_of(last_part(name)) for name in truth.images.name], np.int64)
+        numbers = np.arange(len(numbers)) if (numbers < 0).any() else numbers
     order = np.argsort(numbers, kind="stable")
     ranked = numbers[order]
     for step in (-1, 1):
@@ -518,15 +503,6 @@ def _images_shifted(
         )
         return True
     return False
-
-
-def _image_numbers(images: Images) -> Longs:
-    """(n,) the numbers of images: their ids, else what their names are, else their places in the list."""
-    ids = images.source_id
-    if ids.dtype != object and not (ids == NO_ID).any():
-        return ids.astype(np.int64)
-    numbers = np.array([number_of(last_part(name)) for name in images.name], np.int64)
-    return np.arange(len(images)) if (numbers < 0).any() else numbers
 
 
 def _classes_misread(
