@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from odm.evaluate import evaluate
-from odm.evaluate.analysis.bootstrap import bootstrap, delta_interval, holm, run_interval
+from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, delta_interval, holm, run_interval
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import table_of
 from odm.tables import Dataset
@@ -89,7 +89,7 @@ def main() -> None:
             for sample in range(args.samples):
                 truth, found = scene(np.random.default_rng([2, n, n_classes, sample]), n, n_classes, 2)
                 plans = [plan_of(truth, one, protocol) for one in found]
-                drawn = bootstrap(plans, replicates=args.replicates, seed=sample)
+                drawn = bootstrap(plans, Resampling(args.replicates, sample))
                 value = [p.table.result.summary[key] for p in plans]
                 own = run_interval(value[0], drawn[0].summary[key], plans[0].n_behind())
                 held.append(own.low <= true <= own.high)

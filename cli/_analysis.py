@@ -33,9 +33,9 @@ class Asked:
 
                 analyses = parse_analyses(given["analyze"])
             if given["ci"] or given["replicates"] < 1 or given["seed"] < 0:
-                from odm.evaluate.analysis.bootstrap import check_bootstrap
+                from odm.evaluate.analysis.bootstrap import Resampling
 
-                check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=0.95)
+                Resampling(given["replicates"], given["seed"]).check()
             if given["thresholds"] is not None:
                 from odm.evaluate.analysis.thresholds import parse_rule
 
@@ -77,7 +77,8 @@ class Asked:
         if not self.analyses and not given["ci"]:
             return evaluation
         from odm.cli._tags import slices_of
-        from odm.evaluate.analysis.attach import Resampling, analyze
+        from odm.evaluate.analysis.attach import analyze
+        from odm.evaluate.analysis.bootstrap import Resampling
 
         slices = []
         if "slices" in self.analyses:

@@ -28,7 +28,7 @@ from odm.cli._tags import slices_of
 from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
-from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, check_bootstrap
+from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
 from odm.evaluate.analysis.compare import (
     Comparison,
     Delta,
@@ -188,7 +188,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]
     check_regression_gates(gates, rules, bootstrap_areas=given["bootstrap_areas"])
     try:
-        check_bootstrap(replicates=given["replicates"], seed=given["seed"], level=given["level"])
+        Resampling(given["replicates"], given["seed"], given["level"]).check()
     except UsageError as e:
         raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
     if len(runs) < 2:

@@ -13,6 +13,7 @@ from odm import parallel
 from odm.evaluate import PROTOCOLS, evaluate, match, resolve
 from odm.evaluate.analysis.bootstrap import (
     Interval,
+    Resampling,
     bootstrap,
     delta_interval,
     estimate,
@@ -98,7 +99,7 @@ def test_exact_bootstrap_of_all_draws(pair):
 
 @pytest.mark.parametrize("replicates", params([1000, 4000], [1000]))
 def test_the_random_bootstrap_approaches_the_exact_one(pair, replicates):
-    first, other = bootstrap(pair, replicates=replicates)
+    first, other = bootstrap(pair, Resampling(replicates))
     near = math.sqrt(4000 / replicates)
     delta = other.summary["AP50"] - first.summary["AP50"]
     delta = delta[~np.isnan(delta)]
@@ -214,10 +215,10 @@ def test_runs_in_shards_of_other_orders_compare_as_whole():
 def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
     gt, runs = cases.random_pair(2, n_runs=2)
     plans = [plan_of(evaluate(gt, det, "coco").result) for det in runs]
-    alone = bootstrap(plans, replicates=90, seed=3)
+    alone = bootstrap(plans, Resampling(90, 3))
     monkeypatch.setattr("odm.evaluate.analysis.bootstrap.worker_count", lambda: 3)
     monkeypatch.setattr(parallel, "worker_count", lambda: 3)
-    shared = bootstrap(plans, replicates=90, seed=3)
+    shared = bootstrap(plans, Resampling(90, 3))
     for one, other in zip(alone, shared, strict=True):
         assert np.array_equal(one.class_ap["AP"], other.class_ap["AP"], equal_nan=True)
         assert all(np.array_equal(one.summary[k], other.summary[k], equal_nan=True) for k in one.summary)
@@ -335,10 +336,11 @@ def test_holm_against_its_definition():
 def test_area_ranges_only_on_request():
     gt, (det,) = cases.random_pair(4)
     result = evaluate(gt, det, "coco").result
-    without = intervals(plan_of(result), replicates=30)
+    plans, how = [plan_of(result), plan_of(result, areas=True)], Resampling(30)
+    without, whole = (intervals(plan, *bootstrap([plan], how), how) for plan in plans)
     assert math.isnan(without["APm"].low)
     assert "area ranges" in without["APm"].reason
-    assert not math.isnan(intervals(plan_of(result, areas=True), replicates=30)["APm"].low)
+    assert not math.isnan(whole["APm"].low)
     assert without["APl"].reason == "undefined" or result.summary["APl"] == result.summary["APl"]
 
 
@@ -349,7 +351,7 @@ def test_only_some_images_are_drawn_from():
     names = [f"im{i:03}" for i in chosen]
     part = plan_of(evaluate(gt, det, "voc2012", only_images=names).result)
     for own in (plan, part):
-        (drawn,) = bootstrap([own], replicates=20, images=chosen)
+        (drawn,) = bootstrap([own], Resampling(20, images=chosen))
         assert drawn.summary["mAP"].tolist() == pytest.approx(
             [
                 own.of(np.bincount(chosen, weights=w, minlength=40).astype(np.int64)[None]).summary["mAP"][0]
@@ -527,7 +529,7 @@ def test_slices_are_evaluations_of_their_images(name):
     gt, (det,) = cases.random_pair(10, crowds=0.1)
     result = evaluate(gt, det, name).result
     chosen = np.arange(0, 40, 3)
-    row = image_slices(table_of(result), [ImageSlice("x", "y", chosen)], replicates=20)[0]
+    row = image_slices(table_of(result), [ImageSlice("x", "y", chosen)], Resampling(20))[0]
     part = evaluate(gt, det, name, only_images=[f"im{i:03}" for i in chosen]).result
     for key, value in row["summary"].items():
         theirs = part.summary[key]

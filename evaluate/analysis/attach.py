@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Track, intervals
+from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
 from odm.evaluate.analysis.calibration import calibration
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.lrp import lrp
@@ -29,22 +29,8 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.issues import UsageError, hint, shorten
-from odm.tables import Longs
 
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Resampling:
-    """How intervals are computed; see `odm.evaluate.analysis.bootstrap.bootstrap`."""
-
-    replicates: int = REPLICATES
-    seed: int = 0
-    level: float = LEVEL
-    areas: bool = False
-    """Whether the summary's area ranges get intervals too."""
-    images: Longs | None = None
-    track: Track | None = None
 
 
 def parse_analyses(text: str) -> tuple[str, ...]:
@@ -90,17 +76,11 @@ def analyze(
         found = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
         bounds: dict[str, Any] = {}
         if resampling is not None and resampling.replicates:
-            bounds = {
-                key: [plain(own.low), plain(own.high)]
-                for key, own in intervals(
-                    Plan(table, areas=resampling.areas),
-                    replicates=resampling.replicates,
-                    seed=resampling.seed,
-                    level=resampling.level,
-                    images=resampling.images,
-                    track=resampling.track,
-                ).items()
-            }
+            plan = Plan(table, areas=resampling.areas)
+            resampling.check()
+            (drawn,) = bootstrap([plan], resampling)
+            own = intervals(plan, drawn, resampling)
+            bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
         results.append(dataclasses.replace(result, analysis=found, intervals=bounds))
     return dataclasses.replace(evaluation, results=results)
 
@@ -114,12 +94,7 @@ def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
 def _slices(
     result: Result, table: Table, slices: Sequence[ImageSlice], resampling: Resampling | None
 ) -> list[dict[str, Any]]:
-    options: dict[str, Any] = {}
-    if resampling is not None:
-        options = {
-            key: getattr(resampling, key) for key in ("replicates", "seed", "level", "images", "track")
-        }
-    rows = image_slices(table, [*slices_by_count(table), *slices], **options)
+    rows = image_slices(table, [*slices_by_count(table), *slices], resampling or Resampling(0))
     if result.joined is not None and table.rules.metric in ("ap", "pooled"):
         rows += box_slices(result.joined, table.rules) + truth_slices(result.joined, table.rules)
     return rows

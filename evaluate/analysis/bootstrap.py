@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.replicates import LOWER_IS_BETTER, Plan, Replicates
+from odm.evaluate.analysis.replicates import Plan, Replicates
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError
 from odm.parallel import in_order, worker_count
@@ -87,37 +87,34 @@ def weights_of(n: int, replicates: range, seed: int) -> Longs:
     ).astype(np.int64)
 
 
-def check_bootstrap(*, replicates: int, seed: int, level: float) -> None:
-    """UsageError if a value is out of range."""
-    if replicates < 1:
-        raise UsageError(f"replicates {replicates}: expected a whole number of at least 1")
-    if seed < 0:
-        raise UsageError(f"seed {seed}: expected a whole number of at least 0")
-    if not 0 < level < 1:
-        raise UsageError(f"level {level}: expected a fraction between 0 and 1, as in 0.95")
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resampling:
+    """How images are drawn: how many times and which draws, and the nominal coverage of intervals."""
+
+    replicates: int = REPLICATES
+    seed: int = 0
+    level: float = LEVEL
+    areas: bool = False
+    """Whether the summary's area ranges get intervals too."""
+    images: Longs | None = None
+    """Numbers of the images to draw from, None = those that were evaluated. Boxes on others count nowhere."""
+    track: Track | None = None
+    """Shows progress: called with rounds of work and what they are."""
+
+    def check(self) -> None:
+        """UsageError if a value is out of range."""
+        if self.replicates < 1:
+            raise UsageError(f"replicates {self.replicates}: expected a whole number of at least 1")
+        if self.seed < 0:
+            raise UsageError(f"seed {self.seed}: expected a whole number of at least 0")
+        if not 0 < self.level < 1:
+            raise UsageError(f"level {self.level}: expected a fraction between 0 and 1, as in 0.95")
 
 
-def bootstrap(
-    plans: Sequence[Plan],
-    *,
-    replicates: int = REPLICATES,
-    seed: int = 0,
-    images: Longs | None = None,
-    track: Track | None = None,
-) -> list[Replicates]:
-    """The metrics of each plan under the same random draws of images.
+def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
+    """The metrics of each plan, of runs over the same images, under the same random draws of images.
 
-    Parameters
-    ----------
-    plans
-        Of runs over the same images.
-    replicates, seed
-        How many draws, and which. Of a single image nothing can be drawn: its replicates are NaN.
-    images
-        Numbers of the images to draw from, those that were evaluated if left out. The boxes on
-        others count nowhere.
-    track
-        Shows progress: called with rounds of work and what they are.
+    Of a single image nothing can be drawn: its replicates are NaN.
 
     Raises
     ------
@@ -127,7 +124,8 @@ def bootstrap(
     n_images = plans[0].n_images
     if any(plan.table.images != plans[0].table.images for plan in plans):
         raise UsageError("the runs do not cover the same images")
-    chosen = plans[0].table.evaluated if images is None else np.asarray(images)
+    replicates = how.replicates
+    chosen = plans[0].table.evaluated if how.images is None else np.asarray(how.images)
     if not len(chosen):
         raise UsageError("there are no images to sample from")
 
@@ -143,7 +141,7 @@ def bootstrap(
 
     def work(part: range) -> list[Replicates]:
         weights = np.zeros((len(part), n_images), np.int64)
-        weights[:, chosen] = weights_of(len(chosen), part, seed)
+        weights[:, chosen] = weights_of(len(chosen), part, how.seed)
         return [plan.of(weights) for plan in plans]
 
     size = min(AT_A_TIME, -(-replicates // worker_count()))
@@ -151,23 +149,20 @@ def bootstrap(
     n_rounds = max(1, len(parts) // (10 * worker_count())) * worker_count()
     rounds = [parts[i : i + n_rounds] for i in range(0, len(parts), n_rounds)]
     done: list[list[Replicates]] = []
-    for one in rounds if track is None else track(rounds, "replicates"):
+    for one in rounds if how.track is None else how.track(rounds, "replicates"):
         done += in_order(work, one)
-    return [_joined([part[i] for part in done]) for i in range(len(plans))]
+    return [
+        Replicates(
+            {key: np.concatenate([part[i].summary[key] for part in done]) for key in done[0][i].summary},
+            {key: np.concatenate([part[i].class_ap[key] for part in done]) for key in done[0][i].class_ap},
+        )
+        for i in range(len(plans))
+    ]
 
 
-def _joined(parts: Sequence[Replicates]) -> Replicates:
-    return Replicates(
-        {key: np.concatenate([part.summary[key] for part in parts]) for key in parts[0].summary},
-        {key: np.concatenate([part.class_ap[key] for part in parts]) for key in parts[0].class_ap},
-    )
-
-
-def estimate(plan: Plan, images: Longs | None = None) -> Replicates:
-    """The metrics of all images, or of those with the numbers `images`, as one weighting."""
-    weights = np.zeros((1, plan.n_images), np.int64)
-    weights[:, slice(None) if images is None else images] = 1
-    return plan.of(weights)
+def estimate(plan: Plan) -> Replicates:
+    """The metrics of all images as one weighting."""
+    return plan.of(np.ones((1, plan.n_images), np.int64))
 
 
 def run_interval(value: float, replicates: Floats, n: float, level: float = LEVEL) -> Interval:
@@ -272,39 +267,20 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected
 
 
-def lower_is_better(plan: Plan) -> bool:
-    """Whether a protocol's numbers are errors."""
-    return plan.rules.metric in LOWER_IS_BETTER
+def difference(first: float, other: float) -> float:
+    """Other less first, 0 where only rounding differs."""
+    delta = other - first
+    return 0.0 if abs(delta) < ROUNDING else delta
 
 
-def intervals(
-    plan: Plan,
-    *,
-    replicates: int = REPLICATES,
-    seed: int = 0,
-    level: float = LEVEL,
-    images: Longs | None = None,
-    track: Track | None = None,
-) -> dict[str, Interval]:
-    """The interval of every summary number of one run, by key.
-
-    Parameters
-    ----------
-    plan
-        Of the run's table.
-    replicates, seed, images, track
-        As for `bootstrap`.
-    level
-        Nominal coverage.
-    """
-    check_bootstrap(replicates=replicates, seed=seed, level=level)
-    (drawn,) = bootstrap([plan], replicates=replicates, seed=seed, images=images, track=track)
-    summary, n = plan.table.result.summary, plan.n_behind(images)
+def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Interval]:
+    """The interval of every summary number of one run, by key, from its replicates."""
+    n = plan.n_behind(how.images)
     return {
-        key: run_interval(value, drawn.summary[key], n, level)
+        key: run_interval(value, drawn.summary[key], n, how.level)
         if key in drawn.summary
         else Interval(reason=without(value, plan.rules))
-        for key, value in summary.items()
+        for key, value in plan.table.result.summary.items()
     }
 
 

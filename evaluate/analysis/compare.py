@@ -13,15 +13,14 @@ import numpy as np
 from odm.evaluate.analysis.bootstrap import (
     LEVEL,
     REPLICATES,
-    ROUNDING,
     Interval,
+    Resampling,
     Track,
     bootstrap,
-    check_bootstrap,
     delta_interval,
+    difference,
     holm,
-    lower_is_better,
-    run_interval,
+    intervals,
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
@@ -73,7 +72,7 @@ class Delta:
     @property
     def delta(self) -> float:
         """The difference, 0 where only rounding differs."""
-        return _difference(self.first, self.other)
+        return difference(self.first, self.other)
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
@@ -176,18 +175,20 @@ def compare(
         If there are fewer than two runs, they are not of one protocol or not over the same images, or a
         value is out of range.
     """
-    check_bootstrap(replicates=replicates, seed=seed, level=level)
+    how = Resampling(replicates, seed, level, bootstrap_areas, images, track)
+    how.check()
     names, tables = list(runs), list(runs.values())
     check_runs(runs)
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
-    drawn = bootstrap(plans, replicates=replicates, seed=seed, images=images, track=track)
-    n, held = plans[0].n_behind(images), plans[0].n_of_class(images)
-    of_runs = [_run(*one, n, level) for one in zip(names, tables, drawn, strict=True)]
-    errors = lower_is_better(plans[0])
+    drawn = bootstrap(plans, how)
+    of_runs = [
+        Run(name, plan.table.result.summary, intervals(plan, own, how), len(np.unique(plan.table.image)))
+        for name, plan, own in zip(names, plans, drawn, strict=True)
+    ]
     deltas: list[Delta] = []
     for i in range(1, len(tables)):
-        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], n, level, plans[0])
-        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], held, level)
+        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], plans[0], how)
+        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], plans[0], how)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
     shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
@@ -203,27 +204,14 @@ def compare(
         deltas=deltas,
         images=rows,
         image_tables=counted,
-        slices=compare_slices(
-            runs, plans, slices, replicates=replicates, seed=seed, level=level, images=images, track=track
-        ),
+        slices=compare_slices(names, plans, slices, how),
         replicates=replicates,
         seed=seed,
         level=level,
         n_images=len(shown),
-        lower_is_better=errors,
+        lower_is_better=plans[0].lower_is_better,
         images_reason=counted[names[0]].reason,
     )
-
-
-def _run(name: str, table: Table, drawn: Replicates, n: float, level: float) -> Run:
-    """The summary of a run with its intervals, or why a number has none."""
-    intervals = {
-        key: run_interval(value, drawn.summary[key], n, level)
-        if key in drawn.summary
-        else Interval(reason=without(value, table.rules))
-        for key, value in table.result.summary.items()
-    }
-    return Run(name, table.result.summary, intervals, len(np.unique(table.image)))
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:
@@ -268,24 +256,17 @@ def _same_truth(table: Table, first: Table) -> bool:
     )
 
 
-def _difference(first: float, other: float) -> float:
-    delta = other - first
-    return 0.0 if abs(delta) < ROUNDING else delta
-
-
 def _summary_deltas(
-    first: Run, other: Run, before: Replicates, after: Replicates, n: float, level: float, plan: Plan
+    first: Run, other: Run, before: Replicates, after: Replicates, plan: Plan, how: Resampling
 ) -> list[Delta]:
-    deltas = []
-    errors = lower_is_better(plan)
+    deltas, n = [], plan.n_behind(how.images)
     for key, value in other.summary.items():
         if key == "score":  # neither better nor worse
             continue
-        delta = _difference(first.summary[key], value)
+        delta = difference(first.summary[key], value)
         if key in after.summary:
-            own = delta_interval(
-                before.summary[key], after.summary[key], delta, n, level=level, lower_is_better=errors
-            )
+            drawn = before.summary[key], after.summary[key]
+            own = delta_interval(*drawn, delta, n, level=how.level, lower_is_better=plan.lower_is_better)
         else:
             own = Interval(reason=without(delta, plan.rules))
         deltas.append(Delta(other.name, key, None, first.summary[key], value, own))
@@ -293,9 +274,10 @@ def _summary_deltas(
 
 
 def _class_deltas(
-    run: str, first: Table, other: Table, before: Replicates, after: Replicates, n: Longs, level: float
+    run: str, first: Table, other: Table, before: Replicates, after: Replicates, plan: Plan, how: Resampling
 ) -> list[Delta]:
     """The APs of the classes with ground truth."""
+    n = plan.n_of_class(how.images)
     theirs = {row.name: (k, row) for k, row in enumerate(other.result.classes)}
     ours = [
         (k, row, *theirs[row.name])
@@ -308,7 +290,7 @@ def _class_deltas(
         for k, row, m, their in ours:
             ap, new = (one.ap if key == "AP" else one.extra[key] for one in (row, their))
             drawn = before.class_ap[key][:, k], after.class_ap[key][:, m]
-            own = delta_interval(*drawn, _difference(ap, new), float(n[k]), level=level)
+            own = delta_interval(*drawn, difference(ap, new), float(n[k]), level=how.level)
             deltas.append(Delta(run, key, row.name, ap, new, own))
         corrected = holm([delta.interval.p for delta in deltas])
         found += [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]

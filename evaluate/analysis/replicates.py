@@ -24,9 +24,6 @@ from odm.tables import Floats, Longs
 
 NAN = float("nan")
 
-LOWER_IS_BETTER = ("top-k",)
-"""Kinds of metrics that are errors."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Replicates:
@@ -55,6 +52,7 @@ class Plan:
         self.n_images, self.n_classes = len(table.images), len(table.classes)
         self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
+        self.lower_is_better = rules.metric == "top-k"  # whose numbers are errors
         self.curves: list[_Curves] = []
         if rules.metric in ("ap", "pooled"):
             self.ranking = _Ranking(table, pooled=self.pooled)

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from odm.evaluate.analysis.bootstrap import (
-    LEVEL,
-    REPLICATES,
-    ROUNDING,
     Interval,
-    Track,
+    Resampling,
     bootstrap,
     delta_interval,
+    difference,
     estimate,
-    lower_is_better,
 )
 from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
@@ -98,14 +95,7 @@ def slices_by_count(table: Table) -> list[ImageSlice]:
 
 
 def image_slices(
-    table: Table,
-    slices: Iterable[ImageSlice],
-    *,
-    replicates: int = 0,
-    seed: int = 0,
-    level: float = LEVEL,
-    images: Longs | None = None,
-    track: Track | None = None,
+    table: Table, slices: Iterable[ImageSlice], how: Resampling | None = None
 ) -> list[dict[str, Any]]:
     """The summary of each slice, and how it differs from that of the other images.
 
@@ -115,8 +105,8 @@ def image_slices(
         Of all images.
     slices
         They may overlap, and may be empty.
-    replicates, seed, level, images, track
-        As for `odm.evaluate.analysis.bootstrap.bootstrap`; without replicates there are no intervals.
+    how
+        The draws for intervals; left out, or without replicates, there are none.
 
     Returns
     -------
@@ -124,46 +114,38 @@ def image_slices(
         Per slice: ``slice``, ``value``, ``images``, ``gt``, ``summary`` and ``delta``, ``low``, ``high`` (the
         slice less the rest), each by key. None = undefined.
     """
-    plan = Plan(table)
-    all_images = table.evaluated if images is None else np.asarray(images)
-    gt = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
+    plan, how = Plan(table), how or Resampling(0)
     rows = []
     for own in slices:
-        inside = np.intersect1d(own.images, all_images)
-        rest = np.setdiff1d(all_images, inside)
-        here, there = estimate(plan, inside).summary, estimate(plan, rest).summary
-        delta = {key: _difference(float(there[key][0]), float(here[key][0])) for key in here}
-        found: dict[str, Interval] = {}
-        if replicates:
-            drawn = bootstrap(
-                [_Within(plan, inside), _Within(plan, rest)],
-                replicates=replicates,
-                seed=seed,
-                images=images,
-                track=track,
-            )
-            found = {
-                key: delta_interval(
-                    drawn[1].summary[key],
-                    drawn[0].summary[key],
-                    delta[key],
-                    min(plan.n_behind(inside), plan.n_behind(rest)),
-                    level=level,
-                    lower_is_better=lower_is_better(plan),
-                )
-                for key in here
-            }
-        rows.append(
-            {
-                "slice": own.name,
-                "value": own.value,
-                "images": len(inside),
-                "gt": int(gt[inside].sum()),
-                "summary": {key: plain(float(value[0])) for key, value in here.items()},
-                **_of_keys(delta, found),
-            }
-        )
+        inside, rest = _parted(plan, own, how)
+        n = min(plan.n_behind(inside), plan.n_behind(rest))
+        rows += _differences(own, inside, [_Within(plan, rest), _Within(plan, inside)], n, how)
     return rows
+
+
+def compare_slices(
+    names: Sequence[str], plans: Sequence[Plan], slices: Sequence[ImageSlice], how: Resampling
+) -> list[dict[str, Any]]:
+    """Each slice of the images under every run but the first, with the difference to the first.
+
+    The rows are those of `image_slices` with ``run``; ``delta``, ``low`` and ``high`` are of the run less the
+    first run, on the images of the slice.
+    """
+    rows = []
+    for own in slices:
+        inside, _ = _parted(plans[0], own, how)
+        found = _differences(
+            own, inside, [_Within(plan, inside) for plan in plans], plans[0].n_behind(inside), how
+        )
+        rows += [{"run": name, **row} for name, row in zip(names[1:], found, strict=True)]
+    return rows
+
+
+def _parted(plan: Plan, own: ImageSlice, how: Resampling) -> tuple[Longs, Longs]:
+    """The numbers of the images of a slice, and of the other images that are drawn from."""
+    images = plan.table.evaluated if how.images is None else np.asarray(how.images)
+    inside = np.intersect1d(own.images, images)
+    return inside, np.setdiff1d(images, inside)
 
 
 class _Within(Plan):
@@ -178,71 +160,36 @@ class _Within(Plan):
         return super().of(weights * self.inside)
 
 
-def _of_keys(delta: Mapping[str, float], found: Mapping[str, Interval]) -> dict[str, dict[str, Any]]:
-    none = Interval()
-    return {
-        "delta": {key: plain(value) for key, value in delta.items()},
-        "low": {key: plain(found.get(key, none).low) for key in delta},
-        "high": {key: plain(found.get(key, none).high) for key in delta},
-    }
-
-
-def _difference(first: float, other: float) -> float:
-    delta = other - first
-    return 0.0 if abs(delta) < ROUNDING else delta
-
-
-def compare_slices(
-    runs: Mapping[str, Table],
-    plans: Sequence[Plan],
-    slices: Sequence[ImageSlice],
-    *,
-    replicates: int = REPLICATES,
-    seed: int = 0,
-    level: float = LEVEL,
-    images: Longs | None = None,
-    track: Track | None = None,
-) -> list[dict[str, Any]]:
-    """Each slice of the images under every run but the first, with the difference to the first.
-
-    The rows are those of `image_slices` with ``run``; ``delta``, ``low`` and ``high`` are of the run less the
-    first run, on the images of the slice.
-    """
-    names = list(runs)
-    all_images = plans[0].table.evaluated if images is None else np.asarray(images)
-    truth = plans[0].table.truth
-    gt = np.bincount(truth.image[plans[0].table.counting], minlength=plans[0].n_images)
-    rows = []
-    for own in slices:
-        inside = np.intersect1d(own.images, all_images)
-        n, within = plans[0].n_behind(inside), [_Within(plan, inside) for plan in plans]
-        here = [estimate(plan, inside).summary for plan in plans]
-        drawn = bootstrap(within, replicates=replicates, seed=seed, images=images, track=track)
-        for i in range(1, len(plans)):
-            delta = {key: _difference(float(here[0][key][0]), float(v[0])) for key, v in here[i].items()}
-            found = {
-                key: delta_interval(
-                    drawn[0].summary[key],
-                    drawn[i].summary[key],
-                    delta[key],
-                    n,
-                    level=level,
-                    lower_is_better=lower_is_better(plans[0]),
-                )
-                for key in delta
-            }
-            rows.append(
-                {
-                    "run": names[i],
-                    "slice": own.name,
-                    "value": own.value,
-                    "images": len(inside),
-                    "gt": int(gt[inside].sum()),
-                    "summary": {key: plain(float(v[0])) for key, v in here[i].items()},
-                    **_of_keys(delta, found),
-                }
+def _differences(
+    own: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
+) -> Iterator[dict[str, Any]]:
+    """For every plan but the first its row; the numbers rest on `n` images."""
+    table, none = plans[0].table, Interval()
+    drawn = bootstrap(plans, how) if how.replicates else []
+    first, *others = (estimate(plan).summary for plan in plans)
+    for i, other in enumerate(others, 1):
+        delta = {key: difference(float(first[key][0]), float(value[0])) for key, value in other.items()}
+        found = {
+            key: delta_interval(
+                drawn[0].summary[key],
+                drawn[i].summary[key],
+                delta[key],
+                n,
+                level=how.level,
+                lower_is_better=plans[0].lower_is_better,
             )
-    return rows
+            for key in (delta if drawn else ())
+        }
+        yield {
+            "slice": own.name,
+            "value": own.value,
+            "images": len(inside),
+            "gt": int(np.isin(table.truth.image[table.counting], inside).sum()),
+            "summary": {key: plain(float(value[0])) for key, value in other.items()},
+            "delta": {key: plain(value) for key, value in delta.items()},
+            "low": {key: plain(found.get(key, none).low) for key in delta},
+            "high": {key: plain(found.get(key, none).high) for key in delta},
+        }
 
 
 # ------------------------------------------------------------------------------------------------ boxes
