@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from typing import Any
 
 import click
@@ -25,8 +22,9 @@ from odm.cli._print import show
 from odm.converters import Request, load_pair
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
+from odm.evaluate.output.render import csv_text
 from odm.issues import UsageError, plural, printable, shorten
-from odm.screen import json_text, markdown_table, text_table
+from odm.screen import json_text, number, table
 
 EXAMPLES = """
 \b
@@ -101,40 +99,26 @@ def render(found: Agreement, output: str, *, width: int | None = None) -> str:
     headers = ["class", "f1", "first", "other", "pairs"]
     data = found.to_dict()["classes"]
     if output == "csv":
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(headers)
-        writer.writerows(["" if row[key] is None else row[key] for key in headers] for row in data)
-        return out.getvalue()
+        return csv_text(headers, ([row[key] for key in headers] for row in data))
     markdown = output == "markdown"
     pairs = plural(found.pairs, "pair")
     lines = [
         f"{found.boxes[0]} and {plural(found.boxes[1], 'box')}, {pairs} with IoU >= {found.iou_least:g}",
-        f"F1 of locations {_number(found.f1_location)}, of locations and classes {_number(found.f1)}",
-        f"mean IoU of matched pairs {_number(found.mean_iou)}, kappa of their classes {_number(found.kappa)}",
+        f"F1 of locations {number(found.f1_location)}, of locations and classes {number(found.f1)}",
+        f"mean IoU of matched pairs {number(found.mean_iou)}, kappa of their classes {number(found.kappa)}",
     ]
     rows = [
-        [shorten(printable(row["class"]), 40), _number(math.nan if row["f1"] is None else row["f1"]),
-         *(str(row[key]) for key in headers[2:])]
+        [shorten(printable(row["class"]), 40), number(row["f1"]), *(str(row[key]) for key in headers[2:])]
         for row in data
-    ]  # fmt: skip
-    table = _table(["class", "F1", "A", "B", "pairs"], rows, markdown=markdown, width=width)
+    ]
+    layout: dict[str, Any] = {"markdown": markdown, "width": width, "left": ("class of B",)}
+    by_class = table(["class", "F1", "A", "B", "pairs"], rows, **layout)
     names = [*(shorten(printable(name), 40) for name in found.names), "(none)"]
     counts = found.confusion.copy()
     np.fill_diagonal(counts, 0)
     worst = sorted(((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True)))[:10]
-    parts = [table, ("\n\n" if markdown else "\n").join(lines)]
+    parts = [by_class, ("\n\n" if markdown else "\n").join(lines)]
     if worst:
         apart = [[names[i], names[j], str(-n)] for n, i, j in worst]
-        parts.insert(1, _table(["class of A", "class of B", "times"], apart, markdown=markdown, width=width))
+        parts.insert(1, table(["class of A", "class of B", "times"], apart, **layout))
     return "\n\n".join(parts) + "\n"
-
-
-def _table(headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None) -> str:
-    if markdown:
-        return markdown_table(headers, rows)
-    return text_table(headers, rows, width=width, left=("class of B",))
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
 from odm.evaluate.analysis.compare import Comparison, Delta
-from odm.evaluate.analysis.images import DELTAS, ImageTable
-from odm.evaluate.output.render import csv_text, percent
+from odm.evaluate.analysis.images import DELTAS
+from odm.evaluate.analysis.sections import interval, points, slice_rows
+from odm.evaluate.output.render import csv_text
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable, shorten
-from odm.screen import json_text, markdown_table, text_table, wrapped
+from odm.screen import json_text, number, percent, table, wrapped
 from odm.screen import markdown as escaped
 
 CLASSES_SHOWN = 40
@@ -56,9 +56,14 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
     write("comparison.json", comparison_json(comparison).encode())
     write("summary.csv", deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
     write("classes.csv", deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
-    rows = ([_cell(row[key]) for key in ("run", *DELTAS)] for row in comparison.images)
-    write("images.csv", csv_text(["run", *DELTAS], rows).encode())
-    write("slices.csv", csv_text(SLICE_COLUMNS, slice_rows(comparison.slices)).encode())
+    columns = ["run", *DELTAS]
+    write("images.csv", csv_text(columns, ([r[key] for key in columns] for r in comparison.images)).encode())
+    slices = (
+        [*(row[name] for name in SLICE_COLUMNS[:5]), key, *(row[name][key] for name in SLICE_COLUMNS[6:])]
+        for row in comparison.slices
+        for key in row["summary"]
+    )
+    write("slices.csv", csv_text(SLICE_COLUMNS, slices).encode())
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -69,24 +74,7 @@ def comparison_json(comparison: Comparison) -> str:
 def deltas_csv(deltas: Sequence[Delta]) -> str:
     """A row per difference."""
     rows = (delta.to_dict() for delta in deltas)
-    return csv_text(DELTA_COLUMNS, ([_cell(row.get(key)) for key in DELTA_COLUMNS] for row in rows))
-
-
-def slice_rows(slices: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
-    """A row per slice and key, with `SLICE_COLUMNS` (``run`` is empty where there is one run only)."""
-    for row in slices:
-        for key in row["summary"]:
-            yield [
-                *(_cell(row.get(name)) for name in SLICE_COLUMNS[:5]),
-                key,
-                *(_cell(row[name][key]) for name in SLICE_COLUMNS[6:]),
-            ]
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else value
+    return csv_text(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
 
 
 def headlines(comparison: Comparison) -> list[str]:
@@ -105,9 +93,9 @@ def headlines(comparison: Comparison) -> list[str]:
         else:
             word = "better" if (high < 0) == comparison.lower_is_better else "worse"
             found = f"{letter} is {word} than {letters[0]}"
-        parts = [f"{found}: {delta.key} {_change(delta.delta)} points"]
+        parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
         if not math.isnan(low):
-            parts.append(f"{level} interval {_interval(low, high)}")
+            parts.append(f"{level} interval {interval(low, high)}")
         classes = [d for d in of_run if d.category is not None and d.key == "AP"]
         n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
         verb = "is" if 1 in (n, len(classes)) else "are"
@@ -153,10 +141,8 @@ class _Text:
             if delta.interval.reason:
                 reasons.setdefault(delta.interval.reason, []).append(delta.key)
             rows.append([delta.key, *self._difference(delta)])
-        headers = ["", *self._pair(run), "change", "interval", "better", "p"]
-        text = self._table(rows, headers)
-        lines = [self._line(f"no interval: {', '.join(k)} ({reason})") for reason, k in reasons.items()]
-        return ("\n\n" if self.markdown else "\n").join([text, *lines])
+        text = self._table(rows, ["", *self._pair(run), "change", "interval", "better", "p"])
+        return self._lines(text, *(f"no interval: {', '.join(k)} ({why})" for why, k in reasons.items()))
 
     def _classes(self, run: str) -> list[str]:
         deltas = sorted(
@@ -164,23 +150,19 @@ class _Text:
         )
         if not deltas:
             return []
-        hidden = 0
+        title = f"AP of classes, {self.letter[run]} minus {self._first}, the worst first"
         if len(deltas) > CLASSES_SHOWN:
-            hidden = len(deltas) - 2 * ENDS_SHOWN
+            title += f" ({len(deltas) - 2 * ENDS_SHOWN} between them are left out)"
             deltas = deltas[:ENDS_SHOWN] + deltas[-ENDS_SHOWN:]
         rows = [
-            [self._name(delta.category or ""), *self._difference(delta), _p(delta.p_holm)] for delta in deltas
+            [self._name(delta.category or ""), *self._difference(delta), number(delta.p_holm, ".3f")]
+            for delta in deltas
         ]
-        title = f"AP of classes, {self.letter[run]} minus {self._first}, the worst first"
-        if hidden:
-            title += f" ({hidden} between them are left out)"
-        without = sum(bool(d.interval.reason) for d in deltas)
         headers = ["class", *self._pair(run), "change", "interval", "better", "p", "p (Holm)"]
         text = self._titled(title, rows, headers)
-        if without:
+        if without := sum(bool(d.interval.reason) for d in deltas):
             share = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
-            line = self._line(f"no interval: {plural(without, 'class', 'classes')} ({share})")
-            text = ("\n\n" if self.markdown else "\n").join([text, line])
+            text = self._lines(text, f"no interval: {plural(without, 'class', 'classes')} ({share})")
         return [text]
 
     def _images(self, run: str) -> list[str]:
@@ -204,34 +186,20 @@ class _Text:
             f"{len(better)} better"
         )
         headers = ["image", *self._pair(run), "change", "+FN", "+FP", "lost TP", "new TP"]
-        parts = [self._titled(title, rows, headers) if rows else self._line(title)]
-        tables = found.image_tables
-        return [*parts, self._counted_at(run, tables[found.runs[0].name], tables[run])]
-
-    def _counted_at(self, run: str, *tables: ImageTable) -> str:
-        """The scores from which on detections count in images."""
-        scores = [_score(float(table.thresholds[0])) if len(table.thresholds) else "-" for table in tables]
-        which = ", ".join(f"{letter} {score}" for letter, score in zip(self._pair(run), scores, strict=True))
-        return self._line(f"images are counted from the score of the best F1 or --at-score on: {which}")
+        scores = []
+        for name in (found.runs[0].name, run):  # from which on detections count
+            thresholds = found.image_tables[name].thresholds.tolist()
+            score = "-" if not thresholds else "none" if math.isnan(thresholds[0]) else f"{thresholds[0]:.4g}"
+            scores.append(f"{self.letter[name]} {score}")
+        counted = f"images are counted from the score of the best F1 or --at-score on: {', '.join(scores)}"
+        return [self._titled(title, rows, headers) if rows else self._line(title), self._line(counted)]
 
     def _slices(self, run: str) -> list[str]:
         own = [row for row in self.comparison.slices if row["run"] == run]
         if not own:
             return []
         key = next(iter(own[0]["summary"]))
-        rows = []
-        for row in own:
-            change, low, high = (_number(row[name][key]) for name in ("delta", "low", "high"))
-            rows.append(
-                [
-                    self._name(f"{row['slice']} {row['value']}"),
-                    str(row["images"]),
-                    str(row["gt"]),
-                    percent(_number(row["summary"][key])),
-                    _change(change),
-                    _interval(low, high),
-                ]
-            )
+        rows = [[self._name(name), *cells] for name, *cells in slice_rows(own, key)]
         headers = ["slice", "images", "GT", self.letter[run], "change", "interval"]
         return [self._titled(f"{key} of slices of the images", rows, headers)]
 
@@ -241,9 +209,8 @@ class _Text:
     @staticmethod
     def _difference(delta: Delta) -> list[str]:
         own = delta.interval
-        better = "-" if math.isnan(own.p_better) else f"{100 * own.p_better:.0f} %"
-        values = [percent(delta.first), percent(delta.other)]
-        return [*values, _change(delta.delta), _interval(own.low, own.high), better, _p(own.p)]
+        values = [percent(delta.first), percent(delta.other), points(delta.delta)]
+        return [*values, interval(own.low, own.high), percent(own.p_better, ".0f"), number(own.p, ".3f")]
 
     @property
     def _first(self) -> str:
@@ -258,35 +225,17 @@ class _Text:
     def _line(self, text: str) -> str:
         return escaped(text) if self.markdown else wrapped(text, self.width)
 
+    def _lines(self, text: str, *lines: str) -> str:
+        """Lines below a part."""
+        return ("\n\n" if self.markdown else "\n").join([text, *map(self._line, lines)])
+
     def _titled(self, title: str, rows: list[list[str]], headers: list[str]) -> str:
         return ("\n\n" if self.markdown else "\n").join([self._line(title), self._table(rows, headers)])
 
     def _table(self, rows: list[list[str]], headers: list[str]) -> str:
-        if self.markdown:
-            return markdown_table(headers, rows)
-        return text_table(headers, rows, width=self.width, drop=DROPPED)
+        return table(headers, rows, markdown=self.markdown, width=self.width, drop=DROPPED)
 
 
 def _letters(n: int) -> list[str]:
     """A, B, ..., Z, R27, R28, ..."""
     return [*string.ascii_uppercase[:n], *(f"R{i + 1}" for i in range(len(string.ascii_uppercase), n))]
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _change(value: float) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:+.2f}"
-
-
-def _interval(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"{100 * low:+.2f} to {100 * high:+.2f}"
-
-
-def _p(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _score(value: float) -> str:
-    return "none" if math.isnan(value) else f"{value:.4g}"

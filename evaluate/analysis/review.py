@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis import images
 from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.analysis.table import Table, table_of
@@ -202,19 +200,6 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
     tails = map(str, np.where(pointed, number, "").tolist())
     places = list(map(operator.add, map(heads.__getitem__, file.tolist()), tails))
     return places, np.where(pointed | (line <= 0), "", number).tolist()
-
-
-def image_rows(result: Result) -> tuple[str, Iterator[list[Any]]]:
-    """Which scores the counts are at, and a row per image with the columns of `images.COLUMNS`."""
-    counted = images.image_table(table_of(result), result.thresholds)
-    if result.scores_from:
-        at = f"the scores of {result.scores_from}"
-    elif result.at_score is not None:
-        at = repr(result.at_score)
-    else:
-        best = result.overall.score
-        at = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
-    return at, ([row[key] for key in images.COLUMNS] for row in counted.rows())
 
 
 def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]], list[list[Any]]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.results import Result
 from odm.issues import shorten
-from odm.screen import cell
+from odm.screen import cell, number, percent
 
 IMAGES_SHOWN = 10
 TIDE_SHOWN = 10
@@ -19,12 +19,16 @@ HEADER = 12
 """The most characters of a class above a column of the confusion matrix; twice that where there is room."""
 
 
-def sections(result: Result, width: int | None = None) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, headers and rows of every analysis of a result; a reason has no rows.
+Section = tuple[str, list[str], list[list[str]]]
+"""Title, headers and rows; a reason has no rows."""
+
+
+def sections(result: Result, width: int | None = None) -> list[Section]:
+    """Every analysis of a result.
 
     What can be listed in more than one way is listed so that it fits into lines of `width` characters.
     """
-    found: list[tuple[str, list[str], list[list[str]]]] = []
+    found: list[Section] = []
     for name, data in result.analysis.items():
         if isinstance(data, Mapping) and "reason" in data:
             found.append((f"{name}: {data['reason']}", [], []))
@@ -68,24 +72,20 @@ def summary_columns(result: Result) -> dict[str, Any]:
     return columns
 
 
-def _thresholds(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
-    keys = ("score", "precision", "recall")
-    rows = [[name, *("-" if own[k] is None else f"{own[k]:.4g}" for k in keys)]
-            for name, own in data["classes"].items()]  # fmt: skip
-    return [(f"score thresholds by the rule {data['rule']}; - keeps nothing", ["class", *keys], rows)]
+def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
+    keys = ["score", "precision", "recall"]
+    rows = [[name, *(number(own[key], ".4g") for key in keys)] for name, own in data["classes"].items()]
+    yield f"score thresholds by the rule {data['rule']}; - keeps nothing", ["class", *keys], rows
 
 
-def _confusion(data: Mapping[str, Any], width: int | None) -> tuple[str, list[str], list[list[str]]]:
+def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
     """The matrix where it fits, else the pairs that are most frequent."""
     counts, of = data["counts"], data.get("shares_of")
     what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
     least = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
     title = f"confusion matrix, {least}, IoU >= {data['iou']:g}: {what[of]}"
     names = [cell(name) for name in data["classes"]]
-    texts = [
-        [str(v) if of is None else "-" if v is None else f"{100 * v:.1f} %" for v in row]
-        for row in data.get("shares", counts)
-    ]
+    texts = [[str(v) if of is None else percent(v, ".1f") for v in row] for row in data.get("shares", counts)]
     rows = [[name, *row] for name, row in zip([*names, "(background)"], texts, strict=True)]
     if len(names) <= MOST_CLASSES:
         for longest in (2 * HEADER, HEADER):
@@ -109,89 +109,87 @@ def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
     return data.get("classes", ()) if isinstance(data, Mapping) else ()
 
 
-def _tide(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
     kinds = [kind for kind in data if kind != "classes"]
-    rows = [[kind, _points(data[kind]["dap"]), str(data[kind].get("count", ""))] for kind in kinds]
-    found = [("AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows)]
+    rows = [[kind, percent(data[kind]["dap"]), str(data[kind].get("count", ""))] for kind in kinds]
+    yield "AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows
     if len(data["classes"]) > 1:
-        found.append(_tide_classes(data["classes"], [kind for kind in kinds if "count" in data[kind]]))
-    return found
+        kinds = [kind for kind in kinds if "count" in data[kind]]
+        order = sorted(data["classes"], key=lambda row: -max((row[kind] or 0.0) for kind in kinds))
+        shown = order[:TIDE_SHOWN]
+        title = "AP of the class gained by fixing each type of error"
+        if len(shown) < len(order):
+            title += f"; the {len(shown)} of {len(order)} classes that gain most"
+        rows = [[row["class"], *(percent(row[kind]) for kind in kinds)] for row in shown]
+        yield title, ["class", *kinds], rows
 
 
-def _tide_classes(
-    classes: Sequence[Mapping[str, Any]], kinds: list[str]
-) -> tuple[str, list[str], list[list[str]]]:
-    """The classes that gain most by fixing one type of error."""
-    order = sorted(classes, key=lambda row: -max((row[kind] or 0.0) for kind in kinds))
-    shown = order[:TIDE_SHOWN]
-    title = "AP of the class gained by fixing each type of error"
-    if len(shown) < len(classes):
-        title += f"; the {len(shown)} of {len(classes)} classes that gain most"
-    rows = [[row["class"], *(_points(row[kind]) for kind in kinds)] for row in shown]
-    return title, ["class", *kinds], rows
-
-
-def _lrp(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+def _lrp(data: Mapping[str, Any]) -> Iterator[Section]:
     keys = ("olrp", "loc", "fp", "fn")
-    rows = [[row["class"], *(_share(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
-    rows.append(["(mean)", *(_share(data[key]) for key in keys), ""])
+    rows = [[row["class"], *(number(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
+    rows.append(["(mean)", *(number(data[key]) for key in keys), ""])
     title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
-    return [(title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows)]
+    yield title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
 
 
-def _calibration(data: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+def _calibration(data: Mapping[str, Any]) -> Iterator[Section]:
     rows = [
-        [f"{row['low']:g} to {row['high']:g}", str(row["n"]), _share(row["score"]), _share(row["precision"])]
+        [f"{row['low']:g} to {row['high']:g}", str(row["n"]), number(row["score"]), number(row["precision"])]
         for row in data["bins"]
     ]
-    title = f"calibration: D-ECE {_share(data['dece'])}, maximum {_share(data['mce'])}"
-    return [(title, ["scores", "det", "mean score", "precision"], rows)]
+    title = f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}"
+    yield title, ["scores", "det", "mean score", "precision"], rows
 
 
-def _images(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
-    keys = ("gt", "tp", "fp", "fn")
-    shown = [row for row in data if row["error"]][:IMAGES_SHOWN]
+def _images(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     rows = [
-        [row["image"], *(str(row[key]) for key in keys), _number(row["error"]), _points(row["error_share"])]
-        for row in shown
+        [
+            row["image"],
+            *(str(row[key]) for key in ("gt", "tp", "fp", "fn")),
+            number(row["error"], ".2f"),
+            percent(row["error_share"]),
+        ]
+        for row in [row for row in data if row["error"]][:IMAGES_SHOWN]
     ]
     title = f"the {len(rows)} of {len(data)} images with the largest error"
-    return [(title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows)]
+    yield title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows
 
 
-def _slices(data: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list[list[str]]]]:
-    found: list[tuple[str, list[str], list[list[str]]]] = []
+def _slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     of_images = [row for row in data if "delta" in row]
     if of_images:
         key = next(iter(of_images[0]["summary"]))
-        rows = [
-            [
-                f"{row['slice']} {row['value']}",
-                str(row["images"]),
-                str(row["gt"]),
-                _points(row["summary"][key]),
-                _signed(row["delta"][key]),
-                _interval(row["low"][key], row["high"][key]),
-            ]
-            for row in of_images
-        ]
-        headers = ["images", "n", "GT", key, "vs. rest", "interval"]
-        found.append((f"{key} of slices of the images, and difference from the other images", headers, rows))
+        title = f"{key} of slices of the images, and difference from the other images"
+        yield title, ["images", "n", "GT", key, "vs. rest", "interval"], slice_rows(of_images, key)
     boxes = [row for row in data if "summary" in row and "delta" not in row]
     if boxes:
         key = next(iter(boxes[0]["summary"]))
-        rows = [[f"{r['slice']} {r['value']}", str(r["gt"]), _points(r["summary"][key])] for r in boxes]
-        found.append((f"{key} of boxes by area and shape", ["boxes", "GT", key], rows))
+        rows = [[f"{r['slice']} {r['value']}", str(r["gt"]), percent(r["summary"][key])] for r in boxes]
+        yield f"{key} of boxes by area and shape", ["boxes", "GT", key], rows
     marked = [row for row in data if "recall" in row]
     if marked:
         rows = [
-            [r["value"], str(r["gt"]), str(r["missed"]), *(_points(r[k]) for k in ("recall", "AR")),
-             _share(r["mean_iou"])]
+            [r["value"], str(r["gt"]), str(r["missed"]), *(percent(r[k]) for k in ("recall", "AR")),
+             number(r["mean_iou"])]
             for r in marked
         ]  # fmt: skip
         headers = ["ground truth", "GT", "missed", "recall", "AR", "mean IoU"]
-        found.append(("recall by attribute of the ground truth", headers, rows))
-    return found
+        yield "recall by attribute of the ground truth", headers, rows
+
+
+def slice_rows(slices: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
+    """Slices of images with one of their numbers, its difference and the interval of that."""
+    return [
+        [
+            f"{row['slice']} {row['value']}",
+            str(row["images"]),
+            str(row["gt"]),
+            percent(row["summary"][key]),
+            points(row["delta"][key]),
+            interval(row["low"][key], row["high"][key]),
+        ]
+        for row in slices
+    ]
 
 
 _SECTIONS: dict[str, Any] = {
@@ -204,21 +202,11 @@ _SECTIONS: dict[str, Any] = {
 }
 
 
-def _points(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f} %"
+def points(value: float | None) -> str:
+    """A difference of percentages, ``+1.25``."""
+    return number(None if value is None else 100 * value, "+.2f")
 
 
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:+.2f}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "-" if low is None or high is None else f"{100 * low:+.2f} to {100 * high:+.2f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def interval(low: float | None, high: float | None) -> str:
+    """``-0.50 to +1.25``, or ``-`` for what is undefined."""
+    return "-" if points(low) == "-" else f"{points(low)} to {points(high)}"

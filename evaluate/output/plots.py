@@ -15,6 +15,7 @@ import numpy as np
 
 from odm.evaluate.results import Evaluation, Result
 from odm.issues import UsageError, printable, shorten
+from odm.screen import number, percent
 from odm.tables import Floats
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)  # type: ignore[arg-type]  # its keys are a list of words
         warnings.filterwarnings("always", message="Glyph")
-        for number, result in enumerate(evaluation.results, 1):
-            folder = _folder(evaluation, number, result)
+        for n, result in enumerate(evaluation.results, 1):
+            folder = _folder(evaluation, n, result)
             for name, figure in _pictures(result):
                 for suffix, metadata in (
                     ("png", {"Software": None}),
@@ -95,12 +96,12 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         )
 
 
-def _folder(evaluation: Evaluation, number: int, result: Result) -> str:
+def _folder(evaluation: Evaluation, n: int, result: Result) -> str:
     name = safe(result.protocol)
     if not result.rules.averaged:
         name += f"-{result.iou:g}"
     same = [r for r in evaluation.results if r.protocol == result.protocol and str(r.iou) == str(result.iou)]
-    return name if len(same) == 1 else f"{number}-{name}"
+    return name if len(same) == 1 else f"{n}-{name}"
 
 
 def safe(name: str) -> str:
@@ -117,11 +118,11 @@ def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
         yield "precision-recall", _all_curves(result)
         yield "f1-confidence", _f1(result)
     yield "confusion", _confusion(result)
-    for number, row in enumerate(result.classes, 1):
+    for k, row in enumerate(result.classes):
         if row.name in result.curves:
             yield (
-                f"precision-recall-{number:04d}-{safe(row.name)}".rstrip("-"),
-                _class_curve(result, number - 1),
+                f"precision-recall-{k + 1:04d}-{safe(row.name)}".rstrip("-"),
+                _class_curve(result, k),
             )
 
 
@@ -144,10 +145,6 @@ def _axes(
 
 def _shown(name: str, limit: int = 40) -> str:
     return printable(shorten(name, limit))
-
-
-def _percent(value: float) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
 
 
 def _iou_text(result: Result) -> str:
@@ -182,7 +179,7 @@ def _class_curve(result: Result, k: int) -> Figure:
     curve = result.curves[row.name]
     figure, axes = _axes(
         _shown(row.name),
-        f"{result.protocol}, {_iou_text(result)}, AP {_percent(_ap(result, k))}",
+        f"{result.protocol}, {_iou_text(result)}, AP {percent(_ap(result, k))}",
         fixed=True,
     )
     if len(curve.recall):
@@ -209,9 +206,9 @@ def _all_curves(result: Result) -> Figure:
     aps = [_ap(result, k) for k, row in enumerate(result.classes) if row.gt]
     title = f"{result.protocol}, {_iou_text(result)}"
     if result.rules.metric == "pooled":
-        title += f", AP of all classes in one ranking {_percent(result.summary['AP'])}"
+        title += f", AP of all classes in one ranking {percent(result.summary['AP'])}"
     elif aps:
-        title += f", mean AP {_percent(float(np.mean(aps)))}"
+        title += f", mean AP {percent(float(np.mean(aps)))}"
     figure, axes = _axes("Precision and recall", title)
     names = [row.name for row in result.classes if row.name in result.curves]
     points = np.linspace(0, 1, 201)
@@ -227,7 +224,7 @@ def _all_curves(result: Result) -> Figure:
             x, y = np.zeros(2), np.array([1.0, 0.0])
         if len(names) <= NAMED:
             ap = _ap(result, [row.name for row in result.classes].index(name))
-            label = f"{_percent(ap)}  {_shown(name)}"
+            label = f"{percent(ap)}  {_shown(name)}"
             axes.plot(x, y, color=_colour(n), linewidth=1.3, label=label)
         else:
             axes.plot(
@@ -268,7 +265,7 @@ def _f1(result: Result) -> Figure:
         scores = _steps(grid, matches.score[chosen], row.score)
         f1 = _f1_at(scores, matches.score, outcome, chosen, row.gt)
         if len(names) <= NAMED:
-            label = f"{'-' if math.isnan(row.f1) else f'{row.f1:.3f}'}  {_shown(row.name)}"
+            label = f"{number(row.f1, '.3f')}  {_shown(row.name)}"
             axes.plot(scores, f1, color=_colour(n), linewidth=1.3, drawstyle="steps-pre", label=label)
         else:
             label = f"{len(names)} classes" if not n else None

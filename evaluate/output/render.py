@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.sections import DETECTED_AS, class_columns, sections, summary_columns
+from odm.evaluate.analysis.sections import DETECTED_AS, Section, class_columns, sections, summary_columns
 from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
-from odm.screen import cell, fitting, json_text, markdown_table, text_table, wrapped
+from odm.screen import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
 from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
 
@@ -101,7 +101,9 @@ def per_class_csv(evaluation: Evaluation) -> str:
     rows: list[dict[str, Any]] = []
     wanted = {*_HEAD, *_ALWAYS}
     for result in evaluation.results:
-        head = dict(zip(_HEAD, _head(result), strict=True))
+        # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
+        ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
+        head = {"protocol": result.protocol, "iou": ious if result.rules.averaged else ious[0]}
         more = class_columns(result)
         rows += [{**head, **r, **more.get(r["class"], {})} for r in (c.to_dict() for c in result.classes)]
         summary = {**result.to_dict()["summary"], **summary_columns(result)}
@@ -127,7 +129,7 @@ def detections_csv(evaluation: Evaluation) -> str:
     from odm.evaluate.analysis.review import places_of
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
-    columns = [*_HEAD, "detection", "image", "class", "score", "left", "top", "right", "bottom"]
+    columns = ["detection", "image", "class", "score", "left", "top", "right", "bottom"]
     columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
     reasons = (*REASONS, "")  # -1 = none
 
@@ -145,8 +147,7 @@ def detections_csv(evaluation: Evaluation) -> str:
         yield map(reasons.__getitem__, table.reason[part].tolist())
         yield from places_of(evaluation.truth, gt)
 
-    rows = (_in_blocks(result, len(result.detections.row), columns_of) for result in evaluation.results)
-    return csv_text(columns, itertools.chain.from_iterable(rows))
+    return _in_blocks(evaluation, columns, lambda result: len(result.detections.row), columns_of)
 
 
 def accumulated_csv(evaluation: Evaluation) -> str:
@@ -157,7 +158,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
     """
     from odm.evaluate.analysis.review import places_of
 
-    columns = [*_HEAD, "class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
+    columns = ["class", "rank", "detection", "image", "file", "line", "score", "best_iou"]
     columns += ["tp", "fp", "accumulated_tp", "accumulated_fp", "precision", "recall"]
 
     def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
@@ -177,8 +178,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
         for share in (table.precision[part], table.recall[part]):
             yield np.where(np.isnan(share), "", share.astype(object)).tolist()
 
-    rows = (_in_blocks(result, len(result.curve_table), columns_of) for result in evaluation.results)
-    return csv_text(columns, itertools.chain.from_iterable(rows))
+    return _in_blocks(evaluation, columns, lambda result: len(result.curve_table), columns_of)
 
 
 _BLOCK = 2**16
@@ -186,54 +186,66 @@ _BLOCK = 2**16
 
 
 def _in_blocks(
-    result: Result, n: int, columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]]
-) -> Iterator[tuple[Any, ...]]:
-    """The rows of `n` detections, of which only columns are made, after the result's protocol and IoU."""
-    head = [itertools.repeat(value) for value in _reference(result)]
-    for start in range(0, n, _BLOCK):
-        yield from zip(*head, *columns_of(result, slice(start, start + _BLOCK)), strict=False)
+    evaluation: Evaluation,
+    columns: Sequence[str],
+    length: Callable[[Result], int],
+    columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]],
+) -> str:
+    """CSV of detections, of which only columns are made, after the result's protocol and IoU."""
+    rows = (
+        zip(*map(itertools.repeat, _reference(r)), *columns_of(r, slice(at, at + _BLOCK)), strict=False)
+        for r in evaluation.results
+        for at in range(0, length(r), _BLOCK)
+    )
+    return csv_text([*_HEAD, *columns], itertools.chain.from_iterable(rows))
+
+
+def _csv_of(
+    evaluation: Evaluation, columns: Sequence[str], rows_of: Callable[[Result], Iterable[Sequence[Any]]]
+) -> str:
+    """CSV of the rows of each result, after its protocol and IoU."""
+    rows = ((*_reference(result), *row) for result in evaluation.results for row in rows_of(result))
+    return csv_text([*_HEAD, *columns], rows)
 
 
 def images_csv(evaluation: Evaluation) -> str:
     """A row per result and image, by descending error; ``at`` is the score threshold of the counts."""
-    from odm.evaluate.analysis.images import COLUMNS
-    from odm.evaluate.analysis.review import image_rows
+    from odm.evaluate.analysis.images import COLUMNS, image_table
+    from odm.evaluate.analysis.table import table_of
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for result in evaluation.results:
-            at, found = image_rows(result)
-            for row in found:
-                yield (*_reference(result), *map(_cell, row), at)
+    def rows(result: Result) -> Iterator[Sequence[Any]]:
+        best = result.overall.score
+        at = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
+        if result.scores_from:
+            at = f"the scores of {result.scores_from}"
+        elif result.at_score is not None:
+            at = repr(result.at_score)
+        for row in image_table(table_of(result), result.thresholds).rows():
+            yield *(row[key] for key in COLUMNS), at
 
-    return csv_text([*_HEAD, *COLUMNS, "at"], rows())
+    return _csv_of(evaluation, [*COLUMNS, "at"], rows)
 
 
 def review_csv(evaluation: Evaluation) -> dict[str, str]:
     """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
     from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
-    found: tuple[list[Sequence[Any]], list[Sequence[Any]]] = ([], [])
-    for result in evaluation.results:
-        for rows, own in zip(found, review_rows(evaluation, result), strict=True):
-            rows += [(*_reference(result), *map(_cell, row)) for row in own]
+    found = {id(result): review_rows(evaluation, result) for result in evaluation.results}
     return {
-        name: csv_text([*_HEAD, *columns], rows)
-        for name, columns, rows in zip(("missed.csv", "suspects.csv"), (MISSED, SUSPECTS), found, strict=True)
+        "missed.csv": _csv_of(evaluation, MISSED, lambda result: found[id(result)][0]),
+        "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: found[id(result)][1]),
     }
 
 
 def curves_csv(evaluation: Evaluation) -> str:
     """Recall, precision and score at every true positive."""
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for result in evaluation.results:
-            head = _reference(result)
-            for name, curve in result.curves.items():
-                columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
-                for recall, precision, score in zip(*columns, strict=True):
-                    yield (*head, name, recall, precision, score)
+    def rows(result: Result) -> Iterator[Sequence[Any]]:
+        for name, curve in result.curves.items():
+            columns = (curve.recall.tolist(), curve.precision.tolist(), curve.score.tolist())
+            yield from zip(itertools.repeat(name), *columns, strict=False)
 
-    return csv_text([*_HEAD, "class", "recall", "precision", "score"], rows())
+    return _csv_of(evaluation, ["class", "recall", "precision", "score"], rows)
 
 
 def confusion_csv(evaluation: Evaluation) -> str:
@@ -243,22 +255,15 @@ def confusion_csv(evaluation: Evaluation) -> str:
     stand in every row.
     """
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for result in evaluation.results:
-            table = result.confusion()
-            names = (*table.classes, "")
-            columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
-            for t, d, *numbers in zip(*(column.tolist() for column in columns), strict=True):
-                yield (*_reference(result), table.score, table.iou, names[t], names[d], *numbers)
+    def rows(result: Result) -> Iterator[Sequence[Any]]:
+        table = result.confusion()
+        names = (*table.classes, "")
+        columns = (*table.table.index, table.table.n, table.cell_shares("gt"), table.cell_shares("det"))
+        for t, d, *numbers in zip(*(column.tolist() for column in columns), strict=True):
+            yield table.score, table.iou, names[t], names[d], *numbers
 
     columns = ("score_min", "iou_min", "gt_class", "det_class", "count", "share_of_gt", "share_of_det")
-    return csv_text([*_HEAD, *columns], rows())
-
-
-def _head(result: Result) -> tuple[str, Any]:
-    # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
-    ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
-    return result.protocol, _cell(ious if result.rules.averaged else ious[0])
+    return _csv_of(evaluation, columns, rows)
 
 
 def _reference(result: Result) -> tuple[str, float]:
@@ -276,11 +281,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return " ".join("" if v is None else repr(v) for v in value)
-    return repr(value) if isinstance(value, float) else value
+    return " ".join("" if v is None else repr(v) for v in value) if isinstance(value, list) else value
 
 
 # ------------------------------------------------------------------------------------------------- text
@@ -303,16 +304,15 @@ def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> 
         ("classes only in the detections", report.classes_det_only),
     ):
         if names:
-            shown = [shorten(n) + _hint(report.hints.get(n)) for n in names[:_NAMES_SHOWN]]
+            nearest = {
+                n: f" (nearest: {shorten(near)})" for n, near in report.hints.items() if near is not None
+            }
+            shown = [shorten(n) + nearest.get(n, "") for n in names[:_NAMES_SHOWN]]
             more = len(names) - len(shown)
             lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
     if markdown:
         return "\n".join(f"- {escaped(line)}" for line in lines)
     return "\n".join(wrapped(line, width, "  ") for line in lines)
-
-
-def _hint(near: str | None) -> str:
-    return f" (nearest: {shorten(near)})" if near is not None else ""
 
 
 def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: int = 0) -> str:
@@ -340,8 +340,8 @@ def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
     return ("\n\n" if markdown else "\n").join(parts)
 
 
-def _named_areas(result: Result) -> tuple[str, list[str], list[list[str]]]:
-    """The numbers of the area ranges that the user named: title, headers and a row for each."""
+def _named_areas(result: Result) -> Section:
+    """The numbers of the area ranges that the user named."""
     rules = result.rules
     keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
     rows = [
@@ -364,10 +364,7 @@ def headline(result: Result) -> str:
         if "AP" in known and result.rules.ious != PROTOCOLS["coco"].ious:
             known["AP"] = "AP"  # another mean than that of COCO
         known = known or {key: key for key in list(numbers)[:3]}
-        return ", ".join(
-            f"{name} {'-' if math.isnan(numbers[key]) else f'{numbers[key]:.3f}'}"
-            for key, name in known.items()
-        )
+        return ", ".join(f"{name} {number(numbers[key], '.3f')}" for key, name in known.items())
     if result.errors:
         return _error_lines(result)[-1]
     return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
@@ -408,8 +405,8 @@ def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
         lines = _error_lines(result)
     else:
         lines = [
-            f"{key} = {percent(number)}"
-            for key, number in result.summary.items()
+            f"{key} = {percent(value)}"
+            for key, value in result.summary.items()
             # The last line has those of mAP.
             if key != "score" and "@" not in key and not (result.rules.shared_score and key.startswith("mAP"))
         ]
@@ -446,13 +443,12 @@ def classic_lines(result: Result) -> list[str]:
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []
     for kind, iou, area, dets, key in asked:
-        value = "-" if math.isnan(numbers[key]) else f"{numbers[key]:0.3f}"
         group = ""
         if rules.by_frequency:
             group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"
         lines.append(
             f" {titles[kind]:<18} ({kind}) @[ IoU={iou:<9} | area={area:>6s} | maxDets={dets:>3d} {group}] = "
-            f"{value}"
+            f"{number(numbers[key], '.3f')}"
         )
     return lines
 
@@ -475,7 +471,9 @@ _OPTIONAL = (
 
 def class_table(result: Result, *, width: int | None = None, markdown: bool = False) -> str:
     """A row per class and one for all, in up to `width` characters."""
-    values = _ap_columns(result)
+    values = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
+    if result.rules.metric == "corloc":
+        values = ["CorLoc"]
     headers = ["class", *_COUNTS, *_POINT, *values]
     rows = [_cells(result, row, values) for row in (*result.classes, result.overall)]
     spans = _spans(result)
@@ -487,25 +485,18 @@ def class_table(result: Result, *, width: int | None = None, markdown: bool = Fa
     return f"{text}\n(not shown: {', '.join(hidden)}; --wide shows all)" if hidden else text
 
 
-def _ap_columns(result: Result) -> tuple[str, ...]:
-    if result.rules.metric == "corloc":
-        return ("CorLoc",)
-    more = (key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)
-    return ("AP", *more)
-
-
 def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
     of_all = row is result.overall
     found = []
     for key in values:
-        number = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
+        value = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
         if of_all:
-            number = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), number)
-        found.append(percent(number))
+            value = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), value)
+        found.append(percent(value))
     return [
         "(all)" if of_all else cell(row.name),
         *(str(getattr(row, key.lower())) for key in _COUNTS),
-        *(number_text(getattr(row, key.lower())) for key in _POINT),
+        *(number(getattr(row, key.lower())) for key in _POINT),
         *found,
     ]
 
@@ -514,7 +505,7 @@ def _spans(result: Result) -> dict[str, str]:
     """What the columns are of: counts of all detections, the others of one score."""
     point = "at best F1"
     if result.rules.shared_score:
-        point = f"at score {number_text(result.overall.score)}"
+        point = f"at score {number(result.overall.score)}"
     if result.at_score is not None:
         point = f"at score {result.at_score:g}"
     if result.scores_from:
@@ -524,13 +515,3 @@ def _spans(result: Result) -> dict[str, str]:
         **dict.fromkeys(("TP", "FP", "FN"), f"all det{iou}"),
         **dict.fromkeys(_POINT, f"{point}{iou}"),
     }
-
-
-def percent(value: float) -> str:
-    """``24.57 %``, or ``-`` for what is undefined."""
-    return "-" if math.isnan(value) else f"{100 * value:.2f} %"
-
-
-def number_text(value: float) -> str:
-    """``0.4800``, or ``-`` for what is undefined."""
-    return "-" if math.isnan(value) else f"{value:.4f}"
