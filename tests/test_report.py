@@ -90,7 +90,7 @@ def test_confusion_at_every_level_is_that_of_the_score(tmp_path, protocol, scale
     table = result.report_data()
     for position, score in enumerate(table.levels.tolist()):
         expected = result.confusion(score=score).counts
-        assert (table.confusion_at(position).counts == expected).all(), score
+        assert (table.confusion.dense()[position] == expected).all(), score
 
 
 def test_confusion_of_detections_on_objects_and_crowds():
@@ -106,8 +106,8 @@ def test_confusion_of_detections_on_objects_and_crowds():
     result = evaluate(truth, found, "coco").result
     table = result.report_data()
     for position in (0, 45, 70, 95):
-        assert (table.confusion_at(position).counts == result.confusion(score=position / 100).counts).all()
-    assert table.confusion_at(0).counts.tolist() == [[1, 0], [1, 0]]
+        assert (table.confusion.dense()[position] == result.confusion(score=position / 100).counts).all()
+    assert table.confusion.dense()[0].tolist() == [[1, 0], [1, 0]]
 
 
 def test_outcomes_and_misses_are_those_of_the_files(data):

@@ -19,7 +19,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis.outcome_table import FP, IGNORED, OutcomeTable
+from odm.evaluate.analysis.outcome_table import FP, IGNORED, OutcomeTable, Truths
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
 from odm.evaluate.matching.sides import Joined
@@ -53,6 +53,11 @@ class DetectionTable:
     """(n,) number in `OUTCOMES`."""
     reason: NDArray[np.int8]
     """(n,) number in `REASONS` for false positives, -1 for the others."""
+    truth: Truths
+    at: Ints
+    """(n,) position in ``truth`` that was matched, -1 = none."""
+    truth_ious: tuple[Floats, Floats]
+    """(g,) highest IoU of each ground truth with detections of its class, and of the others."""
 
 
 def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
@@ -98,4 +103,7 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
         gt=gt[rows].astype(np.int32),
         outcome=table.outcome[rows],
         reason=reason[rows],
+        truth=table.truth,
+        at=table.gt[rows],
+        truth_ious=(overlaps.truth_same.iou, overlaps.truth_other.iou),
     )

@@ -150,10 +150,9 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
     rows, columns = [], []
     for gt_start, _, part in parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
-        det, gt, overlap, on_void = overlapping(part, rules, void, iou)
+        det, gt, on_void = overlapping(part, rules, void, iou)
+        det, gt = one_to_one(det, gt)
         det_class, gt_class = part.detections.category, part.truth.category
-        order = np.lexsort((gt, np.arange(len(det)), -overlap, det_class[det] != gt_class[gt]))
-        det, gt = one_to_one(det[order], gt[order])
         alone, missed = np.ones(len(part.detections), np.bool_), ~void
         alone[on_void] = alone[det] = missed[gt] = False
         nothing_there, nobody = np.full(int(alone.sum()), n), np.full(int(missed.sum()), n)
@@ -165,10 +164,11 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
     return Confusion(joined.classes, table, of_all, iou)
 
 
-def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[Ints, Ints, Floats, Ints]:
+def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[Ints, Ints, Ints]:
     """The pairs of any class that overlap by `iou`, and the detections that lie on what counts as nothing.
 
-    `void` are the ground truths that count as nothing.
+    Pairs are in the order in which they are taken: those of one class first, then by descending IoU. `void`
+    are the ground truths that count as nothing.
 
     Raises
     ------
@@ -192,7 +192,9 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
                 "matrix or report: drop some with --score-min, or leave the image out with --only-images"
             )
     det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
-    return det, gt, overlap, np.concatenate(on_void)
+    differs = part.detections.category[det] != part.truth.category[gt]
+    order = np.lexsort((gt, np.arange(len(det)), -overlap, differs))
+    return det[order], gt[order], np.concatenate(on_void)
 
 
 ROUNDS = 8
@@ -207,15 +209,19 @@ def one_to_one(det: Ints, gt: Ints) -> tuple[Ints, Ints]:
     All pairs that come first for both their sides are taken at once, which gives the same.
     """
     taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
+    n = int(max(det.max(initial=-1), gt.max(initial=-1))) + 1
+    first, free_det, free_gt = np.empty(n, np.int64), np.ones(n, np.bool_), np.ones(n, np.bool_)
     for _ in range(ROUNDS):
         if not len(det):
             break
-        chosen = np.zeros(len(det), np.int8)
+        location = np.arange(len(det))
+        leads = np.ones(len(det), np.bool_)
         for side in (det, gt):
-            chosen[np.unique(side, return_index=True)[1]] += 1
-        first = chosen == 2
-        taken.append((det[first], gt[first]))
-        left = ~(np.isin(det, det[first]) | np.isin(gt, gt[first]))
+            first[side[::-1]] = location[::-1]  # the last one written stays: the first of each
+            leads &= first[side] == location
+        taken.append((det[leads], gt[leads]))
+        free_det[det[leads]] = free_gt[gt[leads]] = False
+        left = free_det[det] & free_gt[gt]
         det, gt = det[left], gt[left]
     used: tuple[set[int], set[int]] = set(), set()
     for start in range(0, len(det), AT_ONCE):

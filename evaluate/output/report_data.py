@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND
-from odm.evaluate.matching.confusion import Confusion, counts_as_nothing, overlapping
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
+from odm.evaluate.matching.confusion import counts_as_nothing, one_to_one, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.matching.pairs import find_pairs
-from odm.evaluate.matching.prepare import Truth, prepare
-from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
-from odm.evaluate.scores.protocols import Protocol
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined, Mask, parts
+from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.tables import Floats, Ints, Longs
 
 KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])
 """What a detection can be: a true positive, a false positive of some reason, or ignored."""
@@ -127,14 +126,12 @@ class ReportData:
 
     def level_of(self, score: float) -> int:
         """The highest of the levels that a score reaches; the lowest if it reaches none."""
-        return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
+        return level_below(self.levels, score)
 
-    def confusion_at(self, position: int) -> Confusion:
-        """The confusion matrix at one of the levels."""
-        own = self.confusion.index[0] == position
-        places = tuple(axis[own] for axis in self.confusion.index[1:])
-        table = Counts(self.confusion.shape[1:], places, self.confusion.n[own])
-        return Confusion(self.classes, table, float(self.levels[position]), CONFUSION_IOU)
+
+def level_below(levels: Floats, score: float) -> int:
+    """The highest of the levels that a score reaches; the lowest if it reaches none."""
+    return max(0, int(np.searchsorted(levels, score, side="right")) - 1)
 
 
 def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_score: float) -> ReportData:
@@ -147,7 +144,7 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
     is_fp = table.outcome == OUTCOMES.index("FP")
     kind = np.where(is_fp, 1 + table.reason, np.where(table.outcome == 0, 0, len(KINDS) - 1)).astype(np.int8)
-    truth = _truth_table(joined, rules, table)
+    truth = _truth_table(rules, table)
     n_classes, n_levels = len(table.classes), len(levels)
     pairing = _pairing(joined, rules)
     side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
@@ -169,9 +166,7 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
         wrong_images=_wrong_images(table, truth, is_fp, level, n_levels),
-        best=0
-        if math.isnan(best_score)
-        else max(0, int(np.searchsorted(levels, best_score, side="right")) - 1),
+        best=0 if math.isnan(best_score) else level_below(levels, best_score),
     )
 
 
@@ -199,25 +194,19 @@ def score_levels(score: Floats) -> Floats:
 # --------------------------------------------------------------------------------------------- the misses
 
 
-def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> TruthTable:
-    side = joined.truth
-    state = Truth(joined, rules)
-    counts = state.counting[0]
-    n_classes = max(len(joined.classes), 1)
-    # A ground truth that is repeated for the ancestors of its class is found by row and class.
-    key = side.row.astype(np.int64) * n_classes + side.category
-    order = np.argsort(key)
-    hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.gt >= 0))
+def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
+    side = table.truth
+    counts = (side.counts & AreaBits(1)) != 0
+    hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))
     found_by = np.full(len(side), -1, np.int32)
-    if len(hits):
-        wanted = table.gt[hits].astype(np.int64) * n_classes + table.category[hits]
-        found_by[order[np.searchsorted(key[order], wanted)]] = hits
+    found_by[table.at[hits]] = hits
+    found = found_by >= 0
     if rules.metric in ("corloc", "top-k"):
+        n_classes = max(len(table.classes), 1)
         counts = _one_per_image(side.image.astype(np.int64) * n_classes + side.category, found_by)
     score = np.full(len(side), np.nan)
-    hit = found_by >= 0
-    score[hit] = table.score[found_by[hit]]
-    same, other = _best_ious(joined, rules)
+    score[found] = table.score[found_by[found]]
+    same, other = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
     threshold = rules.ious[rules.reference]
     miss = np.select(
         [same >= threshold, other >= threshold, same >= BACKGROUND],
@@ -231,12 +220,10 @@ def _truth_table(joined: Joined, rules: Protocol, table: DetectionTable) -> Trut
         xyxy=side.xyxy,
         counts=counts,
         found_by=found_by,
-        score=np.where(found_by >= 0, table.score[found_by], np.nan)
-        if len(hits)
-        else np.full(len(side), np.nan),
+        score=score,
         same_iou=same,
         other_iou=other,
-        miss=np.where(counts & (found_by < 0), miss, np.int8(-1)),
+        miss=np.where(counts & ~found, miss, np.int8(-1)),
     )
 
 
@@ -247,18 +234,6 @@ def _one_per_image(key: Longs, found_by: Ints) -> Mask:
     chosen = np.zeros(len(key), np.bool_)
     chosen[order[first]] = True
     return chosen
-
-
-def _best_ious(joined: Joined, rules: Protocol) -> tuple[Floats, Floats]:
-    """(n,) the highest IoU of every ground truth with detections of its class, and of the others."""
-    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
-    same, other = np.zeros(len(joined.truth)), np.zeros(len(joined.truth))
-    for gt_start, _, part in parts(joined):
-        for pairs in find_pairs(collapsed(part), plain, BACKGROUND).pieces():
-            of_class = part.detections.category[pairs.det] == part.truth.category[pairs.gt]
-            np.maximum.at(same, pairs.gt[of_class] + gt_start, pairs.iou[of_class])
-            np.maximum.at(other, pairs.gt[~of_class] + gt_start, pairs.iou[~of_class])
-    return same, other
 
 
 def _wrong_images(
@@ -291,12 +266,10 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
     spared = np.zeros(len(joined.detections), np.bool_)
     dets, gts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for gt_start, det_start, part in parts(joined):
-        det, gt, iou, on_void = overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
+        det, gt, on_void = overlapping(part, rules, nothing[gt_start:], CONFUSION_IOU)
         spared[table_row[det_start + on_void]] = True
-        differs = part.detections.category[det] != part.truth.category[gt]
-        order = np.lexsort((gt, np.arange(len(det)), -iou, differs))
-        dets.append(table_row[det_start + det[order]])
-        gts.append((gt_start + gt[order]).astype(np.int32))
+        dets.append(table_row[det_start + det])
+        gts.append((gt_start + gt).astype(np.int32))
     return Pairing(np.concatenate(dets), np.concatenate(gts), spared, ~nothing)
 
 
@@ -336,44 +309,12 @@ def _at_least(category: Ints, level: Longs, n: int, n_levels: int) -> Longs:
 
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
     """For every level the pairs that are taken there: detections and ground truths."""
-    det, gt, since = (
-        pairing.det,
-        pairing.gt,
-        level[pairing.det] if len(pairing.det) else np.zeros(0, np.int64),
-    )
+    det, gt = pairing.det, pairing.gt
+    since = level[det] if len(det) else np.zeros(0, np.int64)
     # A pair whose two sides have no other pair is taken wherever its detection is.
     n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
     simple = (n_det[det] == 1) & (n_gt[gt] == 1)
-    sure_det, sure_gt, sure = det[simple], gt[simple], since[simple]
-    det, gt, since = det[~simple], gt[~simple], since[~simple]
-    first = np.empty(max(len(level), len(pairing.eligible)), np.int64)
     for k in range(n_levels):
-        own, certain = since >= k, sure >= k
-        chosen_det, chosen_gt = take_in_order(det[own], gt[own], first)
-        yield (
-            k,
-            np.concatenate([sure_det[certain], chosen_det]),
-            np.concatenate([sure_gt[certain], chosen_gt]),
-        )
-
-
-def take_in_order(det: Ints, gt: Ints, first: Longs) -> tuple[Ints, Ints]:
-    """Pairs taken greedily from the first on, each detection and ground truth once.
-
-    `first` is room for a number per detection or ground truth, whichever are more. All pairs that come
-    first for both their sides are taken at once, which gives the same.
-    """
-    taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
-    free_det, free_gt = np.ones(len(first), np.bool_), np.ones(len(first), np.bool_)
-    while len(det):
-        location = np.arange(len(det))
-        leads = np.ones(len(det), np.bool_)
-        for side in (det, gt):
-            first[side[::-1]] = location[::-1]
-            leads &= first[side] == location
-        taken.append((det[leads], gt[leads]))
-        free_det[det[leads]] = False
-        free_gt[gt[leads]] = False
-        left = free_det[det] & free_gt[gt]
-        det, gt = det[left], gt[left]
-    return np.concatenate([d for d, _ in taken]), np.concatenate([g for _, g in taken])
+        sure, others = simple & (since >= k), ~simple & (since >= k)
+        chosen_det, chosen_gt = one_to_one(det[others], gt[others])
+        yield k, np.concatenate([det[sure], chosen_det]), np.concatenate([gt[sure], chosen_gt])
