@@ -115,7 +115,7 @@ def image_slices(
         slice less the rest), each by key. None = undefined.
     """
     plan, how = Plan(table), how or Resampling(0)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for own in slices:
         inside, rest = _parted(plan, own, how)
         n = min(plan.n_behind(inside), plan.n_behind(rest))
