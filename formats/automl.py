@@ -38,10 +38,11 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.csv_tables import Collector, Columns, Quote, head_rows, is_number, merged, table_rows
+from odm.formats._shared.csv_tables import Quote, Rows, head_rows, is_number, merged, tables
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
@@ -95,27 +96,44 @@ def sniff(source: Source) -> Sniff | None:
     )
 
 
+def _edges(corners: Floats) -> Floats:
+    """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
+    points = corners.reshape(-1, 4, 2)
+    there = ~np.isnan(points)
+    whole = (there[:, :, 0] == there[:, :, 1]).all(axis=1) & (there[:, :, 0].sum(axis=1) >= 2)
+    low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
+    edges = np.concatenate([low, high], axis=1)
+    edges[~whole] = np.nan
+    return edges
+
+
+LAYOUT = Columns(
+    columns=("set", "image", "class", *FIELDS, "score"),
+    roles={"split": 0, "image": 1, "class": 2, "score": 11},
+    coords="rel",
+    has_ids=True,
+    corners=tuple(range(3, 11)),
+    edges=_edges,
+    lenient=True,
+)
+
+
 def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> None:
     """Read a file, or every CSV file of a folder."""
-    collector = Collector(source, builder, log, options)
-    tables: list[tuple[str, list[tuple[int, list[str]]]]] = []
+    table = TableReader(source, builder, log, options)
+    files = list(tables(source, builder, log, options))
     sets: dict[str, str] = {}
-    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
-        path = source.full(file)
-        data = None if file and options.image_sizes == path else source.read(file, log)
-        rows = None if data is None else table_rows(data, path, log, builder)
-        if rows is not None:
-            tables.append((path, rows))
-            for _, cells in rows:
-                split, name = _start(cells)
-                if split:
-                    sets.setdefault(name, split)
+    for _, rows in files:
+        for _, cells in rows:
+            split, name = _start(cells)
+            if split:
+                sets.setdefault(name, split)
     wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
     if miss_split(wanted, (*sets.values(), ""), source, log):
         return
     paths: dict[str, str] = {}
-    for path, rows in tables:
-        kept: list[tuple[int, list[str]]] = []
+    for path, rows in files:
+        kept: Rows = []
         for line, cells in rows:
             split, name = _start(cells)
             if split is not None and wanted not in (None, sets.get(name, "")):
@@ -126,19 +144,8 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
             else:
                 builder.skipped += 1
         columns = [[row[k] for _, row in kept] for k in range(12)]
-        collector.add(
-            Columns(
-                path,
-                [line for line, _ in kept],
-                image=columns[1],
-                box=columns[3:11],
-                fields=FIELDS,
-                category=columns[2],
-                score=columns[11],
-                split=columns[0],
-            )
-        )
-    collector.finish(_edges, is_relative=True)
+        table.add(path, LAYOUT, columns, [line for line, _ in kept])
+    table.finish()
 
 
 def _start(cells: list[str]) -> tuple[str | None, str]:
@@ -186,17 +193,6 @@ def _agrees(
         log.report(SET_CONFLICT, path, line=line, field="set", value=name, found=found, other=other)
         return False
     return True
-
-
-def _edges(corners: Floats) -> tuple[Floats, None]:
-    """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
-    points = corners.reshape(-1, 4, 2)
-    there = ~np.isnan(points)
-    whole = (there[:, :, 0] == there[:, :, 1]).all(axis=1) & (there[:, :, 0].sum(axis=1) >= 2)
-    low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
-    edges = np.concatenate([low, high], axis=1)
-    edges[~whole] = np.nan
-    return edges, None
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) -> None:

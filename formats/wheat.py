@@ -36,19 +36,11 @@ from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.csv_tables import (
-    NO_HEADER,
-    Collector,
-    Columns,
-    Quote,
-    head_rows,
-    is_number,
-    merged,
-    table_rows,
-)
+from odm.formats._shared.column_roles import FORMS
+from odm.formats._shared.csv_tables import NO_HEADER, Quote, Rows, head_rows, is_number, merged, tables
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_rows import corners
+from odm.formats._shared.table_rows import Columns, TableReader
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.tables import Builder, Dataset
@@ -56,7 +48,14 @@ from odm.tables import Builder, Dataset
 HEADER = ["image_id", "width", "height", "bbox", "source"]
 SUBMISSION = ["image_id", "PredictionString"]
 CLASS = "wheat"
-_BOX = ("bbox[0]", "bbox[1]", "bbox[2]", "bbox[3]")
+_ROLES = ("image", *FORMS["ltwh"], "class", "score", "width", "height")
+LAYOUT = Columns(
+    columns=("image", "bbox[0]", "bbox[1]", "bbox[2]", "bbox[3]", *_ROLES[5:]),
+    roles={role: k for k, role in enumerate(_ROLES)},
+    form="ltwh",
+    has_ids=True,
+    lenient=True,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -96,14 +95,9 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> None:
     """Read a file, or the CSV files of a folder."""
-    collector = Collector(source, builder, log, options, CLASS)
-    files: dict[str, tuple[str, list[tuple[int, list[str]]]]] = {}
-    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
-        path = source.full(file)
-        data = None if file and options.image_sizes == path else source.read(file, log)
-        rows = None if data is None else table_rows(data, path, log, builder)
-        if rows is None:
-            continue
+    table = TableReader(source, builder, log, options)
+    files: dict[str, tuple[str, Rows]] = {}
+    for path, rows in tables(source, builder, log, options):
         header = [cell.strip(" \t") for cell in rows[0][1]] if rows else []
         if (kind := _kind_of(header)) is not None:
             files[path] = kind, rows
@@ -119,50 +113,36 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
         )
     for path, (kind, rows) in files.items():
         if kind in wanted:
-            (_add_boxes if kind == "boxes" else _add_strings)(path, rows, collector, builder, log)
+            (_add_boxes if kind == "boxes" else _add_strings)(path, rows, table)
     if builder.kind is None and wanted == {"strings"}:
         builder.kind = "det"
-    collector.finish(corners)
+    table.finish()
 
 
-def _add_boxes(
-    path: str, rows: list[tuple[int, list[str]]], collector: Collector, builder: Builder, log: Log
-) -> None:
+def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
     header = [cell.strip(" \t") for cell in rows[0][1]]
-    at = {name: k for k, name in enumerate(header)}
-    kept: list[tuple[int, list[str], list[str]]] = []
+    extras = table.builder.extras
+    kept: list[list[str]] = []
+    lines: list[int] = []
     for line, cells in rows[1:]:
         expected, found = f"{len(header)} cells as in the header", str(len(cells))
         if len(cells) == len(header):
-            text = cells[at["bbox"]].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
+            row = {"class": CLASS, "score": "", "source": "", **dict(zip(header, cells, strict=True))}
+            text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
             numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
             if len(numbers) == 4:
-                kept.append((line, cells, numbers))
+                kept.append([row["image_id"], *numbers, *(row[name] for name in LAYOUT.columns[5:])])
+                lines.append(line)
+                if row["source"]:
+                    extras["source"] = extras.get("source", 0) + 1
                 continue
             expected, found = "[left, top, width, height]", f"{len(numbers)} values"
-        log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)
-        builder.skipped += 1
-    columns = {name: [cells[k] for _, cells, _ in kept] for name, k in at.items()}
-    if n := sum(map(bool, columns.get("source", ()))):
-        builder.extras["source"] = builder.extras.get("source", 0) + n
-    collector.add(
-        Columns(
-            path,
-            [line for line, _, _ in kept],
-            image=columns["image_id"],
-            box=[[numbers[k] for _, _, numbers in kept] for k in range(4)],
-            fields=_BOX,
-            category=columns.get("class"),
-            score=columns.get("score"),
-            width=columns["width"],
-            height=columns["height"],
-        )
-    )
+        table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)
+        table.builder.skipped += 1
+    table.add(path, LAYOUT, [[row[k] for row in kept] for k in range(9)], lines)
 
 
-def _add_strings(
-    path: str, rows: list[tuple[int, list[str]]], collector: Collector, builder: Builder, log: Log
-) -> None:
+def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
     lines: list[int] = []
     images: list[str] = []
     words: list[str] = []
@@ -170,16 +150,17 @@ def _add_strings(
         found = cells[1].split() if len(cells) == 2 else []
         if len(cells) != 2 or len(found) % 5:
             what = f"{len(found)} words" if len(cells) == 2 else f"{len(cells)} cells"
-            expected = "an image and groups of five: score left top width height"
-            log.report(WRONG_COUNT, path, line=line, field="PredictionString", expected=expected, found=what)
-            builder.skipped += 1
+            expected, field = "an image and groups of five: score left top width height", "PredictionString"
+            table.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=what)
+            table.builder.skipped += 1
             continue
         n = max(1, len(found) // 5)
         lines += [line] * n
         images += [cells[0]] * n
         words += found or [""] * 5
-    box = [words[k::5] for k in range(1, 5)]
-    collector.add(Columns(path, lines, image=images, box=box, fields=_BOX, score=words[::5]))
+    none = [""] * len(lines)
+    columns = [images, *(words[k::5] for k in range(1, 5)), [CLASS] * len(lines), words[::5], none, none]
+    table.add(path, LAYOUT, columns, lines)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> None:

@@ -51,17 +51,22 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._shared.csv_tables import Collector, Columns
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Log, PathError, first_few, printable
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
-FIELDS = ("x_min", "y_min", "x_max", "y_max")
+LAYOUT = Columns(
+    columns=("image", "x_min", "y_min", "x_max", "y_max", "class", "score", "split"),
+    roles={"image": 0, "left": 1, "top": 2, "right": 3, "bottom": 4, "class": 5, "score": 6, "split": 7},
+    has_ids=True,
+    lenient=True,
+)
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _BOX = re.compile(rf"{_NUMBER}(?:,{_NUMBER}){{4,5}}", re.ASCII)
 _ID = re.compile(r"([0-9]{1,9})(?:\.0*)?", re.ASCII)
@@ -164,11 +169,11 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         data = source.read(file, log)
         if data is not None:
             lines.add(data, source.full(file), _split_of(file or path))
-    collector = Collector(source, builder, log, options)
+    table = TableReader(source, builder, log, options)
     categories = lines.categories(names, source)
     for part in lines.parts:
-        collector.add(part.columns(categories, builder))
-    collector.finish(lambda box: (box, None))
+        part.add_to(table, categories)
+    table.finish()
 
 
 def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
@@ -222,24 +227,16 @@ class _Part:
     cells: list[str] = dataclasses.field(default_factory=list)
     """Six for each row."""
 
-    def columns(self, categories: dict[str, str], builder: Builder) -> Columns:
-        """The rows whose class is known, with its name."""
-        cells, n = [self.cells[k::6] for k in range(6)], len(self.line)
-        known = [i for i, number in enumerate(cells[4]) if number in categories]
-        builder.skipped += n - len(known)
-        if len(known) < n:
-            cells = [[column[i] for i in known] for column in cells]
-            self.line, self.image = [self.line[i] for i in known], [self.image[i] for i in known]
-        return Columns(
-            self.path,
-            self.line,
-            image=self.image,
-            box=cells[:4],
-            fields=FIELDS,
-            category=[categories[number] for number in cells[4]],
-            score=cells[5],
-            split=[self.split] * len(known),
-        )
+    def add_to(self, table: TableReader, categories: dict[str, str]) -> None:
+        """Add the rows whose class is known, with its name."""
+        known = [i for i, number in enumerate(self.cells[4::6]) if number in categories]
+        table.builder.skipped += len(self.line) - len(known)
+        columns = [
+            [column[i] for i in known] for column in (self.image, *(self.cells[k::6] for k in range(6)))
+        ]
+        columns[5] = [categories[number] for number in columns[5]]
+        columns.append([self.split] * len(known))
+        table.add(self.path, LAYOUT, columns, [self.line[i] for i in known])
 
 
 class _Lines:

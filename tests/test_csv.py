@@ -19,7 +19,7 @@ from odm.files import Output, Source
 from odm.formats import csv, detect, make_options
 from odm.formats.csv import layouts as csv_layouts
 from odm.formats.csv import reader as csv_reader
-from odm.formats.csv import records as csv_records
+from odm.formats.csv import reader as csv_records
 from odm.issues import DataError, Log, UsageError
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag

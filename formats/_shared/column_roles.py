@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from odm.formats._contract import parse_mapping
 from odm.issues import Code, first_few, hint, nearest, shorten
-from odm.tables import Flag
+from odm.tables import Flag, Floats
 
 MISSING_COLUMN = Code(
     "missing-column",
@@ -260,6 +262,16 @@ class Header:
 def _near(name: str, columns: Sequence[str]) -> str:
     found = nearest(name, columns)
     return f" (is it {shorten(found)!r}?)" if found else ""
+
+
+def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
+    """(n, 4) edges, and (n, 2) widths and heights where these are given, of (n, 4) numbers of that form."""
+    if form == "ltrb":
+        return values, None
+    wh = np.ascontiguousarray(values[:, 2:])
+    with np.errstate(over="ignore", invalid="ignore"):
+        low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
+        return np.concatenate([low, low + wh], axis=1), wh
 
 
 def key_of(name: str) -> str:

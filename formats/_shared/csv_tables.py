@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from odm.codes import NO_SIZE
 from odm.csv_text import QuoteFault, read_record, records
 from odm.files import Source
 from odm.formats._shared.codes import (
-    BAD_IMAGE_SIZE,
-    NO_IMAGE_NAME,
-    NOT_A_NUMBER,
-    NOT_FINITE,
     NOT_UTF8,
-    RELATIVE_RANGE,
 )
 from odm.formats._shared.encodings import wide_encoding
-from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
-from odm.formats._shared.pictures import ImageOptions, are_far, parse_pixels
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.issues import Code, Log
-from odm.names import accept_name, stem
-from odm.tables import Builder, Dataset, Floats, Ints
+from odm.tables import Builder, Dataset
 
 NO_HEADER = Code(
     "header-missing",
@@ -150,8 +138,6 @@ class Quote:
 
 # ------------------------------------------------------------------------------- tables with fixed columns
 
-_DIGITS = b"0123456789.+-eE"
-
 
 def is_number(text: str) -> bool:
     """Whether a text is a finite decimal number, as every program reads it."""
@@ -168,7 +154,11 @@ def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
     return [cells for cells in found if not isinstance(cells, QuoteFault) and any(cells)]
 
 
-def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple[int, list[str]]] | None:
+Rows = list[tuple[int, list[str]]]
+"""The line and the cells of each row of a table."""
+
+
+def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> Rows | None:
     """The rows of a file that are not blank, each with its line; faults of quotes are reported.
 
     None, and an issue, if the file is not text in UTF-8 or UTF-16.
@@ -195,251 +185,14 @@ def table_rows(data: bytes, path: str, log: Log, builder: Builder) -> list[tuple
     return rows
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Columns:
-    """The cells of the n rows of a file by what they are; a column that is not there is None."""
-
-    path: str
-    line: Sequence[int]
-    image: Sequence[str]
-    box: Sequence[Sequence[str]]
-    """Columns of coordinates; empty in all of them for an image without objects."""
-    fields: Sequence[str]
-    """How the file calls the columns of `box`."""
-    category: Sequence[str] | None = None
-    score: Sequence[str] | None = None
-    width: Sequence[str] | None = None
-    height: Sequence[str] | None = None
-    split: Sequence[str] | None = None
-
-
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Part:
-    columns: Columns
-    file: int
-    image: Ints
-    category: Ints
-    box: Floats
-    score: Floats
-    good: NDArray[np.bool_]
-    blank: NDArray[np.bool_]
-
-
-class Collector:
-    """Collects the columns of all files of a source, and makes images and boxes of them.
-
-    Parameters
-    ----------
-    default
-        The class of the rows of a file without a column for it.
-    """
-
-    def __init__(
-        self, source: Source, builder: Builder, log: Log, options: ImageOptions, default: str = ""
-    ) -> None:
-        self._builder, self._log = builder, log
-        self._gather = Gather(source, builder, log, options, own_folder(source), ask_other="needed")
-        self._default = default
-        self._images: dict[str, int] = {}
-        self._sizes: dict[int, tuple[int, int]] = {}
-        self._splits: dict[int, str] = {}
-        self._locations: list[tuple[int, At]] = []
-        self._parts: list[_Part] = []
-
-    def add(self, columns: Columns) -> None:
-        """Take the rows of a file; what is wrong with them is reported."""
-        n = len(columns.line)
-        file = self._builder.file(columns.path)
-        good = np.ones(n, bool)
-        image = np.empty(n, np.int32)
-        for i, name in enumerate(columns.image):
-            row = self._images.get(name)
-            if row is None:
-                row = -1
-                line = columns.line[i]
-                if not name.strip():
-                    self._log.report(NO_IMAGE_NAME, columns.path, line=line)
-                elif accept_name(name, self._log, columns.path, line=line, field="image"):
-                    row = self._images[name] = len(self._locations)
-                    self._locations.append((file, At(columns.path, line=line)))
-            image[i] = row
-        good &= image >= 0
-        box = np.full((n, len(columns.box)), np.nan)
-        blanks = np.zeros((n, len(columns.box)), bool)
-        for k, (cells, field) in enumerate(zip(columns.box, columns.fields, strict=True)):
-            box[:, k], blanks[:, k] = self._numbers(cells, columns, field, good)
-        blank = np.logical_and.reduce(blanks, axis=1)
-        score = np.full(n, np.nan)
-        if columns.score is not None:
-            score, _ = self._numbers(columns.score, columns, "score", good)
-        if columns.split is not None:
-            for row, split in zip(image.tolist(), columns.split, strict=True):
-                self._splits.setdefault(row, split)
-        if columns.width is not None and columns.height is not None:
-            self._take_sizes(columns, columns.width, columns.height, image, good)
-        category = self._classes(columns, good, blank)
-        self._parts.append(_Part(columns, file, image, category, box, score, good, blank))
-
-    def _numbers(
-        self, cells: Sequence[str], columns: Columns, field: str, good: NDArray[np.bool_]
-    ) -> tuple[Floats, NDArray[np.bool_]]:
-        """A column as numbers, NaN where it is empty, and where that is; faulty rows are no longer good."""
-        texts = [cell.strip(" \t") for cell in cells]
-        blank = np.array([not text for text in texts], bool)
-        if not "".join(texts).encode("utf-8", "surrogatepass").translate(None, _DIGITS):
-            with contextlib.suppress(ValueError):
-                values = np.array([float(text) if text else np.nan for text in texts], np.float64)
-                if not np.isinf(values).any():
-                    return values, blank
-        values = np.full(len(texts), np.nan)
-        for i, text in enumerate(texts):
-            if not text:
-                continue
-            if NUMBER_TEXT.fullmatch(text) and np.isfinite(value := float(text)):
-                values[i] = value
-                continue
-            finite = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
-            code = NOT_FINITE if finite else NOT_A_NUMBER
-            self._log.report(code, columns.path, line=columns.line[i], field=field, value=cells[i])
-            good[i] = False
-        return values, blank
-
-    def _take_sizes(
-        self,
-        columns: Columns,
-        widths: Sequence[str],
-        heights: Sequence[str],
-        image: Ints,
-        good: NDArray[np.bool_],
-    ) -> None:
-        known: dict[tuple[str, str], tuple[int, int] | None] = {}
-        for i, (pair, row) in enumerate(zip(zip(widths, heights, strict=True), image.tolist(), strict=True)):
-            if pair not in known:
-                try:
-                    given = [0 if not text.strip() else parse_pixels(text.strip()) for text in pair]
-                    known[pair] = (given[0], given[1]) if min(given) else (0, 0)
-                except ValueError:
-                    known[pair] = None
-            size = known[pair]
-            if size is None:
-                value = ",".join(pair)
-                self._log.report(
-                    BAD_IMAGE_SIZE, columns.path, line=columns.line[i], field="width", value=value
-                )
-                good[i] = False
-            elif row >= 0 and size[0] and (first := self._sizes.setdefault(row, size)) != size:
-                self._log.report(
-                    SIZE_CONFLICT,
-                    columns.path,
-                    line=columns.line[i],
-                    field="width",
-                    value=columns.image[i],
-                    found=f"{size[0]}x{size[1]}",
-                    other=f"{first[0]}x{first[1]}",
-                )
-
-    def _classes(self, columns: Columns, good: NDArray[np.bool_], blank: NDArray[np.bool_]) -> Ints:
-        names = columns.category or [self._default] * len(columns.line)
-        rows: dict[str, int] = {}
-        for i in np.flatnonzero(good & ~blank).tolist():
-            name = names[i]
-            if rows.get(name, -1) < 0:
-                row = self._gather.category(name, At(columns.path, line=columns.line[i]), field="class")
-                rows[name] = -1 if row is None else row
-                good[i] = row is not None
-        return np.array([rows.get(name, -1) for name in names], np.int32)
-
-    def finish(
-        self, box: Callable[[Floats], tuple[Floats, Floats | None]], *, is_relative: bool = False
-    ) -> None:
-        """Decide on the kind, add all images, and hand the boxes to the builder.
-
-        Parameters
-        ----------
-        box
-            Makes (n, 4) edges, and (n, 2) sizes where these are given, of the (n, k) numbers of the rows. A
-            row of which one is NaN has too few numbers.
-        is_relative
-            Whether the numbers are relative to the size of the image.
-        """
-        builder, gather = self._builder, self._gather
-        scored = sum(int((~np.isnan(p.score) & ~p.blank).sum()) for p in self._parts)
-        decide_kind(builder, scored, sum(int((~p.blank).sum()) for p in self._parts))
-        sizes = self._add_images(needed=self._used() if is_relative else set())
-        for part in self._parts:
-            good, line = part.good, np.array(part.columns.line, np.int32)
-            xyxy, wh = box(part.box)
-            self._each(
-                good & ~part.blank & np.isnan(xyxy).any(axis=1), part, INCOMPLETE_BOX, self._report_missing
-            )
-            good &= gather.of_kind(part.score, gather.where(part.file, line), among=good & ~part.blank)
-            if is_relative:
-                self._each(good & ~part.blank & are_far(xyxy), part, RELATIVE_RANGE, self._report_far)
-                size = np.array([*sizes, (0, 0)], np.float64)[part.image]  # the last where there is none
-                good &= part.blank | (size[:, 0] > 0)
-                xyxy = xyxy * np.tile(size, 2)
-            keep = good & ~part.blank
-            builder.skipped += int((~good).sum())
-            gather.add(
-                image=part.image[keep],
-                category=part.category[keep],
-                xyxy=xyxy[keep],
-                wh=None if wh is None else wh[keep],
-                score=part.score[keep],
-                file=part.file,
-                line=line[keep],
-            )
-        gather.finish()
-
-    def _each(
-        self,
-        wrong: NDArray[np.bool_],
-        part: _Part,
-        code: Code,
-        say: Callable[[_Part, int], dict[str, Any]],
-    ) -> None:
-        for i in np.flatnonzero(wrong).tolist():
-            self._log.report(code, part.columns.path, line=part.columns.line[i], **say(part, i))
-        part.good &= ~wrong
-
-    @staticmethod
-    def _report_missing(part: _Part, row: int) -> dict[str, Any]:
-        fields = [f for f, v in zip(part.columns.fields, part.box[row].tolist(), strict=True) if np.isnan(v)]
-        return {"field": fields[0] if fields else "", "missing": ", ".join(fields)}
-
-    @staticmethod
-    def _report_far(part: _Part, row: int) -> dict[str, Any]:
-        values = part.box[row]
-        k = int(np.nanargmax(np.abs(np.nan_to_num(values) - 0.5)))
-        return {"field": part.columns.fields[k], "value": float(values[k])}
-
-    def _used(self) -> set[int]:
-        return {int(i) for p in self._parts for i in np.unique(p.image[p.good & ~p.blank])}
-
-    def _add_images(self, needed: set[int]) -> list[tuple[int, int]]:
-        gather, sizes = self._gather, []
-        for row, name in enumerate(self._images):
-            file, at = self._locations[row]
-            picture = gather.picture(name, at)
-            full = with_extension(name, picture) if stem(name) == name else name
-            if full in self._images:  # a name with and without the extension of its picture
-                full = name
-            added = gather.image(
-                full,
-                at,
-                size=self._sizes.get(row),
-                picture=picture,
-                needed=row in needed,
-                accepted=True,
-                split=self._splits.get(row, ""),
-                file=file,
-                line=at.line,
-            )
-            size = (0, 0) if added is None else self._builder.image_size(added)
-            if row in needed and not size[0]:
-                self._log.report(NO_SIZE, at.path, line=at.line, value=name)
-            sizes.append(size)
-        return sizes
+def tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Iterator[tuple[str, Rows]]:
+    """The path and the rows of a file, or of every CSV file of a folder but the one that lists sizes."""
+    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
+        path = source.full(file)
+        data = None if file and options.image_sizes == path else source.read(file, log)
+        rows = None if data is None else table_rows(data, path, log, builder)
+        if rows is not None:
+            yield path, rows
 
 
 def merged(dataset: Dataset, rows: Sequence[str], empty: Sequence[str]) -> list[str]:

@@ -1,115 +1,78 @@
-"""The classes of a CSV data set: files of their names, and the rows of those that the cells name."""
+"""The classes of a CSV data set: files of their names, and what the cells of class columns mean by them."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
-from odm.csv_text import QuoteFault, read_record
+from odm.csv_text import QuoteFault, plain_lines, read_record
 from odm.files import Source
 from odm.formats._shared.class_lists import is_description, read_described
-from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8, UNKNOWN_CLASS
+from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8
 from odm.formats._shared.column_roles import key_of
 from odm.formats._shared.csv_tables import OPEN_QUOTE, STRAY_QUOTE, byte_shown
-from odm.issues import Code, Log, shorten
-from odm.names import BAD_CLASS_NAME, number_of, refuse_class
-from odm.tables import Builder
+from odm.issues import Log, shorten
+from odm.names import number_of, refuse_class
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class ClassNames:
     """A file of class names: MIDs with their names, names with their ids, or only names."""
 
-    def __init__(self, path: str, data: bytes, log: Log) -> None:
-        self.path = path
-        self.order: list[str] = []
-        """The classes in their order, where the file sets one."""
-        self._by_cell: dict[str, str] = {}
-        if is_description(path):
-            self.order = list(dict.fromkeys(read_described(data, path, log) or []))
-            self._by_cell = dict(zip(self.order, self.order, strict=True))
-            return
-        try:
-            text = data.removeprefix(b"\xef\xbb\xbf").decode()
-        except UnicodeDecodeError as e:
-            log.report(
-                NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start])
-            )
-            return
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
-        rows = []
-        for number, line in lines:
-            cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",")
-            if isinstance(cells, QuoteFault):
-                code = OPEN_QUOTE if cells.is_open else STRAY_QUOTE
-                log.report(code, path, line=number, found=cells.found, value=cells.found)
-                return
+    path: str
+    order: list[str] = dataclasses.field(default_factory=list)
+    """The classes in their order, where the file sets one."""
+    by_cell: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The name of the class that a cell means."""
+
+
+def _read(source: Source, file: str, log: Log) -> ClassNames | None:
+    """The class names of a file; None, and an issue, where it is not usable."""
+    data, path, errors = source.read(file, log), source.full(file), log.errors
+    if data is None:
+        return None
+    if is_description(path):
+        order = list(dict.fromkeys(read_described(data, path, log) or []))
+        return ClassNames(path, order, dict(zip(order, order, strict=True))) if log.errors == errors else None
+    try:
+        text = plain_lines(data.decode())
+    except UnicodeDecodeError as e:
+        log.report(NOT_UTF8, path, line=data.count(b"\n", 0, e.start) + 1, value=byte_shown(data[e.start]))
+        return None
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        cells, _ = read_record(line, 0, "\t" if "\t" in line and "," not in line else ",")
+        if isinstance(cells, QuoteFault):
+            code = OPEN_QUOTE if cells.is_open else STRAY_QUOTE
+            log.report(code, path, line=number, found=cells.found, value=cells.found)
+            return None
+        if line.strip():
             rows.append((number, [cell.strip() for cell in cells]))
-        if rows and [c.lower() for c in rows[0][1]] in (["labelname", "displayname"], ["class", "id"]):
-            del rows[0]
-        widths = {len(cells) for _, cells in rows}
-        if len(widths) > 1:
-            odd = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
-            log.report(BAD_CLASS_LIST, path, line=odd, reason="its lines differ in their number of cells")
-            return
-        seen: dict[str, int] = {}
-        for number, cells in rows:
-            if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
-                log.report(
-                    BAD_CLASS_LIST, path, line=number, reason=f"in {shorten(','.join(cells))!r}, {reason}"
-                )
-                return
-            if seen.setdefault(cells[0], number) != number:
-                reason = f"{shorten(cells[0])!r} is a duplicate of line {seen[cells[0]]}"
-                log.report(BAD_CLASS_LIST, path, line=number, reason=reason)
-                return
-        if widths == {1}:
-            self.order = [cells[0] for _, cells in rows]
-        elif all(len(cells) == 2 and number_of(cells[1]) >= 0 for _, cells in rows):
-            self.order = [cells[0] for _, cells in sorted(rows, key=lambda row: number_of(row[1][1]))]
-        else:
-            self._by_cell = {cells[0]: cells[1] for _, cells in rows}
-        for name in self.order or list(self._by_cell.values()):
-            self._by_cell.setdefault(name, name)
-
-    def __len__(self) -> int:
-        return len(self._by_cell)
-
-    def name(self, cell: str) -> str | None:
-        """The name of the class that a cell means."""
-        return self._by_cell.get(cell)
-
-    def labels(self) -> dict[str, str]:
-        """The label of each name: the way back."""
-        return {name: label for label, name in reversed(self._by_cell.items()) if label != name}
-
-
-class ClassRows(dict[str, int]):
-    """Category rows by the text of a cell: -1 for an empty one, less for one that cannot be used."""
-
-    def __init__(self, builder: Builder, names: ClassNames | None) -> None:
-        self.faults: list[tuple[Code, dict[str, Any]]] = []
-        self._builder = builder
-        self._names = names
-
-    def __missing__(self, cell: str) -> int:
-        row = self[cell] = self._find(cell)
-        return row
-
-    def _find(self, cell: str) -> int:
-        if not cell.strip():
-            return -1
-        if (reason := refuse_class(cell)) is not None:
-            return self._fault(BAD_CLASS_NAME, {"value": cell, "reason": reason})
-        name = cell if self._names is None else self._names.name(cell)
-        if name is None:
-            assert self._names is not None
-            where = self._names.path
-            return self._fault(UNKNOWN_CLASS, {"value": cell, "n": len(self._names), "where": where})
-        return self._builder.category(name)
-
-    def _fault(self, code: Code, values: dict[str, Any]) -> int:
-        self.faults.append((code, values))
-        return -1 - len(self.faults)
+    if rows and [c.lower() for c in rows[0][1]] in (["labelname", "displayname"], ["class", "id"]):
+        del rows[0]
+    widths = {len(cells) for _, cells in rows}
+    faults: list[tuple[int, str]] = []
+    if len(widths) > 1:
+        odd = next(number for number, cells in rows if len(cells) != len(rows[0][1]))
+        faults.append((odd, "its lines differ in their number of cells"))
+    seen: dict[str, int] = {}
+    for number, cells in rows:
+        if (reason := next((r for c in cells if (r := refuse_class(c)) is not None), None)) is not None:
+            faults.append((number, f"in {shorten(','.join(cells))!r}, {reason}"))
+        elif seen.setdefault(cells[0], number) != number:
+            faults.append((number, f"{shorten(cells[0])!r} is a duplicate of line {seen[cells[0]]}"))
+    if faults:
+        log.report(BAD_CLASS_LIST, path, line=faults[0][0], reason=faults[0][1])
+        return None
+    names = ClassNames(path)
+    if widths == {1}:
+        names.order = [cells[0] for _, cells in rows]
+    elif all(len(cells) == 2 and number_of(cells[1]) >= 0 for _, cells in rows):
+        names.order = [cells[0] for _, cells in sorted(rows, key=lambda row: number_of(row[1][1]))]
+    else:
+        names.by_cell = {cells[0]: cells[1] for _, cells in rows}
+    for name in names.order or list(names.by_cell.values()):
+        names.by_cell.setdefault(name, name)
+    return names
 
 
 def names_classes(file: str) -> bool:
@@ -124,25 +87,17 @@ def find_class_names(
     """The names in the given file, or in the first class list of the folder."""
     if explicit is not None:
         return _read(Source(explicit, follow_links=True), "", log)
-    if descriptions:
-        if len(descriptions) > 1:
-            log.note(f"{len(descriptions)} class description files; {descriptions[0]} is used (--classes)")
-        else:
-            log.note(f"class names are from {descriptions[0]} (--classes sets another file)")
-        return _read(source, descriptions[0], log)
-    return None
+    if not descriptions:
+        return None
+    if len(descriptions) > 1:
+        log.note(f"{len(descriptions)} class description files; {descriptions[0]} is used (--classes)")
+    else:
+        log.note(f"class names are from {descriptions[0]} (--classes sets another file)")
+    return _read(source, descriptions[0], log)
 
 
 def class_labels(path: str | None, log: Log) -> dict[str, str]:
     """The label of each class name, for writing, if a file of them is given."""
     names = None if path is None else _read(Source(path, follow_links=True), "", log)
-    return {} if names is None else names.labels()
-
-
-def _read(source: Source, file: str, log: Log) -> ClassNames | None:
-    data = source.read(file, log)
-    if data is None:
-        return None
-    errors = log.errors
-    names = ClassNames(source.full(file), data, log)
-    return names if log.errors == errors else None
+    by_cell = {} if names is None else names.by_cell
+    return {name: label for label, name in reversed(by_cell.items()) if label != name}

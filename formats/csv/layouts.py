@@ -11,7 +11,8 @@ from odm.formats._contract import option
 from odm.formats._shared.column_roles import FLAGS, FORMS, Header, key_of, parse_columns
 from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats.csv.numbers import NUMBER
+from odm.formats._shared.table_numbers import NUMBER
+from odm.formats._shared.table_rows import Columns
 from odm.issues import Code, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES
 
@@ -90,18 +91,11 @@ class CsvOptions(ImageOptions):
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Layout:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Layout(Columns):
     """What a file looks like: its separator, its columns, and which of them is what."""
 
-    title: str
     sep: str
-    columns: tuple[str, ...]
-    roles: Mapping[str, int]
-    form: str = "ltrb"
-    coords: str = "sniff"
-    """``abs``, ``rel``, or ``sniff`` where the dialect has both under one header."""
-    constants: Mapping[str, str] = dataclasses.field(default_factory=dict)
     header: bool = True
     spaced: bool = False
     """Whether a blank follows every separator, and does not belong to the cells."""
@@ -110,13 +104,6 @@ class Layout:
     packed: int | None = None
     """The column that holds the four numbers of a box, in brackets or not."""
     sure: bool = True
-
-    def field(self, column: int) -> str:
-        """How a column is called in a message; nothing for one that the file does not have."""
-        names = self.columns
-        if self.packed is not None and column >= len(names):
-            column = self.packed
-        return (names[column] or f"column {column + 1}") if column < len(names) else ""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -191,8 +178,15 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
             empty = not any(cell.strip() for cell in cells[box])
             fitting += named and sized and (empty or _numbers(cells[box]) >= 3)
         if fitting * 2 > len(rows):
-            full = f"{title}, which has no header"
-            return Layout(full, sep, tuple(columns), roles, form, coords="abs", header=False, sure=False)
+            return Layout(
+                title=f"{title}, which has no header",
+                sep=sep,
+                columns=tuple(columns),
+                roles=roles,
+                form=form,
+                header=False,
+                sure=False,
+            )
     return None
 
 
@@ -217,8 +211,20 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
             continue
         header.find_usual(role)
     if {"imageid", "predictionstring"} <= keys and not explicit:
-        return HeaderFaults(columns, faults) if faults else _strings_layout(header, sep)
-
+        return (
+            HeaderFaults(columns, faults)
+            if faults
+            else Layout(
+                title="Open Images predictions in a PredictionString",
+                sep=sep,
+                columns=columns,
+                roles=roles,
+                coords="rel",
+                spaced=header.spaced,
+                strings=header.places["predictionstring"][0],
+                sure=False,  # strings of other groups have this header too
+            )
+        )
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):
@@ -236,29 +242,16 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
 
     title, coords, sure = _dialect_of(header, open_images=open_images)
     return Layout(
-        title,
-        sep,
-        columns,
-        roles,
-        form,
-        coords,
-        constants,
+        title=title,
+        sep=sep,
+        columns=columns,
+        roles=roles,
+        form=form,
+        coords=coords,
+        constants=constants,
         spaced=header.spaced,
         packed=header.packed,
         sure=sure,
-    )
-
-
-def _strings_layout(header: Header, sep: str) -> Layout:
-    return Layout(
-        "Open Images predictions in a PredictionString",
-        sep,
-        header.columns,
-        header.roles,
-        coords="rel",
-        spaced=header.spaced,
-        strings=header.places["predictionstring"][0],
-        sure=False,  # strings of other groups have this header too
     )
 
 

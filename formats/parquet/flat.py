@@ -15,8 +15,9 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, key_of
+from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
 from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
+from odm.formats._shared.table_images import Origin
 from odm.formats.parquet.arrow import codes_of, floats, is_list, is_name, is_number, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
@@ -87,7 +88,7 @@ class FlatRows:
 
     def __init__(self, path: str, layout: FlatLayout, collect: Collect, log: Log) -> None:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
-        self._file = collect.builder.file(path)
+        self._origin = Origin(collect.builder.file(path), path, shorten(layout.columns.get("image", "image")))
         self._lost = np.zeros(0, bool)
         self._first = 0
 
@@ -115,13 +116,13 @@ class FlatRows:
         self._finite(area, arealess, "area")
         flags = self._flags(table, n)
         self._sizes(table, image)
-        self._collect.image_columns(image, self._ids(table, "image_id"), self._texts(table, "split"))
+        self._image_columns(table, image)
         keep = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
         self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~keep))
-        xyxy, wh = self._corners(table, values)
+        xyxy, wh = self._edges(table, values)
         ids = self._ids(table, "id")
         self._collect.gather.add(
-            image=image[keep],
+            image=self._collect.images.numbers()[image[keep]],
             category=category[keep],
             xyxy=xyxy[keep],
             wh=None if wh is None else wh[keep],
@@ -129,7 +130,7 @@ class FlatRows:
             flags=flags[keep],
             area=area[keep],
             source_id=None if ids is None or ids.dtype == object else ids[keep],
-            file=self._file,
+            file=self._origin.file,
             line=(np.flatnonzero(keep) + first).astype(np.int32),
         )
 
@@ -190,9 +191,9 @@ class FlatRows:
     def _images(self, table: Any, n: int) -> Ints:
         constant = self._layout.constants.get("image")
         if constant is not None:
-            return self._collect.images([constant], self._path, [self._first], self._file)[np.zeros(n, int)]
-        name = self._layout.columns["image"]
-        image = self._collect.images_of(table[name], self._path, self._first, self._file, shorten(name))
+            first = np.array([self._first], np.int32)
+            return self._collect.named([constant], first, self._origin)[np.zeros(n, int)]
+        image = self._collect.images_of(table[self._layout.columns["image"]], self._origin, self._first)
         self._lost |= image < 0
         return image
 
@@ -244,19 +245,35 @@ class FlatRows:
             field = self._layout.columns.get(("width", "height")[k], ("width", "height")[k])
             self._report(row, BAD_IMAGE_SIZE, field, value="" if null[row, k] else f"{size[row, k]:g}")
         good = np.flatnonzero(~null.any(axis=1) & ~wrong.any(axis=1) & (image >= 0))
-        for row, (found, other) in self._collect.settle(image[good], size[good].astype(np.int64)).items():
-            name = self._collect.builder_name(int(image[good[row]]))
-            where = self._first + int(good[row])
-            shown = [f"{w}x{h}" for w, h in (found, other)]
+        images = self._collect.images
+        differs = good[images.settle(image[good], size[good].astype(np.int64))].tolist()
+        names = list(images.rows) if differs else []
+        for row in differs:
+            name = names[image[row]]
+            found, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
+            where = self._first + row
             self._log.report(
-                SIZE_CONFLICT,
-                self._path,
-                line=where,
-                field="width",
-                value=name,
-                found=shown[0],
-                other=shown[1],
+                SIZE_CONFLICT, self._path, line=where, field="width", value=name, found=found, other=other
             )
+
+    def _image_columns(self, table: Any, image: Ints) -> None:
+        """Take ids and splits of the images from each one's first row."""
+        images, ids, name = (
+            self._collect.images,
+            self._ids(table, "image_id"),
+            self._layout.columns.get("split"),
+        )
+        some, first = np.unique(image, return_index=True)
+        some, first = some[some >= 0], first[some >= 0]
+        if ids is not None:
+            for row, id_ in zip(some.tolist(), ids[first].tolist(), strict=True):
+                if id_ != NO_ID:
+                    images.ids.setdefault(row, id_)
+        if name is not None:
+            values, codes = codes_of(table[name])
+            for row, code in zip(some.tolist(), codes[first].tolist(), strict=True):
+                if code >= 0:
+                    images.splits.setdefault(row, str(values[code]))
 
     def _ids(self, table: Any, role: str) -> NDArray[Any] | None:
         """(n,) ids, `NO_ID` where null; objects where they are text."""
@@ -270,28 +287,12 @@ class FlatRows:
         column[:-1], column[-1] = values, NO_ID
         return column[codes]
 
-    def _texts(self, table: Any, role: str) -> NDArray[Any] | None:
-        name = self._layout.columns.get(role)
-        if name is None:
-            return None
-        values, codes = codes_of(table[name])
-        return np.array([*(str(v) for v in values), ""], object)[codes]
-
-    def _corners(self, table: Any, values: Floats) -> tuple[Floats, Floats | None]:
-        form = self._layout.form
-        if form != "ltrb":
-            wh = np.ascontiguousarray(values[:, 2:])
-            with np.errstate(over="ignore", invalid="ignore"):
-                low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
-                return np.concatenate([low, low + wh], axis=1), wh
+    def _edges(self, table: Any, values: Floats) -> tuple[Floats, Floats | None]:
+        edges, wh = edges_of(values, self._layout.form)
         sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
-        if all(null.all() for _, null in sizes):
-            return values, None
-        with np.errstate(over="ignore", invalid="ignore"):
-            derived = values[:, 2:] - values[:, :2]
-        return values, np.stack(
-            [np.where(null, derived[:, k], size) for k, (size, null) in enumerate(sizes)], axis=1
-        )
+        if wh is not None or all(null.all() for _, null in sizes):
+            return edges, wh
+        return edges, np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
 
     # -- faults
 

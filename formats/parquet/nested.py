@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import NOT_FINITE, WRONG_COUNT, WRONG_TYPE
+from odm.formats._shared.column_roles import edges_of
+from odm.formats._shared.table_images import Origin
 from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.issues import Code, Log, Trusted
@@ -127,14 +129,16 @@ class NestedRows:
         """Add the rows of a table, whose first one has the number `first`, counted from 1."""
         self._path, self._first = path, first
         n, collect = table.num_rows, self._collect
-        image = self._images(table, layout, file)
+        outer, _, inner = layout.image.partition(".")
+        names = pyarrow().compute.struct_field(table[outer], inner) if inner else table[outer]
+        image = collect.images_of(names, Origin(file, path, layout.image), first)
         size = np.zeros((n, 2))
         if layout.sizes:
             size = np.stack([floats(table[name])[0] for name in ("width", "height")], axis=1)
             good = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
             size = np.where(good[:, None], size, 0)
             rows = np.flatnonzero(good)
-            collect.settle(image[rows], size[rows].astype(np.int64))
+            collect.images.settle(image[rows], size[rows].astype(np.int64))
         lists = self._lists(table, layout)
         if lists is None:
             return
@@ -179,16 +183,14 @@ class NestedRows:
     def finish(self) -> None:
         """Decide what the numbers are, and hand over the boxes."""
         form = self._form or self._find_form()
-        for chunk in self._chunks if form else ():
-            values, wh = chunk.numbers, None
-            if form != "ltrb":
-                wh = np.ascontiguousarray(values[:, 2:])
-                low = values[:, :2] - (wh / 2 if form == "cxcywh" else 0)
-                values = np.concatenate([low, low + wh], axis=1)
+        if form is None:
+            return
+        for chunk in self._chunks:
+            xyxy, wh = edges_of(chunk.numbers, form)
             self._collect.gather.add(
-                image=chunk.image,
+                image=self._collect.images.numbers()[chunk.image],
                 category=chunk.category,
-                xyxy=values,
+                xyxy=xyxy,
                 wh=wh,
                 file=chunk.file,
                 line=chunk.line,
@@ -216,13 +218,6 @@ class NestedRows:
             self._log.report(BOX_FORM_UNCLEAR, self._chunks[0].path, found=Trusted(found))
             self._collect.builder.skipped += sum(len(chunk.image) for chunk in self._chunks)
         return None
-
-    def _images(self, table: Any, layout: NestedLayout, file: int) -> Ints:
-        outer, _, inner = layout.image.partition(".")
-        column = table[outer]
-        if inner:
-            column = pyarrow().compute.struct_field(column, inner)
-        return self._collect.images_of(column, self._path, self._first, file, layout.image)
 
     def _lists(self, table: Any, layout: NestedLayout) -> dict[str, tuple[Any, Any]] | None:
         """The values of each list, one after the other, and (rows,) how many each row has."""

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import (
     NO_HEADER,
-    Collector,
-    Columns,
     head_rows,
     is_number,
     merged,
-    table_rows,
+    tables,
 )
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.table_rows import Columns, TableReader
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 HEADER = ["image", "xmin", "ymin", "xmax", "ymax", "label"]
 _HEADERS = (HEADER, [*HEADER, "score"])
+LAYOUT = Columns(
+    columns=("image", *HEADER[1:5], "class", "score"),
+    roles={"image": 0, "left": 1, "top": 2, "right": 3, "bottom": 4, "class": 5},
+    has_ids=True,
+    lenient=True,
+)
 
 
 def sniff_tables(source: Source) -> Sniff | None:
@@ -36,16 +43,8 @@ def sniff_tables(source: Source) -> Sniff | None:
 
 def read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read a file, or every CSV file of a folder."""
-    collector = Collector(source, builder, log, options)
-    for file in log.track(source.with_suffix(".csv") if source.is_dir else source.files, "reading"):
-        if file and options.image_sizes == source.full(file):
-            continue
-        data, path = source.read(file, log), source.full(file)
-        if data is None:
-            continue
-        rows = table_rows(data, path, log, builder)
-        if rows is None:
-            continue
+    table = TableReader(source, builder, log, options)
+    for path, rows in tables(source, builder, log, options):
         header = rows[0][1] if rows else []
         if header not in _HEADERS:
             found = repr(",".join(header)) if header else "an empty file"
@@ -59,19 +58,10 @@ def read_tables(source: Source, builder: Builder, log: Log, options: ImageOption
                 expected = f"{n} cells as in the header"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
+        layout = LAYOUT if n == 6 else dataclasses.replace(LAYOUT, roles={**LAYOUT.roles, "score": 6})
         columns = [[cells[k] for _, cells in kept] for k in range(n)]
-        collector.add(
-            Columns(
-                path,
-                [line for line, _ in kept],
-                image=columns[0],
-                box=columns[1:5],
-                fields=HEADER[1:5],
-                category=columns[5],
-                score=columns[6] if n == 7 else None,
-            )
-        )
-    collector.finish(lambda box: (box, None))
+        table.add(path, layout, columns, [line for line, _ in kept])
+    table.finish()
 
 
 def write_table(dataset: Dataset, target: Output, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""Numbers in the cells of a CSV file, with a decimal point or a decimal comma, and the faults of its rows."""
+"""Numbers in the cells of a table, with a decimal point or a decimal comma, and the faults of its rows."""
 
 from __future__ import annotations
 

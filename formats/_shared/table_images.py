@@ -1,19 +1,21 @@
-"""The images that the rows of CSV files name: where each is met first, what size it has, and its picture."""
+"""The images that the rows of tables name: where each is met first, what size it has, and its picture."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.codes import COMMENTED, SIZE_FROM_PICTURE, SIZE_MISSING
+from odm.formats._shared.codes import SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import Picture
-from odm.issues import Log, Trusted, plural
+from odm.issues import Log
 from odm.names import accept_name, stem
-from odm.tables import Builder, Floats, Ints, Longs
+from odm.tables import NO_ID, Ints, Longs
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -24,7 +26,7 @@ class Origin:
     """The builder's number."""
     path: str
     field: str
-    has_ids: bool
+    has_ids: bool = False
     """Whether images are named by an id rather than by a file name."""
 
 
@@ -36,8 +38,8 @@ class _Rows(dict[str, int]):
         return row
 
 
-class Images:
-    """The images of all files, by the number of their name."""
+class TableImages:
+    """The images of all tables of a source, by the number of their name."""
 
     def __init__(self) -> None:
         self.rows = _Rows()
@@ -48,10 +50,13 @@ class Images:
         """Images whose size is given as 0."""
         self.frames: dict[int, tuple[str, int]] = {}
         """Video and frame number of images that have them, -1 for a frame that is not given."""
-        self._origin: list[Origin] = []
-        self._line: list[int] = []
+        self.splits: dict[int, str] = {}
+        self.ids: dict[int, Any] = {}
+        self.origin: list[Origin] = []
+        """The file that names each first, and in the next column the line there."""
+        self.line: list[int] = []
 
-    def take(self, names: list[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
+    def take(self, names: Sequence[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
         """The images of rows, and those rows that bring a name which may be used but has a warning."""
         old = len(self.rows)
         images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
@@ -61,8 +66,8 @@ class Images:
         fresh = np.nonzero(images >= old)[0][::-1]
         first = np.zeros(new, np.int64)
         first[images[fresh] - old] = fresh  # the last one written is the first one met
-        self._line += lines[first].tolist()
-        self._origin += [origin] * new
+        self.line += lines[first].tolist()
+        self.origin += [origin] * new
         room = old + new - len(self.good)
         if room > 0:
             room += len(self.good)
@@ -79,6 +84,10 @@ class Images:
                     warned.append(row)
         self.good[old : old + new] = accepted
         return images, warned
+
+    def numbers(self) -> NDArray[np.int64]:
+        """(n,) the builder's row of each image whose name may be used."""
+        return np.cumsum(self.good) - 1
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
         """Take the sizes of rows: most rows of an image decide, else the first. Answers which differ.
@@ -102,29 +111,43 @@ class Images:
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
-    def add_to(self, gather: Gather, needed: NDArray[np.bool_]) -> Floats:
-        """Add the images; a size must be found for those `needed`.
+    def add_to(self, gather: Gather, needed: NDArray[np.bool_] | None = None) -> int:
+        """Add the images, whose pictures and sizes are looked for; a size must be found for those `needed`.
 
-        Answers the (n, 2) sizes of all that were met, 0 where unknown.
+        `sizes` then holds the sizes of all that were met, 0 where unknown. Answers how many images took
+        theirs from elsewhere.
         """
-        for i, name in enumerate(self.rows):
-            if name.startswith("#") and self.good[i]:
-                path, field = self._origin[i].path, self._origin[i].field
-                gather.log.report(
-                    COMMENTED, path, line=self._line[i], field=field, value=name, what=Trusted("an image")
-                )
-        if gather.asks or needed.any():
-            self._add_with_pictures(gather, needed)
-        else:
-            self._add_plain(gather.builder, gather.log)
-        return self.sizes.astype(np.float64)
+        if gather.asks or (needed is not None and needed.any()):
+            return self._add_with_pictures(
+                gather, np.zeros(len(self.rows), bool) if needed is None else needed
+            )
+        names, good = list(self.rows), self.good[: len(self.rows)]
+        for i in sorted(self.zeros):
+            if self.sizes[i, 0] == 0 and good[i]:
+                path, line = self.origin[i].path, self.line[i]
+                gather.log.report(SIZE_MISSING, path, line=line, field="width", value=names[i])
+        lines = np.array(self.line, np.int64)
+        files = np.array([origin.file for origin in self.origin], np.int32)
+        for file in np.unique(files).tolist():
+            rows = np.nonzero((files == file) & good)[0]
+            listed = rows.tolist()
+            gather.builder.add_images(
+                [names[i] for i in listed],
+                width=self.sizes[rows, 0],
+                height=self.sizes[rows, 1],
+                source_id=[self.ids.get(i, NO_ID) for i in listed] if self.ids else None,
+                split=[self.splits.get(i, "") for i in listed] if self.splits else None,
+                file=file,
+                line=lines[rows].tolist(),
+            )
+        return 0
 
-    def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_]) -> None:
+    def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_]) -> int:
         taken, log, pictures = 0, gather.log, gather.pictures
         for i, name in enumerate(self.rows):
             if not self.good[i]:
                 continue
-            origin, at = self._origin[i], At(self._origin[i].path, line=self._line[i])
+            origin, at = self.origin[i], At(self.origin[i].path, line=self.line[i])
             without = stem(name) == name
             picture: Picture | None = None
             if pictures:
@@ -140,6 +163,8 @@ class Images:
                 picture=picture,
                 needed=bool(needed[i]),
                 accepted=True,
+                split=self.splits.get(i, ""),
+                source_id=self.ids.get(i),
                 file=origin.file,
                 line=at.line,
             )
@@ -148,33 +173,8 @@ class Images:
                 self.sizes[i] = size
                 taken += 1
                 if i in self.zeros:
-                    explicit = f"{size[0]}x{size[1]}"
-                    log.report(
-                        SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=explicit
-                    )
+                    found = f"{size[0]}x{size[1]}"
+                    log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=found)
             elif needed[i] and not stated:
                 pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
-        if taken:
-            where, what = gather.source.path, plural(taken, "image")
-            takes = "takes" if taken == 1 else "take"
-            log.note(f"{where}: {what} without a size {takes} it from a picture or an option")
-
-    def _add_plain(self, builder: Builder, log: Log) -> None:
-        names = list(self.rows)
-        for i in sorted(self.zeros):
-            if self.sizes[i, 0] == 0 and self.good[i]:
-                log.report(
-                    SIZE_MISSING, self._origin[i].path, line=self._line[i], field="width", value=names[i]
-                )
-        good = self.good[: len(names)]
-        lines = np.array(self._line, np.int64)
-        files = np.array([origin.file for origin in self._origin], np.int32)
-        for file in np.unique(files).tolist():
-            rows = np.nonzero((files == file) & good)[0]
-            builder.add_images(
-                [names[i] for i in rows.tolist()],
-                width=self.sizes[rows, 0],
-                height=self.sizes[rows, 1],
-                file=file,
-                line=lines[rows].tolist(),
-            )
+        return taken

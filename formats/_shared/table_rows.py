@@ -1,0 +1,423 @@
+"""Tables with a row per box: their cells as images, classes and boxes.
+
+A row is judged as it is taken, by itself; what depends on all rows waits for `TableReader.finish`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    BAD_FRAME,
+    BAD_IMAGE_SIZE,
+    NO_IMAGE_NAME,
+    RELATIVE_RANGE,
+    UNKNOWN_CLASS,
+)
+from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
+from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
+from odm.formats._shared.gather import Gather, decide_kind, own_folder
+from odm.formats._shared.pictures import ImageOptions, are_far
+from odm.formats._shared.table_images import Origin, TableImages
+from odm.formats._shared.table_numbers import Decimals, RowFaults
+from odm.issues import Code, Log
+from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
+from odm.tables import Builder, Floats, Ints, Longs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Columns:
+    """The columns of a table, and which of them is what."""
+
+    columns: tuple[str, ...]
+    """Their names in messages."""
+    roles: Mapping[str, int]
+    """The column of each role in `column_roles.ROLES`, or of ``split``, that there is one for."""
+    form: str = "ltrb"
+    coords: str = "abs"
+    """``abs`` are pixels, ``rel`` fractions of the image; ``sniff`` where the dialect has both."""
+    constants: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """What all rows have in place of the column of a role."""
+    title: str = ""
+    has_ids: bool = False
+    """Whether images are named by ids, so that the extensions of their pictures are added."""
+    corners: tuple[int, ...] = ()
+    """Columns of the numbers of a box where these are not four."""
+    edges: Callable[[Floats], Floats] | None = None
+    """Makes (n, 4) edges of the numbers in `corners`, NaN where these are too few."""
+    lenient: bool = False
+    """Whether a row without coordinates is an image without objects even if it has a class or a score, and a
+    width without a height says nothing, but one that is 0 or no number is wrong."""
+
+    def field(self, column: int) -> str:
+        """How a column is called in a message; nothing for one that the file does not have."""
+        names = self.columns
+        return (names[column] or f"column {column + 1}") if column < len(names) else ""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class _Boxes:
+    """Boxes as they stand in the rows of a file, before pixels and kinds are decided."""
+
+    layout: Columns
+    path: str
+    file: int
+    image: Ints
+    category: Ints
+    numbers: Floats
+    score: Floats
+    flags: NDArray[np.uint16]
+    line: Ints
+    track: NDArray[Any] | None
+    """(n,) ids of tracks, None for none."""
+
+
+class _ClassRows(dict[str, int]):
+    """Category rows by the text of a cell: -1 for an empty one, less for one that cannot be used."""
+
+    def __init__(self, builder: Builder, listed: tuple[str, Mapping[str, str]] | None) -> None:
+        self.faults: list[tuple[Code, dict[str, Any]]] = []
+        self._builder, self._listed = builder, listed
+
+    def __missing__(self, cell: str) -> int:
+        path, names = self._listed or ("", {})
+        if not cell.strip():
+            row = -1
+        elif (reason := refuse_class(cell)) is not None:
+            row = self._fault(BAD_CLASS_NAME, value=cell, reason=reason)
+        elif self._listed is not None and cell not in names:
+            row = self._fault(UNKNOWN_CLASS, value=cell, n=len(names), where=path)
+        else:
+            row = self._builder.category(names.get(cell, cell))
+        self[cell] = row
+        return row
+
+    def _fault(self, code: Code, **values: Any) -> int:
+        self.faults.append((code, values))
+        return -1 - len(self.faults)
+
+
+class TableReader:
+    """Collects the rows of all tables of a source, then decides what needs all of them.
+
+    Parameters
+    ----------
+    listed
+        The file that lists the classes, and the name that each text of a cell means.
+    folders
+        Where pictures are; without it the source itself, if it holds any.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        log: Log,
+        options: ImageOptions,
+        *,
+        listed: tuple[str, Mapping[str, str]] | None = None,
+        folders: tuple[str, ...] | None = None,
+    ) -> None:
+        self.source, self.builder, self.log = source, builder, log
+        folders = own_folder(source) if folders is None else folders
+        self.gather = Gather(source, builder, log, options, folders, ask_other="needed")
+        self.images = TableImages()
+        self.classes = _ClassRows(builder, listed)
+        self.boxes: list[_Boxes] = []
+
+    def add(self, path: str, layout: Columns, columns: list[list[str]], lines: Sequence[int]) -> None:
+        """Take all rows of a file: its columns, and the line of each row; faults are reported."""
+        TableRows(self, layout, path, "point").take(columns, np.array(lines, np.int32))
+
+    def finish(self) -> int:
+        """Add the images and boxes to the builder; answers how many images took their size from elsewhere."""
+        images, builder, boxes = self.images, self.builder, self.boxes
+        needed = np.zeros(len(images.rows), bool)
+        for part in boxes:
+            if part.layout.coords == "rel":
+                needed[part.image] = True
+        taken = images.add_to(self.gather, needed)
+        number = images.numbers()
+        if images.frames:
+            video, frame = np.full((2, builder.n_images), -1, np.int32)
+            for image, (name, n) in images.frames.items():
+                if images.good[image]:
+                    video[number[image]], frame[number[image]] = builder.video(name), n
+            builder.set_frames(0, video, frame)
+        scored = sum(int(np.count_nonzero(~np.isnan(part.score))) for part in boxes)
+        decide_kind(builder, scored, sum(len(part.line) for part in boxes))
+        for part in boxes:
+            self._add_boxes(part, number)
+        self.gather.finish()
+        return taken
+
+    def _add_boxes(self, part: _Boxes, number: NDArray[Any]) -> None:
+        """Hand boxes to the builder, but those of the other kind or too far outside their images."""
+        layout, gather = part.layout, self.gather
+        column = layout.roles.get("score")
+        field = "score" if column is None else layout.field(column)
+        good = gather.of_kind(part.score, gather.where(part.file, part.line), field=field)
+        values = part.numbers if layout.edges is None else layout.edges(part.numbers)
+        if layout.coords == "rel":
+            far = good & are_far(values)
+            for i in np.flatnonzero(far).tolist():
+                own = part.numbers[i]
+                k = int(np.argmax(are_far(own[:, None]) & ~np.isnan(own)))
+                where, line = layout.field(_columns_of_box(layout)[k]), int(part.line[i])
+                self.log.report(RELATIVE_RANGE, part.path, line=line, field=where, value=float(own[k]))
+            sizes = self.images.sizes[part.image].astype(np.float64)
+            good &= ~far & (sizes > 0).all(axis=1)
+            values = values * np.tile(sizes, 2)
+        rows: Any = slice(None) if good.all() else np.flatnonzero(good)
+        self.builder.skipped += int(np.count_nonzero(~good))
+        xyxy, wh = edges_of(values[rows], layout.form)
+        image = number[part.image[rows]]
+        ids = None if part.track is None else part.track[rows]
+        gather.add(
+            image=image,
+            category=part.category[rows],
+            xyxy=xyxy,
+            wh=wh,
+            score=part.score[rows],
+            flags=part.flags[rows],
+            file=part.file,
+            line=part.line[rows],
+            track=None if ids is None else self.builder.tracks_of_images(image, ids),
+        )
+
+
+def _columns_of_box(layout: Columns) -> Sequence[int]:
+    return layout.corners or [layout.roles[role] for role in FORMS[layout.form]]
+
+
+class TableRows:
+    """Makes boxes of the rows of one file, piece by piece."""
+
+    def __init__(self, table: TableReader, layout: Columns, path: str, decimal: str | None) -> None:
+        self._table, self._layout, self._roles, self._path = table, layout, layout.roles, path
+        self.decimals = Decimals(decimal)
+        column = layout.roles.get("image")
+        field = "" if column is None else layout.field(column)
+        self._origin = Origin(table.builder.file(path), path, field, layout.has_ids)
+        self._columns: list[list[str]] = []
+        self._lines = np.zeros(0, np.int32)
+        self._faults = RowFaults(0)
+
+    def take(self, columns: list[list[str]], lines: Ints) -> None:
+        """Take a piece: the columns of its rows, and the line of each row; faults are reported."""
+        n, layout, roles = len(lines), self._layout, self._roles
+        self._columns, self._lines = columns, lines
+        faults = self._faults = RowFaults(n)
+        box = _columns_of_box(layout)
+        numbers, blanks = np.empty((n, len(box))), np.zeros((len(box), n), bool)
+        for k, column in enumerate(box):
+            numbers[:, k], blanks[k] = self._numbers(column)
+        no_box = blanks.all(axis=0)
+        if "class" in roles and no_box.any():  # rows that say in words that nothing was found
+            cells = columns[roles["class"]] = list(columns[roles["class"]])
+            for i in np.flatnonzero(no_box).tolist():
+                if layout.lenient or key_of(cells[i]) in NO_OBJECT:
+                    cells[i] = ""
+        score = self._numbers(roles["score"])[0] if "score" in roles else np.full(n, np.nan)
+        if layout.lenient:
+            score[no_box] = np.nan
+        images, real = self._find_images()
+        classes = self._table.classes
+        if "class" in roles:
+            category = np.fromiter(map(classes.__getitem__, columns[roles["class"]]), np.int32, n)
+        else:
+            category = np.full(n, classes[layout.constants["class"]], np.int32)
+        self._find_incomplete(numbers, blanks, category, score, real)
+        flags = self._flags()
+        if "width" in roles or "height" in roles:
+            self._take_sizes(images, real)
+        if "video" in roles:
+            self._take_frames(images, real)
+        if "split" in roles:
+            some, first = np.unique(images, return_index=True)
+            for image, row in zip(some.tolist(), first.tolist(), strict=True):
+                self._table.images.splits.setdefault(image, columns[roles["split"]][row])
+        track = _track_ids(columns[roles["track"]]) if "track" in roles else None
+        self._report()
+        says = ~no_box | ~np.isnan(score)
+        if "class" in roles:
+            says |= category != -1
+        self._table.builder.skipped += int(np.count_nonzero(faults.lost & says))
+        keep = ~faults.lost & ~no_box
+        if not keep.any():
+            return
+        rows = slice(None) if keep.all() else np.nonzero(keep)[0]
+        self._table.boxes.append(
+            _Boxes(
+                layout,
+                self._path,
+                self._origin.file,
+                images[rows],
+                category[rows],
+                numbers[rows],
+                score[rows],
+                flags[rows],
+                lines[rows],
+                None if track is None else track[rows],
+            )
+        )
+
+    def _numbers(self, column: int) -> tuple[Floats, NDArray[np.bool_]]:
+        return self.decimals.numbers(self._columns[column], column, self._lines, self._faults)
+
+    def _report(self) -> None:
+        log, layout, path = self._table.log, self._layout, self._path
+        for row, column, code, values in sorted(self._faults.found, key=lambda fault: fault[:2]):
+            line, field = int(self._lines[row]), layout.field(column)
+            if code is None:
+                accept_name(self._columns[column][row], log, path, line=line, field=field)
+            else:
+                log.report(code, path, line=line, field=field, **values)
+
+    def _find_images(self) -> tuple[Ints, NDArray[np.bool_]]:
+        """The images of the rows, and which rows are not blank altogether."""
+        n, images, faults = len(self._lines), self._table.images, self._faults
+        constant = self._layout.constants.get("image")
+        column = self._roles.get("image", 0)
+        cells = self._columns[column] if constant is None else [constant] * n
+        rows, warned = images.take(cells, self._lines, self._origin)
+        for row in warned:
+            faults.warn(row, column, None)
+        real = np.ones(n, bool)
+        for i in np.nonzero(~images.good[rows])[0].tolist():
+            if cells[i].strip():
+                faults.add(i, column, None)
+            elif any(c[i].strip() for c in self._columns):
+                faults.add(i, column, NO_IMAGE_NAME)
+            else:
+                real[i] = False
+        return rows, real
+
+    def _find_incomplete(
+        self,
+        numbers: Floats,
+        blanks: NDArray[np.bool_],
+        category: Ints,
+        score: Floats,
+        real: NDArray[np.bool_],
+    ) -> None:
+        """Find rows with half a box, and boxes without a class; `numbers` is (n, k), `blanks` (k, n)."""
+        layout, faults = self._layout, self._faults
+        no_box = blanks.all(axis=0)
+        half = blanks.any(axis=0) & ~no_box
+        if layout.edges is not None:
+            half = np.isnan(layout.edges(numbers)).any(axis=1) & ~no_box & ~faults.lost
+        alone = ~np.isnan(score)
+        if "class" in self._roles:  # the same class for all rows says nothing about one
+            alone |= category != -1
+        for i in np.nonzero(half | (no_box & real & alone))[0].tolist():
+            missing = [column for k, column in enumerate(_columns_of_box(layout)) if blanks[k, i]]
+            faults.add(i, missing[0], INCOMPLETE_BOX, missing=", ".join(map(layout.field, missing)))
+        classless = (category < 0) & ~no_box | (category < -1)
+        for i in np.nonzero(classless)[0].tolist():
+            code, values = BAD_CLASS_NAME, {"value": "", "reason": "it is empty"}
+            if category[i] < -1:
+                code, values = self._table.classes.faults[-2 - category[i]]
+            faults.add(i, self._roles.get("class", 0), code, **values)
+
+    def _flags(self) -> NDArray[np.uint16]:
+        n = len(self._lines)
+        flags = np.zeros(n, np.uint16)
+        unknown = ("-1", "-1.0") if self._layout.title.startswith("Open Images") else ()
+        for name in [name for name in FLAGS if name in self._roles]:
+            cells = self._columns[self._roles[name]]
+            values = {}
+            for kind in set(cells):
+                text = kind.strip(" \t").lower()
+                values[kind] = 1 if text in ("1", "1.0", "true") else -1
+                if text in ("", "0", "0.0", "false", *unknown):
+                    values[kind] = 0
+            if not any(values.values()):
+                continue
+            column = np.fromiter(map(values.__getitem__, cells), np.int8, n)
+            for i in np.nonzero(column < 0)[0].tolist():
+                self._faults.add(i, self._roles[name], BAD_FLAG, value=cells[i], expected="0 or 1")
+            flags[column > 0] |= np.uint16(FLAGS[name])
+        return flags
+
+    def _take_frames(self, images: Ints, real: NDArray[np.bool_]) -> None:
+        """Take the video and frame of each image from its first row."""
+        videos, column = self._columns[self._roles["video"]], self._roles.get("frame")
+        image, first = np.unique(images[real], return_index=True)
+        for i, row in zip(image.tolist(), np.flatnonzero(real)[first].tolist(), strict=True):
+            cell = "" if column is None else self._columns[column][row]
+            text = cell.strip()
+            frame = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+            if text and frame < 0 and column is not None:
+                self._faults.add(row, column, BAD_FRAME, value=cell, among=", from 0")
+            elif videos[row].strip():
+                self._table.images.frames.setdefault(i, (videos[row], frame))
+
+    def _take_sizes(self, images: Ints, real: NDArray[np.bool_]) -> None:
+        """Take the image sizes in the rows."""
+        roles, table = self._roles, self._table.images
+        plain = [_plain_sizes(self._columns[roles[r]]) if r in roles else None for r in ("width", "height")]
+        if plain[0] is not None and plain[1] is not None and plain[0].all() and plain[1].all():
+            rows, size = np.arange(len(images)), np.stack([plain[0], plain[1]], axis=1)
+        else:
+            rows, size = self._explain_sizes(images, real)
+        for i in rows[table.settle(images[rows], size[rows])].tolist():
+            w, h = table.sizes[images[i]].tolist()
+            name = self._columns[roles["image"]][i] if "image" in roles else ""
+            found, other = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
+            self._faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=found, other=other)
+
+    def _explain_sizes(self, images: Ints, real: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Longs]:
+        """Rows that state a size, and the (n, 2) sizes of all, where not every row states one plainly."""
+        n, roles, faults, lenient = len(images), self._roles, self._faults, self._layout.lenient
+        size, blank = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
+        for k, role in enumerate(("width", "height")):
+            if role not in roles:
+                continue
+            cells = self._columns[roles[role]]
+            own = RowFaults(n) if lenient else faults
+            values, empty = self.decimals.numbers(cells, roles[role], self._lines, own)
+            fits = (values >= int(lenient)) & (values < 2**31) & (values == np.rint(values))
+            for i in np.nonzero(~fits & ~(empty if lenient else np.isnan(values)))[0].tolist():
+                faults.add(i, roles[role], BAD_IMAGE_SIZE, value=cells[i])
+            size[:, k], blank[:, k] = np.where(fits, values, 0), ~fits
+        half = (blank[:, 0] != blank[:, 1]) & ~faults.lost & real
+        for i in np.nonzero(half)[0].tolist() if not lenient else ():
+            lacking, other = ("width", "height") if blank[i, 0] else ("height", "width")
+            faults.add(i, roles[lacking if lacking in roles else other], BAD_IMAGE_SIZE, value="")
+        stated = ~blank.any(axis=1) & real
+        zero = stated & (size == 0).any(axis=1)
+        self._table.images.zeros.update(images[zero].tolist())
+        return np.nonzero(stated & ~zero)[0], size
+
+
+def _plain_sizes(cells: list[str]) -> Longs | None:
+    """Whole numbers of pixels of a column with few different ones, None of any other."""
+    kinds = set(cells)
+    if 8 * len(kinds) > len(cells) + 64 or not all(
+        k.isascii() and k.isdigit() and len(k) < 10 for k in kinds
+    ):
+        return None
+    values = {kind: int(kind) for kind in kinds}
+    return np.fromiter(map(values.__getitem__, cells), np.int64, len(cells))
+
+
+def _track_ids(cells: list[str]) -> NDArray[Any] | None:
+    """(n,) ids as numbers where they are some, None where there is none; None if no cell has one."""
+    kinds: dict[str, Any] = {}
+    for kind in set(cells):
+        text = kind.strip()
+        plain = text.isascii() and text.isdigit() and len(text) < 19 and (text == "0" or text[0] != "0")
+        kinds[kind] = None if text in ("", "-1") else int(text) if plain else text
+    if not any(value is not None for value in kinds.values()):
+        return None
+    ids = np.empty(len(cells), object)
+    ids[:] = [kinds[cell] for cell in cells]
+    return ids
