@@ -34,7 +34,6 @@ Writing: a list of frames, with ``size`` if it is known.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +44,7 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, format_of
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, lines
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, lines
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -55,19 +54,9 @@ _FRAME = frozenset({"name", "labels", "objects", "size", "timestamp", "url", "vi
 _LABEL = frozenset(
     {"id", "category", "box2d", "attributes", "score", "manualShape", "manualAttributes", "index"}
 )
-_FLAGS = {
-    "occluded": Flag.OCCLUDED,
-    "truncated": Flag.TRUNCATED,
-    "crowd": Flag.CROWD,
-    "ignored": Flag.CROWD,
-}
 _WRITTEN = ("occluded", "truncated", "crowd")
+_FLAGS = {**{name: FLAG_NAMES[name] for name in _WRITTEN}, "ignored": Flag.CROWD}
 _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BddOptions(SplitOptions):
-    """Options of BDD100K."""
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -84,7 +73,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def read(source: Source, builder: Builder, log: Log, options: BddOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
     files = reader.choose(looks_like, "BDD100K", file_per_image=True)
@@ -104,18 +93,15 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
             continue
         record.need("frames")
         record.count_unread(_TOP | {"name"})
-        size = _config(record.object("config", optional=True))
+        config = record.object("config", optional=True)
+        for i, item in enumerate(config.array("categories")):
+            name = item.get("name") if isinstance(item, dict) else item
+            reader.category(name, config.at / "categories" / i, listed=True)
+        given = config.object(config.first_key("imageSize", "image_size"), optional=True)
+        size = given.size("width", "height")
         single = len(record.array("frames")) == 1
         for frame in record.items("frames"):
             yield frame, record.get("name") if single and "name" not in frame else frame.get("name"), size
-
-
-def _config(config: Item) -> Size | None:
-    """Add the categories of a configuration and answer its image size."""
-    for i, item in enumerate(config.array("categories")):
-        name = item.get("name") if isinstance(item, dict) else item
-        config.reader.category(name, config.at / "categories" / i, listed=True)
-    return config.object(config.first_key("imageSize", "image_size"), optional=True).size("width", "height")
 
 
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
@@ -146,17 +132,13 @@ def _read_label(label: Row, video: int | None) -> None:
     flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
     label.count_unread(_LABEL)
     id_, track = label.get("id"), -1
-    if (
-        video is not None
-        and not label.bad
-        and id_ not in (None, "", -1, "-1")
-        and isinstance(id_, (int, str))
-    ):
+    named = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
+    if named and video is not None and not label.bad:
         track = label.reader.builder.track(video, id_)
     label.add(category, (x1, y1, x2, y2), score=score, flags=flags, track=track)
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
     """Write one file."""
     del options
     name = one_file(dataset, target, "labels.json", "labels", log)
@@ -178,9 +160,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: BddOptions) -> No
             label["attributes"] = {key: key in is_set for key in _WRITTEN}
             label["box2d"] = dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True))
             labels.append(label | box.scored("score"))
-        frame: dict[str, Any] = {"name": image.name}
-        if image.width > 0 and image.height > 0:
-            frame["size"] = {"width": image.width, "height": image.height}
+        frame: dict[str, Any] = {"name": image.name} | ({"size": image.size} if image.size else {})
         if videos is not None:
             video = int(videos[image.row])
             frame["videoName"] = dataset.videos.name[video] if video >= 0 else ""

@@ -34,7 +34,7 @@ from typing import Any
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.gather import At, report_other_kind
+from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, is_set, may_write
@@ -90,17 +90,15 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         if all(found.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
     else:
-        truth, detections = (_counted(found[key], key) for key in _LISTS)
+        truth, detections = (
+            (sum(len(record.array(key)) for record, _ in held), held[0][0].at / key if held else None)
+            for key, held in found.items()
+        )
         report_other_kind(builder, log, truth, detections)
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
     for record, image in found[key]:
         record.rows(key).read(image, _read_found if builder.kind == "det" else _read_truth, options.box)
     reader.finish()
-
-
-def _counted(found: list[tuple[Item, int | None]], key: str) -> tuple[int, At | None]:
-    """How many boxes there are, and the place of the first."""
-    return sum(len(record.array(key)) for record, _ in found), found[0][0].at / key if found else None
 
 
 def _add_image(record: Item, split: str) -> int | None:
@@ -165,9 +163,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CrowdhumanOptions
         return
     parts: dict[str, list[str]] = {split: [] for split in splits}
     for image in images_of(dataset):
-        record: dict[str, Any] = {"ID": stem(image.name)}
-        if min(image.width, image.height) > 0:
-            record |= {"width": image.width, "height": image.height}
+        record: dict[str, Any] = {"ID": stem(image.name), **image.size}
         key = "dtboxes" if dataset.kind == "det" else "gtboxes"
         record[key] = [_record_of(box, n) for n, box in enumerate(image.boxes)]
         parts[images.split[image.row]].append(dump(record) + "\n")

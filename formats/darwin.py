@@ -101,12 +101,11 @@ def _read_annotation(box: Row, slot: Any) -> None:
         kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
         return
-    category = box.category("name")
+    category, wh = box.category("name"), None
     if "bounding_box" in box:
-        x, y, w, h = box.object("bounding_box").numbers(*_PLACE)
-        corners, wh = (x, y, x + w, y + h), (w, h)
+        corners, wh = box.object("bounding_box").xywh(*_PLACE)
     else:
-        corners, wh = _around(box.object(shape)), None
+        corners = _around(box.object(shape))
     score = box.object("inference", optional=True).score("confidence")
     if shape or "ellipse" in box or "mask" in box:
         box.outline("polygons" if shape else "outlines")
@@ -117,14 +116,13 @@ def _read_annotation(box: Row, slot: Any) -> None:
 def _around(shape: Item) -> Corners:
     """The box around the points of one path, or of several."""
     reader, paths = shape.reader, shape.get("path") or shape.get("paths")
-    rings = [
-        ring if isinstance(ring, list) else [ring] for ring in (paths if isinstance(paths, list) else ())
-    ]
-    given = [Item(reader, point, shape.at, shape.origin, row=shape.row) for ring in rings for point in ring]
+    rings = paths if isinstance(paths, list) else []
+    given = [point for ring in rings for point in (ring if isinstance(ring, list) else [ring])]
     if not given:
         reader.wrong(shape.at, "a path of points", paths, row=True)
         raise BadRecord
-    return bounds([point.numbers("x", "y") for point in given])
+    items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in given]
+    return bounds([point.numbers("x", "y") for point in items])
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -145,13 +143,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
             annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": place}
             found.append(annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {}))
         folder, _, name = image.name.rpartition("/")
-        slot = {
-            "type": "image",
-            "slot_name": "0",
-            "width": image.width,
-            "height": image.height,
-            "source_files": [{"file_name": name}],
-        }
+        slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}
+        slot["source_files"] = [{"file_name": name}]
         item = {"name": name, "path": f"/{folder}", "slots": [slot]}
         record = {"version": "2.0", "item": item, "annotations": found}
         target.write(file, f"{dump(record, 1)}\n".encode())

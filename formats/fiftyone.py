@@ -46,8 +46,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
@@ -63,14 +61,13 @@ from odm.formats._shared.items import (
     have_sizes,
     images_of,
     one_file,
+    relative_places,
 )
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, number
-from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump
 from odm.formats._shared.sniffing import fitting
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
-from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -153,19 +150,17 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
     """Read the images of ``samples.json``."""
     reader, samples = record.reader, list(record.items("samples"))
     field = options.field or _field(reader, samples)
-    splits = [_tagged(sample) for sample in samples]
+    splits = []
+    for sample in samples:
+        tags = sample.get("tags")
+        tags = tags if isinstance(tags, list) else []
+        splits.append(next((tag for tag in tags if isinstance(tag, str) and tag in SPLITS), ""))
     if miss_split(options.split, splits, reader.source, reader.log):
         return
     for sample, split in zip(samples, splits, strict=True):
         with contextlib.suppress(BadRecord):
             if options.split in (None, split):
                 _read_sample(sample, field, split)
-
-
-def _tagged(sample: Item) -> str:
-    """The split that the tags of a sample name, else nothing."""
-    tags = sample.get("tags")
-    return next((t for t in tags if isinstance(t, str) and t in SPLITS), "") if isinstance(tags, list) else ""
 
 
 def _field(reader: Reader, samples: Sequence[Item]) -> str:
@@ -239,17 +234,23 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
     names = dataset.images.name
     keys = list(names) if by_sample else [stem(image) for image in names]
     first: dict[str, str] = {}
-    for key, image in zip(keys, names, strict=True):
-        if first.setdefault(key, image) != image:
-            log.report(COLLISION, "", first=first[key], second=image, value=f"labels/{key}")
+    for key, whole in zip(keys, names, strict=True):
+        if first.setdefault(key, whole) != whole:
+            log.report(COLLISION, "", first=first[key], second=whole, value=f"labels/{key}")
             fits = False
     if name is None or not fits:
         return
     found = _detections(dataset, log, by_name=by_sample)
     if by_sample:
         field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
-        samples = (_sample(image, dataset.images.split[image.row], field, own) for image, own in found)
-        text = '{"samples": [\n' + ",\n".join(map(dump, samples)) + "\n]}\n"
+        samples = []
+        for image, own in found:
+            split = dataset.images.split[image.row]
+            sample: dict[str, Any] = {"filepath": f"data/{image.name}", "tags": [split] if split else []}
+            if image.size:
+                sample["metadata"] = {"_cls": "ImageMetadata", **image.size}
+            samples.append(dump({**sample, field: {"_cls": "Detections", "detections": own}}))
+        text = '{"samples": [\n' + ",\n".join(samples) + "\n]}\n"
     else:
         body = ",\n".join(f"{dump(key)}: {dump(own)}" for key, (_, own) in zip(keys, found, strict=True))
         text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
@@ -258,36 +259,21 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 
 def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
-    images, boxes = dataset.images, dataset.boxes
-    size = np.stack([images.width, images.height], axis=1).astype(np.float64)
-    relative = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1)
-    relative /= np.concatenate([size, size], axis=1)[boxes.image]
-    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    places = np.array([decimals_for(*wh) + 3 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
-    texts = fixed_rows(relative, places)
+    places = relative_places(dataset)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
     for image in images_of(dataset):
         found = []
         for box in image.boxes:
-            location = [number(float(text)) for text in texts[box.row]]
-            document: dict[str, Any] = {"_cls": "Detection", "label": box.label, "bounding_box": location}
+            document: dict[str, Any] = {"_cls": "Detection", "label": box.label}
             if not by_name:
-                document = {"label": int(boxes.category[box.row]), "bounding_box": location}
-            document |= box.scored("confidence")
+                document = {"label": int(dataset.boxes.category[box.row])}
+            document |= {"bounding_box": places(box.row), **box.scored("confidence")}
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:
                 document["index"] = int(tracks[box.row])
             found.append(document)
         yield image, found
-
-
-def _sample(image: Image, split: str, field: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The sample of an image."""
-    sample: dict[str, Any] = {"filepath": f"data/{image.name}", "tags": [split] if split else []}
-    if image.width > 0 and image.height > 0:
-        sample["metadata"] = {"_cls": "ImageMetadata", "width": image.width, "height": image.height}
-    return {**sample, field: {"_cls": "Detections", "detections": found}}
 
 
 def adapt(options: FiftyoneOptions) -> dict[str, Any]:

@@ -33,15 +33,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, dump, is_upright
+from odm.formats._shared.json_values import Reader, dump
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.sniffing import fitting
 from odm.issues import Log, printable
@@ -79,34 +79,24 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-@dataclasses.dataclass(slots=True)
-class _Passed:
-    """How many labels were not read."""
-
-    labels: int = 0
-    projects: int = 0
-    rows: set[str] = dataclasses.field(default_factory=set)
-    """The data rows whose label was read, of version 1."""
-
-
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one."""
     files = fitting(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
     old = any(b'"Labeled Data"' in source.head(file) for file in files)
     reader = Reader(source, builder, log, options, sized=not old)
-    passed = _Passed()
+    passed, seen = Counter[str](), set[str]()
     for file in log.track(reader.choose(looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                read_one = _read_old if "Labeled Data" in record else _read_record
-                read_one(record, options.project, passed)
+                if "Labeled Data" in record:
+                    _read_old(record, options.project, passed, seen)
+                else:
+                    _read_record(record, options.project, passed)
     shown = printable(source.path)
-    if passed.labels:
-        log.note(f"{shown}: of images with several labels the first is read, {passed.labels} others are not")
-    if passed.projects:
-        log.note(
-            f"{shown}: {passed.projects} labels of other projects are not read (-O project=NAME chooses one)"
-        )
+    if n := passed["labels"]:
+        log.note(f"{shown}: of images with several labels the first is read, {n} others are not")
+    if n := passed["projects"]:
+        log.note(f"{shown}: {n} labels of other projects are not read (-O project=NAME chooses one)")
     reader.finish(field="confidence")
 
 
@@ -125,23 +115,18 @@ def _name(keys: Sequence[str], url: str, row: Item) -> tuple[str, Any]:
     return url, place
 
 
-def _label(record: Item, wanted: str, passed: _Passed) -> Item | None:
-    """The label that is read; None where there is none."""
-    chosen: Item | None = None
+def _read_record(record: Item, wanted: str, passed: Counter[str]) -> None:
+    label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
         if wanted and wanted not in (key, project.get("name")):
             continue
         labels = list(project.items("labels"))
-        if chosen is not None:
-            passed.projects += len(labels)
+        if label is not None:
+            passed["projects"] += len(labels)
         elif labels:
-            chosen = labels[0]
-            passed.labels += len(labels) - 1
-    return chosen
-
-
-def _read_record(record: Item, wanted: str, passed: _Passed) -> None:
-    label, row = _label(record, wanted, passed), record.object("data_row")
+            label = labels[0]
+            passed["labels"] += len(labels) - 1
+    row = record.object("data_row")
     if label is None:
         record.reader.count("records without a label")
         return
@@ -154,20 +139,19 @@ def _read_record(record: Item, wanted: str, passed: _Passed) -> None:
     objects.read(row.image_named(name, field=key, size=size), _read_object)
 
 
-def _read_old(record: Item, wanted: str, passed: _Passed) -> None:
+def _read_old(record: Item, wanted: str, passed: Counter[str], seen: set[str]) -> None:
     """The same of version 1, which has a record for each label; the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
-        passed.projects += 1
+        passed["projects"] += 1
         return
     if record.get("Label") in (None, "", "Skip", {}, []):
         record.reader.count("records without a label")
         return
     label, id_ = record.object("Label"), record.get("DataRow ID")
-    if isinstance(id_, str) and id_ in passed.rows:
-        passed.labels += 1
+    if isinstance(id_, str) and id_ in seen:
+        passed["labels"] += 1
         return
-    if isinstance(id_, str):
-        passed.rows.add(id_)
+    seen |= {id_} if isinstance(id_, str) else set()
     label.need("objects")
     objects = label.rows("objects")
     if label.get("classifications"):
@@ -189,15 +173,11 @@ def _read_object(value: Row) -> None:
         return
     category, score = value.category(name_key), value.score("confidence")
     wh: tuple[float, float] | None = None
-    corners: Corners
     if box_key in value:
-        left, top, width, height = value.object(box_key).numbers(*_PLACE)
-        wh, corners = (width, height), (left, top, left + width, top + height)
+        corners, wh = value.object(box_key).xywh(*_PLACE)
     else:
         points = [point.numbers("x", "y") for point in value.all_objects("polygon", "a list of points")]
-        corners = bounds(points)
-        if not is_upright(points):
-            value.outline("polygons")
+        corners = value.around(points, "polygons")
     value.count_unread(_OBJECT)
     value.add(category, corners, wh=wh, score=score)
 
@@ -215,7 +195,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelboxOptions) 
     for image in images_of(dataset):
         objects = []
         for box in image.boxes:
-            left, top, (width, height) = *box.xyxy[:2], box.wh
+            (left, top), (width, height) = box.xyxy[:2], box.wh
             found = {
                 "name": box.label,
                 "value": box.label.lower().replace(" ", "_"),

@@ -33,25 +33,24 @@ Writing: one ``.json`` per image, to be placed beside the pictures; ``imageData`
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
-from odm.formats._shared.gather import Corners, with_extension
+from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Reader,
+    around_ellipse,
     below,
     bounds,
     dump,
     is_set,
-    is_upright,
     may_write,
 )
 from odm.formats._shared.pictures import ImageOptions
@@ -67,11 +66,6 @@ _OPEN = frozenset({"point", "points", "line", "linestrip"})
 _OUTLINES = {"polygon": "polygons", "mask": "masks", "circle": "circles", "rotation": "rotated boxes"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LabelmeOptions(ImageOptions):
-    """Options of LabelMe JSON."""
-
-
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys."""
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
@@ -85,7 +79,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def read(source: Source, builder: Builder, log: Log, options: LabelmeOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read every .json file."""
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
@@ -152,19 +146,15 @@ def _read_shape(shape: Row) -> None:
         elif is_set(value):
             shape.reader.count("flags")
     shape.count_unread(_SHAPE)
-    corners: Corners
+    corners = shape.around(points, _OUTLINES[kind]) if kind in _OUTLINES else bounds(points)
     if kind == "circle":
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)
-        corners = x - radius, y - radius, x + radius, y + radius
-    else:
-        corners = bounds(points)
-    if kind in _OUTLINES and not is_upright(points):
-        shape.outline(_OUTLINES[kind])
+        corners = around_ellipse(x, y, radius, radius)
     shape.add(category, corners, score=score, flags=int(flags))
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: LabelmeOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
     """Write one file per image."""
     del options
     files = [f"{stem(name)}.json" for name in dataset.images.name]

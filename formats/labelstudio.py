@@ -41,8 +41,6 @@ import math
 import re
 from typing import Any
 
-import numpy as np
-
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import NAN, Corners
@@ -57,12 +55,11 @@ from odm.formats._shared.items import (
     have_sizes,
     images_of,
     one_file,
+    relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, dump, is_upright, lines, number
-from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.json_values import Reader, around_ellipse, bounds, dump, lines
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -83,6 +80,7 @@ _RESULT = frozenset(
 )
 _SHAPES = {"rectangle": "rectanglelabels", "polygon": "polygonlabels", "ellipse": "ellipselabels"}
 _KINDS = {**{k: k for k in _SHAPES}, **{v: k for k, v in _SHAPES.items()}}
+_PLACE = ("x", "y", "width", "height")
 _SIZE_KEYS = ("original_width", "original_height")
 _TASK_META = frozenset(
     (
@@ -150,7 +148,9 @@ def _read_task(task: Item) -> None:
         results = _short_results(task)
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
-    key = _image_key(data.record)
+    suffixes = tuple(PICTURE_SUFFIXES)
+    pictures = (k for k, v in data.record.items() if isinstance(v, str) and v.lower().endswith(suffixes))
+    key = next((k for k in ("image", "img", *pictures) if k in data), "image")
     image = data.image(key, image_name, size=size)
     rows = [row for part in results for row in part if not row.bad]
     if image is not None and size is None and rows:
@@ -158,15 +158,6 @@ def _read_task(task: Item) -> None:
     labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for part in results:
         part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
-
-
-def _image_key(data: dict[str, Any]) -> str:
-    """The key under which the data of a task names its picture."""
-    for key in ("image", "img"):
-        if key in data:
-            return key
-    suffixes = tuple(PICTURE_SUFFIXES)
-    return next((k for k, v in data.items() if isinstance(v, str) and v.lower().endswith(suffixes)), "image")
 
 
 def _results(task: Item) -> tuple[list[Rows], float]:
@@ -240,40 +231,28 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
     if result.bad:
         return
     result.count_unread(_RESULT)
-    categories = [reader.category(label, value.at / type_ / i) for i, label in enumerate(labels)]
-    for category in categories:
-        if category is not None:
-            result.add(category, corners, wh=wh, score=score)
-    if None in categories:
-        result.fault()
-    if len(labels) > 1:
-        reader.log.note(
-            f"{printable(reader.source.path)}: a shape with several labels is read as one box per label"
-        )
+    note = "a shape with several labels is read as one box per label"
+    result.add_labelled(labels, value.at / type_, note, corners, wh=wh, score=score)
 
 
 def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners, tuple[float, float] | None]:
     """Corners in pixels, and width and height of a rectangle."""
     width, height = size
     if kind == "polygon":
-        points = value.points("points", 1)
-        if not is_upright(points):
-            result.outline("polygons")
-        left, top, right, bottom = bounds(points)
+        left, top, right, bottom = result.around(value.points("points", 1), "polygons")
         return (left * width / 100, top * height / 100, right * width / 100, bottom * height / 100), None
-    keys = ("x", "y", "width", "height") if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
+    keys = _PLACE if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
     x, y, w, h = (n * pixels / 100 for n, pixels in zip(value.numbers(*keys), (*size, *size), strict=True))
     rotation = value.number("rotation", 0.0)
-    c, s = math.cos(math.radians(rotation)), math.sin(math.radians(rotation))
+    turn = math.radians(rotation)
     if kind == "ellipse":
         result.outline("ellipses")
-        rx, ry = (math.hypot(w * c, h * s), math.hypot(w * s, h * c)) if rotation else (w, h)
-        return (x - rx, y - ry, x + rx, y + ry), None
+        return around_ellipse(x, y, w, h, turn), None
     if rotation % 360:
         result.outline("rotated boxes")
-        return bounds(
-            [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
-        ), None
+        c, s = math.cos(turn), math.sin(turn)
+        corners = [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
+        return bounds(corners), None
     return (x, y, x + w, y + h), (w, h)
 
 
@@ -309,36 +288,25 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     name = one_file(dataset, target, "tasks.json", "tasks", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    images, boxes = dataset.images, dataset.boxes
-    size = np.stack([images.width, images.height], axis=1).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        percent = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * 100 / np.tile(size, 2)[boxes.image]
-    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    places = np.array([decimals_for(*wh) + 1 for wh in size.astype(np.int64).tolist()], np.int64)[boxes.image]
-    texts = fixed_rows(percent, places)
+    places = relative_places(dataset, 100)
     quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
-            x, y, w, h = (number(float(text)) for text in texts[box.row])
-            place = {"x": x, "y": y, "width": w, "height": h, "rotation": 0}
-            results.append(
-                {
-                    "id": f"{image.row + 1}-{k}",
-                    "type": "rectanglelabels",
-                    "from_name": "label",
-                    "to_name": "image",
-                    "original_width": image.width,
-                    "original_height": image.height,
-                    "image_rotation": 0,
-                    "value": {**place, "rectanglelabels": [box.label]},
-                    **box.scored("score"),
-                }
-            )
-        data: dict[str, Any] = {"image": options.prefix + (quote(image.name) if quotes else image.name)}
-        if image.width > 0 and image.height > 0:
-            data |= {"width": image.width, "height": image.height}
+            place = {**dict(zip(_PLACE, places(box.row), strict=True)), "rotation": 0}
+            result = {
+                "id": f"{image.row + 1}-{k}",
+                "type": "rectanglelabels",
+                "from_name": "label",
+                "to_name": "image",
+                "original_width": image.width,
+                "original_height": image.height,
+                "image_rotation": 0,
+                "value": {**place, "rectanglelabels": [box.label]},
+            }
+            results.append({**result, **box.scored("score")})
+        data = {"image": options.prefix + (quote(image.name) if quotes else image.name), **image.size}
         held: dict[str, Any] = {"annotations": [{"result": results}]}
         if dataset.kind == "det":
             held = {"predictions": [{"model_version": "detections", "result": results}]}

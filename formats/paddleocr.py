@@ -42,9 +42,9 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import own_folder
-from odm.formats._shared.items import Box, Origin, Row, Rows, images_of
+from odm.formats._shared.items import Origin, Row, Rows, images_of
 from odm.formats._shared.json_lines import keyed_lines
-from odm.formats._shared.json_values import Nothing, Reader, bounds, dump, is_set, is_upright, may_write
+from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.formats._shared.text_tokens import lines_are
 from odm.issues import Log, Trusted, UsageError, printable
@@ -92,23 +92,18 @@ def sniff(source: Source) -> Sniff | None:
 # ------------------------------------------------------------------------------------------------- reading
 
 
-def _files(source: Source, log: Log) -> list[str]:
-    """The file itself, or those of a folder that look like PaddleOCR's."""
-    if not source.is_dir:
-        return [""]
-    given = source.with_suffix(".txt")
-    files = [file for file in given if _fits(source, file)]
-    files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
-    report_unread(source, given, files, "a label file of PaddleOCR", log)
-    return files
-
-
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, own_folder(source))
     path = source.path.replace("\\", "/")
     wanted = usual_split(options.split)
-    files = files_of_split(_files(source, log), lambda file: split_in_name(file or path), wanted, source, log)
+    files = [""]
+    if source.is_dir:
+        given = source.with_suffix(".txt")
+        files = [file for file in given if _fits(source, file)]
+        files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
+        report_unread(source, given, files, "a label file of PaddleOCR", log)
+    files = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
     same = None if builder.kind == "gt" else options.score
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
@@ -119,10 +114,9 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
                 builder.skipped += 1
                 continue
             image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
-            given = [
-                {"points": text} if isinstance(text, list) else text for text in reader.items(value, at) or ()
-            ]
-            Rows(reader, at, given, origin).read(image, _read_text, same)
+            texts = reader.items(value, at) or ()
+            held = [{"points": text} if isinstance(text, list) else text for text in texts]
+            Rows(reader, at, held, origin).read(image, _read_text, same)
     scored, total = reader.counts()
     if builder.kind == "det" and total and not scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
@@ -147,9 +141,8 @@ def _read_text(text: Row, same: float | None) -> None:
     if not _KNOWN.issuperset(text.record):
         held = {key: value for key, value in text.record.items() if value is not False}
         text.reader.count_unread(held, _KNOWN)
-    if not is_upright(points):
-        text.outline("rotated boxes" if len(points) == 4 else "polygons")
-    text.add(category, bounds(points), score=score, flags=int(flags))
+    corners = text.around(points, "rotated boxes" if len(points) == 4 else "polygons")
+    text.add(category, corners, score=score, flags=int(flags))
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -169,21 +162,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
         return
     parts: dict[str, list[str]] = {split: [] for split in splits}
     for image in images_of(dataset):
-        texts = [_text(box) for box in image.boxes]
+        texts = []
+        for box in image.boxes:
+            left, top, right, bottom = box.xyxy
+            text: dict[str, Any] = {
+                "transcription": IGNORED[0] if box.flags & Flag.CROWD else CLASS,
+                "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
+            }
+            if box.score is None:
+                text["difficult"] = bool(box.flags & Flag.DIFFICULT)
+            texts.append(text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label}))
         parts[images.split[image.row]].append(f"{prefix}{image.name}\t{dump(texts)}\n")
     for split, file in files.items():
         target.write(file, "".join(parts[split]).encode())
-
-
-def _text(box: Box) -> dict[str, Any]:
-    left, top, right, bottom = box.xyxy
-    text: dict[str, Any] = {
-        "transcription": IGNORED[0] if box.flags & Flag.CROWD else CLASS,
-        "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
-    }
-    if box.score is None:
-        text["difficult"] = bool(box.flags & Flag.DIFFICULT)
-    return text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label})
 
 
 FORMAT = format_of(

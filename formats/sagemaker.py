@@ -158,7 +158,7 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Fou
         box.fault()
     else:
         category = box.category_named(name, box.at / "class_id")
-    left, top, width, height = box.numbers(*_PLACE)
+    corners, wh = box.xywh(*_PLACE)
     index = int(box.at.pointer.rpartition("/")[2])
     about = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
     score = box.reader.score(about.get("confidence"), box.at / "confidence")
@@ -166,8 +166,7 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Fou
         box.fault()
         return
     box.count_unread(_BOX)
-    corners = left, top, left + width, top + height
-    found.boxes.append((box, category, corners, (width, height), score))
+    found.boxes.append((box, category, corners, wh, score))
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -189,10 +188,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     number_of = {label: i for i, label in enumerate(classes)}
     lines = []
     for image in images_of(dataset):
-        places = [dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True)) for box in image.boxes]
         annotations = [
-            {"class_id": number_of[box.label], **place}
-            for box, place in zip(image.boxes, places, strict=True)
+            {"class_id": number_of[box.label]} | dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
+            for box in image.boxes
         ]
         size = {"width": image.width, "height": image.height, "depth": 3}
         record = {

@@ -47,17 +47,9 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items, images_of
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, file_items, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    Nothing,
-    Reader,
-    bounds,
-    dump,
-    is_upright,
-    may_write,
-    number,
-)
+from odm.formats._shared.json_values import Nothing, Reader, around_ellipse, dump, may_write, number
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
@@ -71,6 +63,7 @@ _INSTANCE = frozenset(
 )
 _MADE = ("Prediction", "Preannotation")
 _CORNERS = ("x1", "y1", "x2", "y2")
+_SHAPES = frozenset({"bbox", "rbbox", "polygon", "ellipse"})
 _OLD = "___objects.json"
 _CLASSES = "classes.json"
 _VERSION = "___sa_version___"
@@ -123,13 +116,6 @@ class _Reader(Reader):
             raise BadRecord
         return box.category_named(self.names[id_], box.at / "classId")
 
-    def report_numbers(self) -> None:
-        """Report that classes have only numbers."""
-        if self.used:
-            self.builder.named = len(self.used) < self.builder.n_categories
-            shown = first_few(sorted(self.used), 10)
-            self.log.report(NUMBERED_CLASSES, self.source.path, value=shown, near=f" (no {_CLASSES})")
-
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the files one by one."""
@@ -140,33 +126,28 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     files = [file for file in files if (source, file) not in lists]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
-    for home, file in lists if source.is_dir else _beside(source):
-        _read_classes(reader, home, file)
+    if not source.is_dir:  # the list lies beside it
+        folder = os.path.dirname(source.path)
+        for path in (os.path.join(folder, "classes", _CLASSES), os.path.join(folder, _CLASSES)):
+            with contextlib.suppress(PathError):
+                home = Source(path, follow_links=source.follow_links, max_size=source.max_size)
+                lists = [(home, "")]
+    for home, file in lists:
+        own = reader if home is source else Reader(home, Builder(), log, SplitOptions())
+        for item in file_items(own, file, "a list of classes"):
+            reader.names = reader.names or {}
+            with contextlib.suppress(BadRecord):
+                name = item.text("name")
+                if type(id_ := item.get("id")) is int:
+                    reader.names.setdefault(id_, name)
+                reader.category(name, item.at / "name", listed=True)
     for file in log.track(files_of_split(files, split_of, options.split, source, log), "reading"):
         _read_file(reader, file)
     reader.finish(field="probability")
-    reader.report_numbers()
-
-
-def _beside(source: Source) -> list[tuple[Source, str]]:
-    """The list of classes beside a single file."""
-    folder = os.path.dirname(source.path)
-    for path in (os.path.join(folder, _CLASSES), os.path.join(folder, "classes", _CLASSES)):
-        with contextlib.suppress(PathError):
-            return [(Source(path, follow_links=source.follow_links, max_size=source.max_size), "")]
-    return []
-
-
-def _read_classes(reader: _Reader, home: Source, file: str) -> None:
-    """Add the classes that a list names, in its order."""
-    own = reader if home is reader.source else Reader(home, Builder(), reader.log, SplitOptions())
-    for item in file_items(own, file, "a list of classes"):
-        reader.names = reader.names or {}
-        with contextlib.suppress(BadRecord):
-            name = item.text("name")
-            if type(id_ := item.get("id")) is int:
-                reader.names.setdefault(id_, name)
-            reader.category(name, item.at / "name", listed=True)
+    if reader.used:
+        builder.named = len(reader.used) < builder.n_categories
+        shown = first_few(sorted(reader.used), 10)
+        log.report(NUMBERED_CLASSES, source.path, value=shown, near=f" (no {_CLASSES})")
 
 
 def _read_file(reader: _Reader, file: str) -> None:
@@ -218,11 +199,10 @@ def _read_instance(box: Row) -> None:
         return
     reader = box.reader
     assert isinstance(reader, _Reader)
-    read_shape = _SHAPES.get(kind)
-    if read_shape is None:
+    if kind not in _SHAPES:
         reader.count(f"{kind} instances")
         return
-    corners = read_shape(box)
+    corners = _read_corners(box, kind)
     category, score = reader.class_of(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
@@ -231,80 +211,41 @@ def _read_instance(box: Row) -> None:
     box.add(category, corners, score=score)
 
 
-def _read_box(box: Row) -> Corners:
-    left, top, right, bottom = box.object("points").numbers(*_CORNERS)
-    return left, top, right, bottom
-
-
-def _read_rotated(box: Row) -> Corners:
-    values = box.object("points").numbers(*(f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"))
-    return _around(box, values, "rotated boxes")
-
-
-def _read_polygon(box: Row) -> Corners:
+def _read_corners(box: Row, kind: str) -> Corners:
+    """The corners of an instance, or those around its shape."""
+    if kind == "bbox":
+        left, top, right, bottom = box.object("points").numbers(*_CORNERS)
+        return left, top, right, bottom
+    if kind == "rbbox":
+        values = box.object("points").numbers(*(f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"))
+        return box.around(list(zip(values[::2], values[1::2], strict=True)), "rotated boxes")
+    if kind == "ellipse":
+        x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
+        box.outline("ellipses")
+        return around_ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
     box.need("points")
     given = box.get("points")
     if not isinstance(given, list) or len(given) < 6 or len(given) % 2:
         box.wrong("points", "a list of x and y, six numbers at least")
         raise BadRecord
-    return _around(box, box.any_numbers("points"), "polygons")
-
-
-def _around(box: Row, values: list[float], what: str) -> Corners:
-    corners = list(zip(values[::2], values[1::2], strict=True))
-    if not is_upright(corners):
-        box.outline(what)
-    return bounds(corners)
-
-
-def _read_ellipse(box: Row) -> Corners:
-    x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
-    angle = box.number("angle", 0)
-    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    box.outline("ellipses")
-    dx, dy = (math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)) if angle else (rx, ry)
-    return x - dx, y - dy, x + dx, y + dy
-
-
-_SHAPES = {"bbox": _read_box, "rbbox": _read_rotated, "polygon": _read_polygon, "ellipse": _read_ellipse}
+    values = box.any_numbers("points")
+    return box.around(list(zip(values[::2], values[1::2], strict=True)), "polygons")
 
 
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def _percent(score: float) -> float:
-    """The probability that is read as this score: the point of its digits is moved, so that none is lost."""
-    found = float(Decimal(repr(score)).scaleb(2))
-    near = (found, math.nextafter(found, math.inf), math.nextafter(found, -math.inf))
-    return next((value for value in near if _share(value) == score), found)
-
-
 def _scored(score: float) -> dict[str, Any]:
-    """What an instance of this score has."""
-    percent = _percent(score)
+    """What an instance of this score has: a probability that is read as it, or else the score too."""
+    percent = float(Decimal(repr(score)).scaleb(2))  # the point of its digits is moved, so that none is lost
+    near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
+    percent = next((value for value in near if _share(value) == score), percent)
     found = {"creationType": "Preannotation", "probability": number(percent)}
     return found if _share(percent) == score else {**found, "score": score}
 
 
 def _share(percent: float) -> float:
     return float(Decimal(repr(percent)).scaleb(-2))
-
-
-def _instance(box: Box, class_id: int) -> dict[str, Any]:
-    return {
-        "type": "bbox",
-        "classId": class_id,
-        "className": box.label,
-        "probability": 100,
-        "points": dict(zip(_CORNERS, box.xyxy, strict=True)),
-        "groupId": 0,
-        "pointLabels": {},
-        "locked": False,
-        "visible": True,
-        "attributes": [],
-        "creationType": "Manual",
-        **({} if box.score is None else _scored(float(box.score))),
-    }
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
@@ -319,10 +260,24 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         return
     ids = {name: i for i, name in enumerate(classes, 1)}
     for name, image in zip(log.track(names, "writing"), images_of(dataset), strict=True):
-        about: dict[str, Any] = {"name": image.name}
-        if min(image.width, image.height) > 0:
-            about |= {"width": image.width, "height": image.height}
-        instances = [_instance(box, ids[box.label]) for box in image.boxes]
+        instances = [
+            {
+                "type": "bbox",
+                "classId": ids[box.label],
+                "className": box.label,
+                "probability": 100,
+                "points": dict(zip(_CORNERS, box.xyxy, strict=True)),
+                "groupId": 0,
+                "pointLabels": {},
+                "locked": False,
+                "visible": True,
+                "attributes": [],
+                "creationType": "Manual",
+                **({} if box.score is None else _scored(float(box.score))),
+            }
+            for box in image.boxes
+        ]
+        about = {"name": image.name, **image.size}
         record = {"metadata": about, "instances": instances, "tags": [], "comments": []}
         target.write(name, f"{dump(record, 2)}\n".encode())
     entries = [{"id": i, "name": name, "attribute_groups": []} for name, i in ids.items()]

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import colorsys
 import contextlib
-import dataclasses
 import functools
 import re
 from collections.abc import Sequence
@@ -45,12 +44,11 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import NAN, At, own_folder
+from odm.formats._shared.gather import NAN, own_folder
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, is_upright, may_write
-from odm.formats._shared.pictures import Picture
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
 from odm.formats._shared.sniffing import check_head
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
@@ -67,11 +65,7 @@ _OBJECT = frozenset(
 _SHAPES = frozenset({"rectangle", "polygon"})
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SuperviselyOptions(SplitOptions):
-    """Options of Supervisely."""
+"""Names of data sets that say nothing of a split."""
 
 
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -103,7 +97,7 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(answers[0][0], f"of {printable(files[0])} and {len(files) - 1} more: {answers[0][1]}")
 
 
-def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
     if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
@@ -115,9 +109,15 @@ def read(source: Source, builder: Builder, log: Log, options: SuperviselyOptions
     reader = Reader(source, builder, log, options, folders, sized=True)
     shapes: dict[str, str] = {}
     for file in source.with_suffix("meta.json") if source.is_dir else ():
-        if file.rpartition("/")[2] == "meta.json":
-            with contextlib.suppress(BadRecord):
-                _read_meta(file_item(reader, file), shapes)
+        if file.rpartition("/")[2] != "meta.json":
+            continue
+        with contextlib.suppress(BadRecord):
+            for entry in file_item(reader, file).items("classes"):
+                with contextlib.suppress(BadRecord):
+                    name = entry.text("title")
+                    if reader.category(name, entry.at / "title", listed=True) is not None:
+                        shape = entry.get("shape")
+                        shapes[name] = shape if isinstance(shape, str) else ""
     several = len({_home(file) for file in files}) > 1
     split_of = functools.partial(_split_of, several=several)
     if files:
@@ -146,34 +146,14 @@ def _in_data_set(file: str) -> bool:
 
 def _home(file: str) -> str:
     """The folder of the data set that an annotation file is part of."""
-    return _home_of(file.rpartition("/")[0])
-
-
-@functools.lru_cache(maxsize=1000)
-def _home_of(folder: str) -> str:
-    parts = folder.split("/")
+    parts = file.split("/")[:-1]
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
 def _split_of(file: str, *, several: bool) -> str:
     """The split that the folder of a data set names."""
     split = _home(file).rpartition("/")[2]
-    return split if several or not _is_whole(split) else ""
-
-
-@functools.lru_cache(maxsize=1000)
-def _is_whole(name: str) -> bool:
-    """Whether the name of a data set says nothing of a split."""
-    return _WHOLE.fullmatch(name) is not None
-
-
-def _read_meta(meta: Item, shapes: dict[str, str]) -> None:
-    for entry in meta.items("classes"):
-        with contextlib.suppress(BadRecord):
-            name = entry.text("title")
-            if entry.reader.category(name, entry.at / "title", listed=True) is not None:
-                shape = entry.get("shape")
-                shapes[name] = shape if isinstance(shape, str) else ""
+    return split if several or not _WHOLE.fullmatch(split) else ""
 
 
 def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
@@ -183,19 +163,12 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
         record.reader.count("tags of images")
     objects = record.rows("objects")
     size = record.object("size", optional=True).size("width", "height")
-    name, picture = _name(record.reader, place, record.at)
-    objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
-
-
-def _name(reader: Reader, place: Place, at: At) -> tuple[str, Picture | None]:
-    """The name of the image of a file, and its picture."""
-    name, _, pictured = place
-    picture = None
-    if reader.pictures:
-        picture = reader.pictures.named(name) or reader.pictures.find(stem(pictured), path=at.path)
+    name, picture, pictures = place.key, None, record.reader.pictures
+    if pictures:
+        picture = pictures.named(name) or pictures.find(stem(place.picture), path=record.at.path)
         if picture and stem(name) == name:
             name += picture.name[len(stem(picture.name)) :]
-    return name, picture
+    objects.read(record.image_named(name, size=size, picture=picture, split=split), _read_object, shapes)
 
 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
@@ -206,17 +179,6 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
         return
     category, location = record.category("classTitle"), record.object("points")
     points = location.points("exterior", 2)
-    score, flags = _tags(record)
-    record.count_unread(_OBJECT)
-    if location.get("interior") and not record.bad:
-        record.reader.count("holes")
-    if (kind == "polygon" or len(points) > 2) and not is_upright(points):
-        record.outline("polygons")
-    record.add(category, bounds(points), score=score, flags=flags)
-
-
-def _tags(record: Row) -> tuple[float, int]:
-    """Score and flags of an object."""
     score, flags = NAN, 0
     for tag in record.items("tags", bare="name"):  # old files have only the names
         name, held = tag.text("name"), tag.get("value")
@@ -226,13 +188,18 @@ def _tags(record: Row) -> tuple[float, int]:
             record.reader.count(f"the tag {name}")
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
-    return score, flags
+    record.count_unread(_OBJECT)
+    if location.get("interior") and not record.bad:
+        record.reader.count("holes")
+    outlined = kind == "polygon" or len(points) > 2
+    corners = record.around(points, "polygons") if outlined else bounds(points)
+    record.add(category, corners, score=score, flags=flags)
 
 
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SuperviselyOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
     """Write a project without its pictures."""
     del options
     images, classes = dataset.images, dataset.categories.name
@@ -251,29 +218,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: SuperviselyOption
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             found.update(tag["name"] for tag in tags)
-            objects.append(
-                {
-                    "description": "",
-                    "geometryType": "rectangle",
-                    "tags": tags,
-                    "classTitle": box.label,
-                    "points": {"exterior": [box.xyxy[:2], box.xyxy[2:]], "interior": []},
-                }
-            )
+            points = {"exterior": [box.xyxy[:2], box.xyxy[2:]], "interior": []}
+            about = {"description": "", "geometryType": "rectangle", "tags": tags}
+            objects.append({**about, "classTitle": box.label, "points": points})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
+    kinds = dict.fromkeys(_SCORES, "any_number")
     meta = {
         "classes": [
             {"title": name, "shape": "rectangle", "color": _colour(i, len(classes)), "geometry_config": {}}
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {
-                "name": name,
-                "value_type": "any_number" if name in _SCORES else "none",
-                "color": _colour(i, len(found)),
-            }
+            {"name": name, "value_type": kinds.get(name, "none"), "color": _colour(i, len(found))}
             for i, name in enumerate(sorted(found))
         ],
         "projectType": "images",

@@ -39,18 +39,15 @@ import contextlib
 import csv
 import dataclasses
 import io
-import math
 import re
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.gather import At, Corners
+from odm.formats._shared.gather import At
 from odm.formats._shared.items import (
     BadRecord,
-    Image,
-    Item,
     Origin,
     Row,
     Rows,
@@ -59,7 +56,7 @@ from odm.formats._shared.items import (
     one_file,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, bounds, dump, is_set, is_upright
+from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, around_ellipse, dump, is_set
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, Trusted, printable
@@ -244,7 +241,26 @@ def _read_region(
     if shape.get("name") in ("point", "polyline"):
         reader.count(f"{shape.get('name')} regions")
         return
-    corners, wh = _location(region, shape)
+    wh: tuple[float, float] | None = None
+    kind = shape.text("name")
+    if kind == "rect":
+        corners, wh = shape.xywh(*_NUMBERS[kind])
+    elif kind in _NUMBERS:
+        x, y, rx, *more = shape.numbers(*_NUMBERS[kind])
+        angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
+        region.outline(f"{kind}s")
+        corners = around_ellipse(x, y, rx, more[0] if more else rx, angle if abs(angle) < 1e6 else 0.0)
+    else:
+        if kind != "polygon":
+            shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
+            raise BadRecord
+        xs, ys = shape.any_numbers("all_points_x"), shape.any_numbers("all_points_y")
+        if len(xs) != len(ys) or not xs:
+            expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
+            sizes = Trusted(f"{len(xs)} and {len(ys)}")
+            shape.report(WRONG_COUNT, expected=expected, found=sizes)
+            raise BadRecord
+        corners = region.around(list(zip(xs, ys, strict=True)), "polygons")
     if region.bad:
         return
     value = None if attribute is None else attributes.get(attribute)
@@ -265,36 +281,6 @@ def _read_region(
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(rest))
 
 
-def _location(region: Row, shape: Item) -> tuple[Corners, tuple[float, float] | None]:
-    """Corners of a region, and width and height of a rectangle."""
-    kind = shape.text("name")
-    if kind == "rect":
-        x, y, width, height = shape.numbers(*_NUMBERS[kind])
-        return (x, y, x + width, y + height), (width, height)
-    if kind in _NUMBERS:
-        x, y, rx, *more = shape.numbers(*_NUMBERS[kind])
-        ry = more[0] if more else rx
-        angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
-        if angle and abs(angle) < 1e6:
-            c, s = math.cos(angle), math.sin(angle)
-            rx, ry = math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)
-        region.outline(f"{kind}s")
-        return (x - rx, y - ry, x + rx, y + ry), None
-    if kind != "polygon":
-        shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
-        raise BadRecord
-    xs, ys = shape.any_numbers("all_points_x"), shape.any_numbers("all_points_y")
-    if len(xs) != len(ys) or not xs:
-        expected = Trusted("equally many values in all_points_x and all_points_y, at least one")
-        sizes = Trusted(f"{len(xs)} and {len(ys)}")
-        shape.report(WRONG_COUNT, expected=expected, found=sizes)
-        raise BadRecord
-    points = list(zip(xs, ys, strict=True))
-    if not is_upright(points):
-        region.outline("polygons")
-    return bounds(points), None
-
-
 # ----------------------------------------------------------------------------------------------- writing
 
 
@@ -304,22 +290,29 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     if name is None:
         return
     attribute = options.attribute or "class"
-    regions = ((image.name, _regions(image, attribute)) for image in images_of(dataset))
+    regions = []
+    empty: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
+    for image in images_of(dataset):
+        found = []
+        for box in image.boxes:
+            shape = {"name": "rect", **dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))}
+            attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
+            attributes |= {key: str(score) for key, score in box.scored("score").items()}
+            found.append({"shape_attributes": shape, "region_attributes": attributes})
+        regions.append((image.name, found))
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
         table.writerow(HEADER)
-        for image, rows in regions:
-            for i, row in enumerate(rows):
-                table.writerow([image, -1, "{}", len(rows), i, *map(dump, row.values())])
-            if not rows:
-                table.writerow([image, -1, "{}", 0, 0, "{}", "{}"])
+        for shown, rows in regions:
+            for i, row in enumerate(rows or [empty]):
+                table.writerow([shown, -1, "{}", len(rows), i, *map(dump, row.values())])
         target.write(name, text.getvalue().encode())
         return
     entries = ",\n".join(
-        f"{dump(f'{image}-1')}: "
-        + dump({"filename": image, "size": -1, "regions": rows, "file_attributes": {}})
-        for image, rows in regions
+        f"{dump(f'{shown}-1')}: "
+        + dump({"filename": shown, "size": -1, "regions": rows, "file_attributes": {}})
+        for shown, rows in regions
     )
     if options.layout == "annotations":
         target.write(name, f"{{\n{entries}}}\n".encode())
@@ -336,16 +329,6 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         f'"_via_image_id_list": {dump([f"{image}-1" for image in dataset.images.name])}',
     ]
     target.write(name, ("{" + ",\n".join(parts) + "}\n").encode())
-
-
-def _regions(image: Image, attribute: str) -> list[dict[str, Any]]:
-    found = []
-    for box in image.boxes:
-        shape = {"name": "rect", **dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))}
-        attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
-        attributes |= {key: str(score) for key, score in box.scored("score").items()}
-        found.append({"shape_attributes": shape, "region_attributes": attributes})
-    return found
 
 
 FORMAT = format_of(

@@ -36,12 +36,15 @@ from odm.formats._shared.json_values import (
     NUMBER_TYPES,
     Nothing,
     Reader,
+    bounds,
     flags_of,
+    is_upright,
     may_write,
     number,
 )
-from odm.formats._shared.number_text import short_wh
-from odm.issues import Code, Log, Trusted
+from odm.formats._shared.number_text import fixed_rows, short_wh
+from odm.formats._shared.text_tokens import decimals_for
+from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset, Flag
 
 Size = tuple[int, int]
@@ -262,6 +265,11 @@ class Item:
         if self.row is None or not self.row.bad:
             self.reader.count_unread(self.record, known)
 
+    def xywh(self, *keys: str) -> tuple[Corners, tuple[float, float]]:
+        """The corners of a box, and its width and height; the keys are of left, top, width and height."""
+        left, top, width, height = self.numbers(*keys)
+        return (left, top, left + width, top + height), (width, height)
+
     # -- images
 
     def image(self, key: str, name: Callable[[str], str] = str, **columns: Any) -> int | None:
@@ -342,6 +350,26 @@ class Row(Item):
     def outline(self, what: str) -> None:
         """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""
         self._outlined = what
+
+    def around(self, points: Sequence[Sequence[float]], what: str) -> Corners:
+        """The box around points; unless they are its corners, they are `what` is read as it."""
+        if not is_upright(points):
+            self.outline(what)
+        return bounds(points)
+
+    def add_labelled(
+        self, labels: Sequence[Any], at: At, note: str, corners: Corners, **columns: Any
+    ) -> None:
+        """Add a box for each of these labels, which stand at `at`; a note says so if there are several."""
+        if self.bad:
+            return
+        categories = [self.reader.category(label, at / i) for i, label in enumerate(labels)]
+        for category in categories:
+            if category is not None:
+                self.add(category, corners, **columns)
+        self.bad = None in categories
+        if len(labels) > 1:
+            self.reader.log.note(f"{printable(self.reader.source.path)}: {note}")
 
     def add(self, category: int, corners: Corners, **columns: Any) -> None:
         """Add the box, unless there was a fault in this row; the columns are those of `Reader.box`."""
@@ -483,6 +511,12 @@ class Image(NamedTuple):
     height: int
     boxes: list[Box]
 
+    @property
+    def size(self) -> dict[str, int]:
+        """Its width and height by these names; nothing where they are unknown."""
+        known = min(self.width, self.height) > 0
+        return {"width": self.width, "height": self.height} if known else {}
+
 
 def images_of(dataset: Dataset) -> Iterator[Image]:
     """Every image with its boxes."""
@@ -514,6 +548,22 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
             for i, category, xyxy, wh, score, flags in columns
         ]
         yield Image(row, name, int(images.width[row]), int(images.height[row]), found)
+
+
+def relative_places(dataset: Dataset, scale: int = 1) -> Callable[[int], list[float | int]]:
+    """Left, top, width and height of a box by its row, over the size of its image and times `scale`.
+
+    They have enough decimals to preserve pixels within 1e-6.
+    """
+    images, boxes = dataset.images, dataset.boxes
+    size = np.stack([images.width, images.height], axis=1)
+    with np.errstate(invalid="ignore"):
+        found = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * scale / np.tile(size, 2)[boxes.image]
+    # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
+    more = 1 if scale == 100 else 3
+    places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]
+    texts = fixed_rows(found, places)
+    return lambda row: [number(float(text)) for text in texts[row]]
 
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:

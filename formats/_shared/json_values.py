@@ -9,6 +9,7 @@ detections, and every fault is reported with its JSON pointer.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -356,6 +357,14 @@ def bounds(points: Sequence[Sequence[float]]) -> Corners:
     """The box around points."""
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     return min(xs), min(ys), max(xs), max(ys)
+
+
+def around_ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Corners:
+    """The box around an ellipse that is turned by so many radians."""
+    if turn:
+        c, s = math.cos(turn), math.sin(turn)
+        rx, ry = math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)
+    return x - rx, y - ry, x + rx, y + ry
 
 
 def is_upright(points: Sequence[Sequence[float]]) -> bool:
