@@ -218,7 +218,7 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         value, number = entries["names"]
         name_file = _find_by_tail(source, value)
         if name_file is None:
-            log.report(MISSING_SPLIT, path, line=number, field="names", value=value)
+            log.report(MISSING_SPLIT, path, line=number, field="names", value=value, tried="")
             plan.sound = False
         elif (names := read_list(source, name_file, log)) is not None:
             plan.name_lists.append((source.full(name_file), names))
