@@ -36,13 +36,22 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
-from odm.formats._shared.class_lists import add_list, class_list_option, first_id, note_spaces, read_list
+from odm.formats._shared.class_lists import (
+    add_list,
+    class_list_option,
+    first_id,
+    given_list,
+    note_spaces,
+    read_list,
+    report_other_list,
+)
 from odm.formats._shared.codes import (
     CLASS_LISTS_DISAGREE,
     DUPLICATE_IMAGE,
@@ -135,6 +144,9 @@ def sniff(source: Source) -> Sniff | None:
 
 # ------------------------------------------------------------------------------------------------ reading
 
+_Row = tuple[Any, ...]
+"""Line, image, left, top, right, bottom, class id and score of a box, as texts but for the line."""
+
 
 def _split_of(file: str) -> str:
     """The split in the name of a file or of its folder, or an empty string."""
@@ -144,42 +156,74 @@ def _split_of(file: str) -> str:
     return _SPLITS.get(said) or _SPLITS.get(folder.rpartition("/")[2].lower(), "")
 
 
-def _files(source: Source, log: Log) -> list[str]:
-    """The files of a source that hold lines of this kind, or should by their name."""
-    if not source.is_dir:
-        return [""]
-    given = _candidates(source)
-    looks = [_fits(source.head(file)) for file in given]
-    usual = [_USUAL.fullmatch(file.rpartition("/")[2]) is not None for file in given]
-    files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
-    files = files or [f for f, u in zip(given, usual, strict=True) if u]
-    report_unread(source, given, files, "YOLO-Keras text", log)
-    return files
-
-
 def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) -> None:
     """Read a file, or those of a folder."""
     path = source.path.replace("\\", "/")
-    files = _files(source, log)
+    files = [""]
+    if source.is_dir:
+        given = _candidates(source)
+        looks = [_fits(source.head(file)) for file in given]
+        usual = [_USUAL.fullmatch(file.rpartition("/")[2]) is not None for file in given]
+        files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
+        files = files or [f for f, u in zip(given, usual, strict=True) if u]
+        report_unread(source, given, files, "YOLO-Keras text", log)
     names = _names(source, log, options)
     wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
-    lines = _Lines(log, builder)
+    first: dict[str, str] = {}
+    tables = []
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
-            lines.add(data, source.full(file), _split_of(file or path))
+            rows = _rows(data, source.full(file), first, builder, log)
+            tables.append((source.full(file), _split_of(file or path), rows))
+    categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
-    categories = lines.categories(names, source)
-    for part in lines.parts:
-        part.add_to(table, categories)
+    for at, split, found in tables:
+        kept = [(*row, split) for row in found if row[6] in categories]
+        builder.skipped += len(found) - len(kept)
+        line, *columns = map(list, zip(*kept, strict=True)) if kept else [[] for _ in range(9)]
+        columns[5] = [categories[text] for text in columns[5]]
+        table.add(at, LAYOUT, columns, line)
     table.finish()
+
+
+def _rows(data: bytes, path: str, first: dict[str, str], builder: Builder, log: Log) -> list[_Row]:
+    """The boxes of a file, and a row for each image without one; `first` are the images so far."""
+    rows: list[_Row] = []
+    for number, line in enumerate(text_of(data, path, log).decode("utf-8", "replace").split("\n"), 1):
+        if not line.strip():
+            continue
+        name, boxes = _parts(line)
+        name = name.removeprefix("./").removeprefix(".\\")
+        place = f"{path}:{number}"
+        if _BOX.fullmatch(name):
+            log.report(NO_IMAGE_NAME, path, line=number)
+            builder.skipped += len(boxes) + 1
+            continue
+        if first.setdefault(name, place) != place:
+            log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=first[name])
+            builder.skipped += len(boxes)
+            continue
+        before = len(rows)
+        for box in boxes:
+            cells = box.split(",")
+            if len(cells) not in (5, 6):
+                expected = "x_min,y_min,x_max,y_max,class_id, or these and a score"
+                found = f"{len(cells)} values in {box!r}"
+                log.report(WRONG_COUNT, path, line=number, expected=expected, found=found)
+                builder.skipped += 1
+            else:
+                rows.append((number, name, *cells, *[""] * (6 - len(cells))))
+        if len(rows) == before:
+            rows.append((number, name, *[""] * 6))
+    return rows
 
 
 def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
     """Where the names of the classes stand, and these; an empty list where they cannot be used."""
     if options.classes is not None:
-        return options.classes, read_list(Source(options.classes, follow_links=True), "", log) or []
+        return options.classes, given_list(options.classes, source, "", log)[0] or []
     found: tuple[str, list[str]] | None = None
     for home, file in _lists(source):
         names = read_list(home, file, log)
@@ -188,17 +232,7 @@ def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, li
         if found is None:
             found = home.full(file), names
         elif names != found[1]:
-            pairs = zip([*found[1], "(nothing)"], [*names, "(nothing)"], strict=False)
-            number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
-            log.report(
-                CLASS_LISTS_DISAGREE,
-                home.full(file),
-                line=number + 1,
-                number=number,
-                value=value,
-                other=other,
-                first=found[0],
-            )
+            report_other_list(CLASS_LISTS_DISAGREE, home.full(file), names, found, log)
             return found[0], []
     return found
 
@@ -216,123 +250,40 @@ def _lists(source: Source) -> list[tuple[Source, str]]:
     return []
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Part:
-    """The lines of one file, a row for each box and for each image without one."""
-
-    path: str
-    split: str
-    line: list[int] = dataclasses.field(default_factory=list)
-    image: list[str] = dataclasses.field(default_factory=list)
-    cells: list[str] = dataclasses.field(default_factory=list)
-    """Six for each row."""
-
-    def add_to(self, table: TableReader, categories: dict[str, str]) -> None:
-        """Add the rows whose class is known, with its name."""
-        known = [i for i, number in enumerate(self.cells[4::6]) if number in categories]
-        table.builder.skipped += len(self.line) - len(known)
-        columns = [
-            [column[i] for i in known] for column in (self.image, *(self.cells[k::6] for k in range(6)))
-        ]
-        columns[5] = [categories[number] for number in columns[5]]
-        columns.append([self.split] * len(known))
-        table.add(self.path, LAYOUT, columns, [self.line[i] for i in known])
-
-
-class _Lines:
-    """The lines of all files, before the ids of their classes have names."""
-
-    def __init__(self, log: Log, builder: Builder) -> None:
-        self.log, self.builder = log, builder
-        self.parts: list[_Part] = []
-        self._first: dict[str, str] = {}
-
-    def add(self, data: bytes, path: str, split: str) -> None:
-        """Take the lines of a file apart."""
-        part = _Part(path, split)
-        self.parts.append(part)
-        text = text_of(data, path, self.log).decode("utf-8", "replace")
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
+def _categories(
+    tables: list[tuple[str, list[_Row]]],
+    names: tuple[str, list[str]] | None,
+    source: Source,
+    builder: Builder,
+    log: Log,
+) -> dict[str, str]:
+    """The name of each id, as it is written; those that have none are reported, at every box."""
+    texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)
+    numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
+    found = {"": ""}
+    if names is None:
+        builder.named = False
+        known = sorted(set(numbers.values()))
+        for number in known:
+            builder.category(str(number), source_id=number)
+        found |= {text: str(number) for text, number in numbers.items()}
+        if known:
+            log.report(NUMBERED_CLASSES, source.path, value=first_few(known, 10), near="")
+    else:
+        add_list(names[1], builder, log, names[0])
+        listed = dict(enumerate(names[1], first_id(names[1])))
+        found |= {text: listed[n] for text, n in numbers.items() if n in listed}
+    wrong = texts.keys() - found.keys()
+    for path, rows in tables if wrong else ():
+        for line, *_, text, _ in rows:
+            place = {"line": line, "field": "class_id", "value": text}
+            if text not in wrong:
                 continue
-            name, boxes = _parts(line)
-            name = name.removeprefix("./").removeprefix(".\\")
-            place = f"{path}:{number}"
-            if _BOX.fullmatch(name):
-                self.log.report(NO_IMAGE_NAME, path, line=number)
-                self.builder.skipped += len(boxes) + 1
-                continue
-            if self._first.setdefault(name, place) != place:
-                self.log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=self._first[name])
-                self.builder.skipped += len(boxes)
-                continue
-            commas = [box.count(",") for box in boxes]
-            if not {4, 5}.issuperset(commas):
-                boxes, commas = self._whole(boxes, commas, path, number)
-            if not boxes:
-                part.cells += ["", "", "", "", "", ""]
-            elif 4 not in commas:
-                part.cells += ",".join(boxes).split(",")
-            else:
-                padded = (box + "," * (5 - n) for box, n in zip(boxes, commas, strict=True))
-                part.cells += ",".join(padded).split(",")
-            rows = max(1, len(boxes))
-            part.line += [number] * rows
-            part.image += [name] * rows
-
-    def _whole(
-        self, boxes: list[str], commas: list[int], path: str, line: int
-    ) -> tuple[list[str], list[int]]:
-        """The boxes of a line that have five or six values; the others are reported."""
-        for k, n in enumerate(commas):
-            if n not in (4, 5):
-                expected = "x_min,y_min,x_max,y_max,class_id, or these and a score"
-                found = f"{n + 1} values in {boxes[k]!r}"
-                self.log.report(WRONG_COUNT, path, line=line, expected=expected, found=found)
-                self.builder.skipped += 1
-        kept = [k for k, n in enumerate(commas) if n in (4, 5)]
-        return [boxes[k] for k in kept], [commas[k] for k in kept]
-
-    def categories(self, names: tuple[str, list[str]] | None, source: Source) -> dict[str, str]:
-        """The name of each id, as it is written; those that have none are reported, at every box."""
-        texts = dict.fromkeys(cell for part in self.parts for cell in part.cells[4::6])
-        numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
-        found = {"": ""}
-        if names is None:
-            self.builder.named = False
-            known = sorted(set(numbers.values()))
-            for number in known:
-                self.builder.category(str(number), source_id=number)
-            found |= {text: str(number) for text, number in numbers.items()}
-            if known:
-                shown = first_few(known, 10)
-                self.log.report(NUMBERED_CLASSES, source.path, value=shown, near="")
-        else:
-            add_list(names[1], self.builder, self.log, names[0])
-            listed = dict(enumerate(names[1], first_id(names[1])))
-            found |= {text: listed[n] for text, n in numbers.items() if n in listed}
-        if wrong := texts.keys() - found.keys():
-            for part in self.parts:
-                for i, text in enumerate(part.cells[4::6]):
-                    if text in wrong and (text not in numbers or (names and names[1])):
-                        self._report_class(text, part.path, part.line[i], names, known=text in numbers)
-        return found
-
-    def _report_class(
-        self, text: str, path: str, line: int, names: tuple[str, list[str]] | None, *, known: bool
-    ) -> None:
-        if known and names is not None:
-            self.log.report(
-                UNKNOWN_CLASS,
-                path,
-                line=line,
-                field="class_id",
-                value=text,
-                n=len(names[1]),
-                where=names[0],
-            )
-        else:
-            self.log.report(NOT_A_NUMBER, path, line=line, field="class_id", value=text)
+            if text not in numbers:
+                log.report(NOT_A_NUMBER, path, **place)
+            elif names and names[1]:  # a list that is not usable has been reported
+                log.report(UNKNOWN_CLASS, path, **place, n=len(names[1]), where=names[0])
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ writing

@@ -589,7 +589,10 @@ def test_the_list_given_by_hand_may_be_a_data_yaml(tmp_path, name, text, code):
 
 
 def test_names_of_obj_data_that_are_not_there_are_reported(tmp_path):
-    put(tmp_path, {"a.txt": BOX, "train.txt": "a.jpg\n", "obj.data": "train = train.txt\nnames = none.names\n"})
+    put(
+        tmp_path,
+        {"a.txt": BOX, "train.txt": "a.jpg\n", "obj.data": "train = train.txt\nnames = none.names\n"},
+    )
     assert codes(read(tmp_path, **SIZE)[1]) == ["yolo-split-missing"]
 
 

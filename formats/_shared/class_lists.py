@@ -116,6 +116,15 @@ def given_list(classes: str | None, source: Source, own: str, log: Log) -> tuple
     return (read_list(source, own, log), source.full(own)) if own and own in source.files else ([], "")
 
 
+def report_other_list(
+    code: Code, path: str, names: list[str], first: tuple[str, list[str]], log: Log
+) -> None:
+    """Report where a list of names first differs from the one found before, given with its path."""
+    pairs = zip([*first[1], "(nothing)"], [*names, "(nothing)"], strict=False)
+    number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
+    log.report(code, path, line=number + 1, number=number, value=value, other=other, first=first[0])
+
+
 def is_description(path: str) -> bool:
     """Whether a file that should list class names is of a kind that holds more than names."""
     return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))

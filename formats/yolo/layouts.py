@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from odm.codes import NO_PICTURE, UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared.class_lists import class_list_option, read_list
+from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
@@ -289,22 +289,10 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
         return
     plan.names_from, plan.names = lists[0]
     for path, names in lists[1:]:
-        if names == plan.names:
-            continue
-        pairs = [(*plan.names, "(nothing)"), (*names, "(nothing)")]
-        number = next(
-            (i for i, (a, b) in enumerate(zip(*pairs, strict=False)) if a != b), min(map(len, pairs)) - 1
-        )
-        log.report(
-            OTHER_CLASS_LIST if in_use else CLASS_LISTS_DISAGREE,
-            path,
-            line=number + 1,
-            number=number,
-            value=pairs[1][number],
-            other=pairs[0][number],
-            first=plan.names_from,
-        )
-        plan.sound &= in_use
+        if names != plan.names:
+            code = OTHER_CLASS_LIST if in_use else CLASS_LISTS_DISAGREE
+            report_other_list(code, path, names, lists[0], log)
+            plan.sound &= in_use
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
