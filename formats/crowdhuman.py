@@ -38,7 +38,14 @@ from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump, is_set, may_write
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
+from odm.formats._shared.splits import (
+    SplitOptions,
+    files_of_split,
+    split_files,
+    split_in_name,
+    usual_split,
+    write_splits,
+)
 from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -150,25 +157,22 @@ def _read_found(box: Row, _: str) -> None:
 def write(dataset: Dataset, target: Output, log: Log, options: CrowdhumanOptions) -> None:
     """Write one file for each split."""
     del options
-    images = dataset.images
-    splits = list(dict.fromkeys(images.split)) or [""]
-    files = {split: f"annotation{'_' if split else ''}{split}.odgt" for split in splits}
+    files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
     fits = may_write(dataset, log) & target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     first: dict[str, str] = {}
-    for name in images.name:
+    for name in dataset.images.name:
         if (other := first.setdefault(stem(name), name)) != name:
             log.report(COLLISION, "", first=other, second=name, value=f"ID {stem(name)}")
             fits = False
     if not fits:
         return
-    parts: dict[str, list[str]] = {split: [] for split in splits}
+    lines = []
     for image in images_of(dataset):
         record: dict[str, Any] = {"ID": stem(image.name), **image.size}
         key = "dtboxes" if dataset.kind == "det" else "gtboxes"
         record[key] = [_record_of(box, n) for n, box in enumerate(image.boxes)]
-        parts[images.split[image.row]].append(dump(record) + "\n")
-    for split, file in files.items():
-        target.write(file, "".join(parts[split]).encode())
+        lines.append(dump(record) + "\n")
+    write_splits(dataset, target, files, lines)
 
 
 def _record_of(box: Box, number: int) -> dict[str, Any]:

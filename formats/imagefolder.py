@@ -45,7 +45,7 @@ from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Ro
 from odm.formats._shared.json_preview import glance
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
 from odm.formats._shared.safe_yaml import load
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
 from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
 
@@ -280,15 +280,13 @@ def _read_box(box: Row, classes: _Classes) -> None:
 def write(dataset: Dataset, target: Output, log: Log, options: ImagefolderOptions) -> None:
     """Write the records of each split."""
     del options
-    images = dataset.images
-    splits = list(dict.fromkeys(images.split)) or [""]
-    folders = {s: f"{s or 'unsplit'}/" if any(splits) else "" for s in splits}
-    files = {split: f"{folder}metadata.jsonl" for split, folder in folders.items()}
+    home = "unsplit/" if any(dataset.images.split) else ""
+    files = split_files(dataset, lambda split: f"{f'{split}/' if split else home}metadata.jsonl")
     fits = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     if not may_write(dataset, log) or not fits:
         return
     has_crowd = bool(dataset.boxes.has(Flag.CROWD).any())
-    parts: dict[str, list[str]] = {split: [] for split in splits}
+    lines = []
     for image in images_of(dataset):
         record: dict[str, Any] = {"file_name": image.name}
         if min(image.width, image.height) > 0:
@@ -301,9 +299,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImagefolderOption
             objects["score"] = [box.score for box in image.boxes]
         if has_crowd:
             objects["iscrowd"] = [int(bool(box.flags & Flag.CROWD)) for box in image.boxes]
-        parts[images.split[image.row]].append(dump(record | {"objects": objects}) + "\n")
-    for split, file in files.items():
-        target.write(file, "".join(parts[split]).encode())
+        lines.append(dump(record | {"objects": objects}) + "\n")
+    write_splits(dataset, target, files, lines)
 
 
 FORMAT = format_of(

@@ -45,7 +45,14 @@ from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Origin, Row, Rows, images_of
 from odm.formats._shared.json_lines import keyed_lines
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
+from odm.formats._shared.splits import (
+    SplitOptions,
+    files_of_split,
+    split_files,
+    split_in_name,
+    usual_split,
+    write_splits,
+)
 from odm.formats._shared.text_tokens import lines_are
 from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
@@ -150,17 +157,16 @@ def _read_text(text: Row, same: float | None) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:
     """Write one file, or one for each split."""
-    images = dataset.images
     prefix = options.prefix.rstrip("/")
     if prefix and (reason := refuse_name(prefix)):
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
     prefix += "/" if prefix else ""
-    splits = list(dict.fromkeys(images.split)) or [""]
-    files = {split: f"{split or ('unsplit' if any(splits) else 'Label')}.txt" for split in splits}
+    unnamed = "unsplit" if any(dataset.images.split) else "Label"
+    files = split_files(dataset, lambda split: f"{split or unnamed}.txt")
     fits = may_write(dataset, log)
     if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and fits):
         return
-    parts: dict[str, list[str]] = {split: [] for split in splits}
+    lines = []
     for image in images_of(dataset):
         texts = []
         for box in image.boxes:
@@ -172,9 +178,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
             if box.score is None:
                 text["difficult"] = bool(box.flags & Flag.DIFFICULT)
             texts.append(text | box.scored("score") | ({} if box.label == CLASS else {"key_cls": box.label}))
-        parts[images.split[image.row]].append(f"{prefix}{image.name}\t{dump(texts)}\n")
-    for split, file in files.items():
-        target.write(file, "".join(parts[split]).encode())
+        lines.append(f"{prefix}{image.name}\t{dump(texts)}\n")
+    write_splits(dataset, target, files, lines)
 
 
 FORMAT = format_of(

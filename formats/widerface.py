@@ -36,11 +36,12 @@ of other classes than ``face`` end with the class, which programs that count col
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals, short_wh
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import (
     are_text,
@@ -77,6 +78,8 @@ FIELDS = (
     *("illumination", "invalid", "occlusion", "pose"),
 )
 CLASS = "face"
+_HEAVY = "degrees of occlusion"
+"""Faces whose occlusion is 2."""
 _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
 _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
 """Rows of only numbers, as nearly all are."""
@@ -125,18 +128,17 @@ def _files(source: Source, kind: Kind | None = None) -> list[str]:
 # ------------------------------------------------------------------------------------------------ reading
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Block:
     """The lines about one image."""
 
-    __slots__ = ("count", "line", "name", "rows", "said", "stray")
-
-    def __init__(self, name: bytes, line: int) -> None:
-        self.name, self.line = name, line
-        self.count: int | None = None
-        self.said = b""
-        self.rows: list[tuple[int, bytes]] = []
-        self.stray: list[tuple[int, bytes]] = []
-        """Rows beyond the number."""
+    name: bytes
+    line: int
+    count: int | None = None
+    said: bytes = b""
+    rows: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
+    stray: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
+    """Rows beyond the number."""
 
 
 def _is_row(line: bytes) -> bool:
@@ -169,17 +171,15 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
                 at += 1
         elif at < n:
             block.said = lines[at].strip(b" \t")
-            if _are_images(line, block.said):
+            # Another image follows, or nothing: Datumaro writes no number for those without faces.
+            if line.lower().endswith(_SUFFIXES) and (
+                not block.said or block.said.lower().endswith(_SUFFIXES)
+            ):
                 block.said, block.count = b"0", 0
         while at < n and (row := lines[at].strip(b" \t")) and _is_row(row):
             at += 1
             block.stray.append((at, row))
         yield block
-
-
-def _are_images(line: bytes, following: bytes) -> bool:
-    """Whether an image has no number, as Datumaro has those without faces: another image follows."""
-    return line.lower().endswith(_SUFFIXES) and (not following or following.lower().endswith(_SUFFIXES))
 
 
 def _is_zero(line: bytes) -> bool:
@@ -201,125 +201,109 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     if not files:
         log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
-    reader = _Reader(source, builder, log, options)
-    for file in log.track(files, "reading"):
-        reader.read_file(file, several=len(files) > 1)
-    reader.gather.finish()
-    if builder.kind == "gt" and reader.heavy:
-        builder.extras["degrees of occlusion"] = reader.heavy
-
-
-def _folders(source: Source) -> tuple[str, ...]:
-    """Folders of pictures: those of the official tree, in the source or beside it, and the source itself."""
     home = source.path if source.is_dir else os.path.dirname(source.path) or "."
-    official = [
+    official = [  # folders of pictures in the source or beside it
         os.path.join(base, f"WIDER_{split}", "images")
         for base in (home, os.path.normpath(os.path.join(home, os.pardir)))
         for split in ("train", "val", "test")
     ]
-    found = tuple(folder for folder in official if os.path.isdir(folder))
-    return found or own_folder(source)
+    folders = tuple(filter(os.path.isdir, official)) or own_folder(source)
+    gather = Gather(source, builder, log, options, folders, ask_other="needed")
+    for file in log.track(files, "reading"):
+        _read_file(file, _split_of(source, file), gather, several=len(files) > 1)
+    gather.finish()
+    heavy = builder.extras.pop(_HEAVY, 0)
+    if builder.kind == "gt" and heavy:
+        builder.extras[_HEAVY] = heavy
 
 
-class _Reader:
-    def __init__(self, source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
-        self.source, self.builder, self.log = source, builder, log
-        self.gather = Gather(source, builder, log, options, _folders(source), ask_other="needed")
-        self.heavy = 0
-        """Faces whose occlusion is 2."""
-
-    def read_file(self, file: str, *, several: bool) -> None:
-        log, path = self.log, self.source.full(file)
-        data = self.source.read(file, log)
-        if not data:
-            return
-        number = self.builder.file(path)
-        folder, _, base = file.rpartition("/")
-        split = _split_of(self.source, file)
-        for block in _blocks(text_of(data, path, log).split(b"\n")):
-            if not self._sound(block, path):
-                self.builder.skipped += len(block.rows) + len(block.stray)
-                continue
-            name = block.name.decode("utf-8", "replace")
-            if several and not _OFFICIAL.fullmatch(base) and folder and "/" not in name:
-                name = f"{folder}/{name}"
-            at = At(path, line=block.line)
-            picture = self.gather.picture(name, at)
-            image = self.gather.image(name, at, picture=picture, split=split, file=number, line=block.line)
-            rows = block.rows
-            if len(rows) == 1 and _is_zero(rows[0][1]):
-                rows = []
-            for line, row in rows:
-                if image is None or not self._row(row, image, number, line, path):
-                    self.builder.skipped += 1
-
-    def _sound(self, block: _Block, path: str) -> bool:
-        if block.count is not None and len(block.rows) == block.count and not block.stray:
-            return True
+def _read_file(file: str, split: str, gather: Gather, *, several: bool) -> None:
+    source, builder, log = gather.source, gather.builder, gather.log
+    data, path = source.read(file, log), source.full(file)
+    if not data:
+        return
+    number = builder.file(path)
+    folder, _, base = file.rpartition("/")
+    for block in _blocks(text_of(data, path, log).split(b"\n")):
+        n, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
         if not block.name:
             line, expected, found = block.line, "the name of an image", "a row of numbers"
         elif block.count is None:
-            line = block.line + 1
-            expected, found = (
-                "the number of faces",
-                repr(shorten(block.said)) if block.said else "the end of the file",
-            )
-        else:
-            n = len(block.rows) + len(block.stray)
-            line, expected = block.line + 1, f"as many rows as the number {block.count} says"
-            found = plural(n, "row")
-        self.log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
+            expected = "the number of faces"
+            found = repr(shorten(block.said)) if block.said else "the end of the file"
+        elif n != block.count or block.stray:
+            expected, found = f"as many rows as the number {block.count} says", plural(n, "row")
+        if expected:
+            log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
+            builder.skipped += n
+            continue
+        name = block.name.decode("utf-8", "replace")
+        if several and not _OFFICIAL.fullmatch(base) and folder and "/" not in name:
+            name = f"{folder}/{name}"
+        at = At(path, line=block.line)
+        picture = gather.picture(name, at)
+        image = gather.image(name, at, picture=picture, split=split, file=number, line=block.line)
+        if n == 1 and _is_zero(block.rows[0][1]):
+            continue
+        for line, row in block.rows:
+            if image is None or not _read_row(row, image, number, At(path, line=line), gather):
+                builder.skipped += 1
+
+
+def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bool:
+    """Take one row apart; False, and an issue, if it is no box."""
+    words, extras = row.split(), gather.builder.extras
+    n, name = len(words), b""
+    text: str | None = CLASS
+    if n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
+        n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n))
+        n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
+        if n == 6 and len(words) == 6:  # a class that is a number stands after a score
+            n = 5
+        name = b" ".join(words[n:]) or CLASS.encode()
+        text = class_text(name)
+    values = [float(word) for word in words[:n]]
+    if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
+        _explain(row, n, name, at, gather.log)
         return False
-
-    def _row(self, row: bytes, image: int, number: int, line: int, path: str) -> bool:
-        """Take one row apart; False, and an issue, if it is no box."""
-        words = row.split()
-        n, name = len(words), b""
-        text: str | None = CLASS
-        if n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
-            n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n))
-            n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
-            if n == 6 and len(words) == 6:  # a class that is a number stands after a score
-                n = 5
-            name = b" ".join(words[n:]) or CLASS.encode()
-            text = class_text(name)
-        values = [float(word) for word in words[:n]]
-        if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
-            self._explain(row, n, name, path, line)
+    given = dict(zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False))
+    invalid, occlusion = given.pop("invalid", 0.0), given.pop("occlusion", 0.0)
+    for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
+        if value not in known:
+            expected = " or ".join(map(str, known))
+            gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
-        score = values[4] if n == 5 else np.nan
-        invalid, occlusion = (values[7], values[8]) if n == 10 else (0.0, 0.0)
-        for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
-            if value not in known:
-                expected = " or ".join(map(str, known))
-                self.log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
-                return False
-        for field, value in zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False):
-            if value and field not in ("invalid", "occlusion"):
-                self.builder.extras[field] = self.builder.extras.get(field, 0) + 1
-        self.heavy += occlusion == 2
-        flags = (Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0)
-        left, top, width, height = values[:4]
-        edges = left, top, left + width, top + height
-        place: dict[str, Any] = {"file": number, "line": line, "wh": (width, height), "flags": int(flags)}
-        category = self.builder.category(text)
-        self.gather.box(image, category, edges, At(path, line=line), score=score, **place)
-        return True
+    for field in [*(field for field, value in given.items() if value), *[_HEAVY] * (occlusion == 2)]:
+        extras[field] = extras.get(field, 0) + 1
+    left, top, width, height = values[:4]
+    gather.box(
+        image,
+        gather.builder.category(text),
+        (left, top, left + width, top + height),
+        at,
+        wh=(width, height),
+        score=values[4] if n == 5 else np.nan,
+        flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
+        file=number,
+        line=at.line,
+    )
+    return True
 
-    def _explain(self, row: bytes, n: int, name: bytes, path: str, line: int) -> None:
-        found = cells(row, None)
-        numbers = found[: 10 if len(found) >= 10 else 5 if len(found) == 5 else 4]
-        if report_numbers(numbers, FIELDS[: len(numbers)], path, line, self.log):
-            return
-        try:
-            reason = refuse_class(name.decode())
-        except UnicodeDecodeError:
-            return  # the file's encoding has been reported
-        if reason is not None and n in (4, 5, 10):
-            self.log.report(BAD_CLASS_NAME, path, line=line, value=name, reason=reason)
-            return
-        expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
-        self.log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{len(found)} values")
+
+def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
+    found = cells(row, None)
+    numbers = found[: 10 if len(found) >= 10 else 5 if len(found) == 5 else 4]
+    if report_numbers(numbers, FIELDS[: len(numbers)], at.path, at.line, log):
+        return
+    try:
+        reason = refuse_class(name.decode())
+    except UnicodeDecodeError:
+        return  # the file's encoding has been reported
+    if reason is not None and n in (4, 5, 10):
+        log.report(BAD_CLASS_NAME, at.path, line=at.line, value=name, reason=reason)
+        return
+    expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
+    log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(found)} values")
 
 
 # ------------------------------------------------------------------------------------------------ writing
@@ -330,10 +314,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
     del options
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     det = dataset.kind == "det"
-    splits = list(dict.fromkeys(images.split)) or [""]
     tail = "det" if det else "bbx_gt"
-    files = {s: f"wider_face_{s}_{tail}.txt" if s else f"wider_face_{tail}.txt" for s in splits}
-    refused = refuse_classes(dataset, log, words=False) | _refuse_names(dataset, log)
+    files = split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{tail}.txt")
+    refused = refuse_classes(dataset, log, words=False)
+    for row, name in enumerate(images.name):
+        if _is_row(name.encode()) or name != name.strip(" \t"):
+            path, line, pointer = dataset.image_place(row)
+            reason = "it would not be read back as an image name"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+            refused = True
+    for name in classes:
+        if name.lower().encode().endswith(_SUFFIXES):
+            reason = "a row with this ending would be read as an image name"
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+            refused = True
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
         return
     order = np.argsort(boxes.image, kind="stable")
@@ -349,30 +343,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
         for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), ends, names, strict=True)
     ]
     bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    parts: dict[str, list[str]] = {split: [] for split in splits}
-    for i, name in enumerate(images.name):
-        mine = rows[bounds[i] : bounds[i + 1]]
-        part = parts[images.split[i]]
-        part += [f"{name}\n{len(mine)}\n", *mine]
-        if not mine and not det:
-            part.append("0 0 0 0 0 0 0 0 0 0\n")
-    for split, name in files.items():
-        target.write(name, "".join(parts[split]).encode())
-
-
-def _refuse_names(dataset: Dataset, log: Log) -> bool:
-    """Report names of images and classes that would make a line be taken for another."""
-    errors = log.errors
-    for row, name in enumerate(dataset.images.name):
-        if _is_row(name.encode()) or name != name.strip(" \t"):
-            path, line, pointer = dataset.image_place(row)
-            reason = "it would not be read back as an image name"
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
-    for name in dataset.categories.name:
-        if name.lower().encode().endswith(_SUFFIXES):
-            reason = "a row with this ending would be read as an image name"
-            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    return log.errors > errors
+    none = "" if det else "0 0 0 0 0 0 0 0 0 0\n"
+    blocks = (
+        f"{name}\n{end - start}\n{''.join(rows[start:end]) or none}"
+        for name, (start, end) in zip(images.name, itertools.pairwise(bounds), strict=True)
+    )
+    write_splits(dataset, target, files, blocks)
 
 
 FORMAT = format_of(

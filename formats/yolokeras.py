@@ -33,9 +33,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.number_text import decimals, whole_edges
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
@@ -294,13 +294,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     names = [prefix + name for name in images.name]
-    splits = list(dict.fromkeys(images.split)) or [""]
-    files = {split: f"{split or ('unsplit' if any(splits) else 'annotations')}.txt" for split in splits}
+    unnamed = "unsplit" if any(images.split) else "annotations"
+    files = split_files(dataset, lambda split: f"{split or unnamed}.txt")
     planned = [*files.values(), *(["classes.txt"] if classes else [])]
-    refused = refuse_classes(dataset, log, words=False, unused=True) | _refuse_names(dataset, names, log)
-    if not target.plan(planned, [*(f"the split {s}" for s in files), "the classes"][: len(planned)], log):
-        return
-    if refused:
+    refused = refuse_classes(dataset, log, words=False, unused=True)
+    for row, name in enumerate(names):
+        line = name + " 1,2,3,4,0"
+        if not name.strip() or _parts(line)[0] != name or _parts(name) != (name, []) or _BOX.fullmatch(name):
+            path, number, pointer = dataset.image_place(row)
+            reason = "it could not be told from the boxes after it"
+            log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
+            refused = True
+    owners = [*(f"the split {s}" for s in files), "the classes"]
+    if not target.plan(planned, owners[: len(planned)], log) or refused:
         return
     note_spaces(names, log)
     order = np.argsort(boxes.image, kind="stable")
@@ -317,25 +323,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
         columns.append(decimals(boxes.score[order]))
     rows = list(map(",".join, zip(*columns, strict=True)))
     bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    lines: dict[str, list[str]] = {split: [] for split in splits}
-    for i, name in enumerate(names):
-        lines[images.split[i]].append(" ".join([name, *rows[bounds[i] : bounds[i + 1]]]) + "\n")
-    for split, file in files.items():
-        target.write(file, "".join(lines[split]).encode())
+    pairs = zip(names, itertools.pairwise(bounds), strict=True)
+    lines = (" ".join([name, *rows[start:end]]) + "\n" for name, (start, end) in pairs)
+    write_splits(dataset, target, files, lines)
     if classes:
         target.write("classes.txt", "".join(f"{name}\n" for name in classes).encode())
-
-
-def _refuse_names(dataset: Dataset, names: Sequence[str], log: Log) -> bool:
-    """Report names of images that would not be read back from a line."""
-    errors = log.errors
-    for row, name in enumerate(names):
-        line = name + " 1,2,3,4,0"
-        if not name.strip() or _parts(line)[0] != name or _parts(name) != (name, []) or _BOX.fullmatch(name):
-            path, number, pointer = dataset.image_place(row)
-            reason = "it could not be told from the boxes after it"
-            log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
-    return log.errors > errors
 
 
 FORMAT = format_of(

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Iterable
 
 from odm.codes import UNKNOWN_SPLIT
-from odm.files import Source
+from odm.files import Output, Source
 from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
+from odm.tables import Dataset
 
 SPLITS = frozenset({"train", "val", "valid", "validation", "test", "dev", "minival", "trainval"})
 """Names of folders and files that name a split, in lower case."""
@@ -42,6 +43,20 @@ def files_of_split(
     if files:
         miss_split(wanted, splits, source, log)
     return [file for file, split in zip(files, splits, strict=True) if split == wanted]
+
+
+def split_files(dataset: Dataset, name: Callable[[str], str]) -> dict[str, str]:
+    """The file of each split of the images, in their order; one file where they have no splits."""
+    return {split: name(split) for split in dict.fromkeys(dataset.images.split) or ("",)}
+
+
+def write_splits(dataset: Dataset, target: Output, files: dict[str, str], texts: Iterable[str]) -> None:
+    """Write the texts of all images, in their order, each into the file of its split."""
+    parts: dict[str, list[str]] = {split: [] for split in files}
+    for split, text in zip(dataset.images.split, texts, strict=True):
+        parts[split].append(text)
+    for split, file in files.items():
+        target.write(file, "".join(parts[split]).encode())
 
 
 _IN_NAME = re.compile(r"(?:.*[-_.])?(train|val|valid|validation|test)(?:[-_.].*)?", re.IGNORECASE)
