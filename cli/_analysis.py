@@ -117,13 +117,14 @@ class Asked:
 
         result = evaluation.result
         chosen = choose_thresholds(table_of(result), self.given["thresholds"])
-        if chosen.unreachable:
-            names = ", ".join(shorten(name) for name in chosen.unreachable[:10])
+        unreachable = [name for name, own in chosen["classes"].items() if own["score"] is None]
+        if unreachable:
+            names = ", ".join(shorten(name) for name in unreachable[:10])
             say(
-                f"odm: warning: {chosen.rule}: no score of these classes meets the rule, so none of their "
-                f"detections are kept ({len(chosen.unreachable)} of {len(chosen.classes)}): {names}"
+                f"odm: warning: {chosen['rule']}: no score of these classes meets the rule, so none of their "
+                f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
-        data = {**chosen.to_dict(), "images": digest_of(evaluation.joined.evaluated)}
+        data = {**chosen, "images": digest_of(evaluation.joined.evaluated)}
         result = dataclasses.replace(result, analysis={**result.analysis, "thresholds": data})
         return dataclasses.replace(evaluation, results=[result])
 

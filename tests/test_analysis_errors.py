@@ -10,15 +10,21 @@ import pytest
 from odm.evaluate import PROTOCOLS, evaluate, match
 from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
-from odm.evaluate.analysis.calibration import calibration
+from odm.evaluate.analysis.attach import calibration
 from odm.evaluate.analysis.errors import KINDS, error_types
 from odm.evaluate.analysis.images import image_table
-from odm.evaluate.analysis.lrp import lrp
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import concatenate_overlaps, overlaps_of
 from odm.evaluate.analysis.review import missed, suspects
 from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
-from odm.evaluate.analysis.thresholds import choose_thresholds, parse_rule, read_thresholds
+from odm.evaluate.analysis.thresholds import (
+    best_candidate,
+    candidates,
+    choose_thresholds,
+    lrp,
+    parse_rule,
+    read_thresholds,
+)
 from odm.evaluate.analysis.tide import FIXES, tide
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
@@ -49,7 +55,12 @@ KNOWN = {
 
 def lrp_thresholds(table):
     """(classes,) the score thresholds of the optimal LRP."""
-    return np.array([own.score for own in lrp(table).classes.values()])
+    scores = {row["class"]: row["score"] for row in lrp(table).get("classes", ())}
+    return np.array([scores.get(name) for name in table.classes], np.float64)
+
+
+def numbers_of(row):
+    return [math.nan if row[key] is None else row[key] for key in ("olrp", "loc", "fp", "fn", "score")]
 
 
 def test_tide_of_the_small_data_set(small):
@@ -150,23 +161,23 @@ def test_kinds_at_the_very_ends_of_their_ranges():
 
 def test_lrp_of_the_small_data_set(small):
     found = lrp(small[0])
-    assert found.mean.olrp == pytest.approx(0.738888888888889, abs=CLOSE)
+    assert found["olrp"] == pytest.approx(0.738888888888889, abs=CLOSE)
     known = {
         "cat": (2 / 3, 0, 0, 2 / 3, 0.97),
         "dog": (0.8, 0.3, 1 / 3, 1 / 3, 0.63),
         "bird": (0.75, 0, 2 / 3, 0.5, 0.66),
     }
-    for name, numbers in known.items():
-        own = found.classes[name]
-        assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(numbers, abs=CLOSE)
+    for own, (name, numbers) in zip(found["classes"], known.items(), strict=True):
+        assert own["class"] == name
+        assert numbers_of(own) == pytest.approx(numbers, abs=CLOSE)
 
 
 @pytest.mark.parametrize(("kind", "seed"), list(cases.LRP_RECORDED))
 def test_lrp_against_the_program_of_its_authors(kind, seed):
     gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
     found = lrp(table_of(evaluate(gt, det, "coco").result))
-    for own, recorded in zip(found.classes.values(), cases.LRP_RECORDED[kind, seed], strict=True):
-        assert (own.olrp, own.loc, own.fp, own.fn, own.score) == pytest.approx(recorded, rel=1e-10)
+    for own, recorded in zip(found["classes"], cases.LRP_RECORDED[kind, seed], strict=True):
+        assert numbers_of(own) == pytest.approx(recorded, rel=1e-10)
 
 
 def slow_lrp(table, k):
@@ -190,10 +201,10 @@ def slow_lrp(table, k):
 def test_lrp_against_a_plain_loop(name, seed):
     gt, (det,) = cases.random_pair(seed, crowds=0.15, ties=seed % 2 == 0, flags=(Flag.GROUP_OF,))
     table = table_of(evaluate(gt, det, name).result)
-    for k, own in enumerate(lrp(table).classes.values()):
-        error, score = slow_lrp(table, k)
-        assert own.olrp == pytest.approx(error, abs=CLOSE)
-        assert own.score == score
+    for own in lrp(table)["classes"]:
+        error, score = slow_lrp(table, table.classes.index(own["class"]))
+        assert own["olrp"] == pytest.approx(error, abs=CLOSE)
+        assert own["score"] == score
 
 
 def test_lrp_without_a_true_positive_or_a_ground_truth():
@@ -206,10 +217,9 @@ def test_lrp_without_a_true_positive_or_a_ground_truth():
     )  # fmt: skip
     result = evaluate(gt, det, "coco").result
     found = lrp(table_of(result))
-    assert (found.classes["x"].olrp, found.classes["x"].fn) == (1, 1)
-    assert math.isnan(found.classes["x"].score)
-    assert math.isnan(found.classes["y"].olrp)
-    assert found.mean.olrp == 1
+    none = {"loc": None, "fp": None}
+    assert found["classes"] == [{"class": "x", "olrp": 1, **none, "fn": 1, "score": None}]
+    assert {**found, "classes": []} == {"olrp": 1, **none, "fn": 1, "classes": []}
     assert image_table(table_of(result), lrp_thresholds(table_of(result))).error.tolist() == [1.0]
 
 
@@ -221,12 +231,11 @@ def test_no_lrp_without_a_threshold_below_one(name, options, reason):
     gt, (det,) = cases.random_pair(1)
     table = table_of(evaluate(gt, det, name, **options).result)
     found = lrp(table)
-    assert reason in found.reason
-    assert math.isnan(found.mean.olrp)
-    assert found.to_dict()["olrp"] is None
+    assert reason in found["reason"]
+    assert found["olrp"] is None
     counted = image_table(table, lrp_thresholds(table))
     assert np.isnan(counted.error).all()
-    assert counted.reason == found.reason
+    assert counted.reason == found["reason"]
     assert len(counted.rows()) == 40
 
 
@@ -258,9 +267,10 @@ def test_errors_of_images_add_up_to_lrp(name):
     gt, (det,) = cases.random_pair(7, crowds=0.1, flags=(Flag.DIFFICULT, Flag.GROUP_OF))
     table = table_of(evaluate(gt, det, name).result)
     total = 0.0
-    for k, own in enumerate(lrp(table).classes.values()):
-        kept = (table.category == k) & (table.score >= own.score)
-        total += own.olrp * (table.n[k] + (kept & (table.outcome == FP)).sum())
+    for own in lrp(table)["classes"]:
+        k = table.classes.index(own["class"])
+        kept = (table.category == k) & (table.score >= own["score"])
+        total += own["olrp"] * (table.n[k] + (kept & (table.outcome == FP)).sum())
     counted = image_table(table, lrp_thresholds(table))
     assert counted.error.sum() == pytest.approx(total)
     assert sum(row["error_share"] for row in counted.rows()) == pytest.approx(1)
@@ -362,17 +372,18 @@ def test_suspects_against_a_plain_loop(seed):
 
 def test_calibration_of_the_small_data_set(small):
     found = calibration(small[0])
-    assert found.dece == pytest.approx(0.376428571428571, abs=CLOSE)
-    assert found.mce == pytest.approx(0.74, abs=CLOSE)
-    assert found.classes == pytest.approx({"cat": 0.464, "dog": 0.344, "bird": 0.5325}, abs=CLOSE)
-    assert [one.n for one in found.bins] == [0, 0, 1, 2, 2, 1, 2, 2, 2, 2]
+    assert found["dece"] == pytest.approx(0.376428571428571, abs=CLOSE)
+    assert found["mce"] == pytest.approx(0.74, abs=CLOSE)
+    classes = {own["class"]: own["dece"] for own in found["classes"]}
+    assert classes == pytest.approx({"cat": 0.464, "dog": 0.344, "bird": 0.5325}, abs=CLOSE)
+    assert [one["n"] for one in found["bins"]] == [0, 0, 1, 2, 2, 1, 2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("kind", "seed"), list(cases.CALIBRATION_RECORDED))
 def test_calibration_against_netcal(kind, seed):
     gt, (det,) = cases.random_pair(seed, **cases.TIDE_OPTIONS[kind])
     found = calibration(table_of(evaluate(gt, det, "coco").result))
-    ours = [found.dece, found.mce, *found.classes.values()]
+    ours = [found["dece"], found["mce"], *(own["dece"] for own in found["classes"])]
     assert ours == pytest.approx(cases.CALIBRATION_RECORDED[kind, seed], rel=1e-10)
 
 
@@ -388,9 +399,9 @@ def test_bins_are_open_on_the_left():
         score=scores,
     )
     found = calibration(table_of(evaluate(gt, det, "voc2012").result))
-    assert [one.n for one in found.bins] == [2, 0, 1, 1, 0, 0, 0, 0, 0, 1]
+    assert [one["n"] for one in found["bins"]] == [2, 0, 1, 1, 0, 0, 0, 0, 0, 1]
     high = calibration(table_of(evaluate(gt, det, "voc2012").result), bins=1)
-    assert high.dece == pytest.approx(sum(scores) / 5)
+    assert high["dece"] == pytest.approx(sum(scores) / 5)
 
 
 def test_no_calibration_of_scores_outside_0_and_1():
@@ -401,9 +412,8 @@ def test_no_calibration_of_scores_outside_0_and_1():
         category=boxes.category, xyxy=boxes.xyxy, score=boxes.score * 4 - 2,
     )  # fmt: skip
     found = calibration(table_of(evaluate(gt, logits, "voc2012").result))
-    assert math.isnan(found.dece)
-    assert "outside 0..1" in found.reason
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["dece"] is None
+    assert "outside 0..1" in found["reason"]
+    assert json.loads(json.dumps(found, allow_nan=False))["dece"] is None
 
 
 # --------------------------------------------------------------------------------------------- thresholds
@@ -423,15 +433,20 @@ def test_no_calibration_of_scores_outside_0_and_1():
 )
 def test_thresholds_of_the_small_data_set(small, rule, known):
     found = choose_thresholds(small[0], rule)
-    assert found.rule == rule
-    for own, expected in zip(found.classes.values(), known, strict=True):
+    assert found["rule"] == rule
+    all_of_classes = zip(found["classes"].values(), candidates(small[0]), known, strict=True)
+    for own, of_class, expected in all_of_classes:
+        value = best_candidate(of_class, parse_rule(rule), 0.5)[1]
         if expected is None:
-            assert math.isnan(own.score)
+            assert own["score"] is None
         else:
-            assert (own.score, own.value) == pytest.approx(expected, abs=1e-6)
-    scores, default = read_thresholds(json.loads(json.dumps(found.to_dict())))
-    assert scores == pytest.approx({k: v.score for k, v in found.classes.items()}, abs=0, nan_ok=True)
-    assert default == pytest.approx(found.default.score, abs=0, nan_ok=True)
+            assert (own["score"], value) == pytest.approx(expected, abs=1e-6)
+    scores, default = read_thresholds(json.loads(json.dumps(found)))
+    given = {
+        name: math.nan if own["score"] is None else own["score"] for name, own in found["classes"].items()
+    }
+    assert scores == pytest.approx(given, abs=0, nan_ok=True)
+    assert math.isnan(default) if found["default"] is None else default == found["default"]
 
 
 @pytest.mark.parametrize("rule", ["f1", "fbeta:2", "precision:0.5", "recall:0.3", "cost:1:2"])
@@ -441,7 +456,8 @@ def test_thresholds_against_a_plain_loop(rule):
     found = choose_thresholds(table, rule)
     name, *values = rule.split(":")
     values = [float(v) for v in values]
-    for k, own in enumerate(found.classes.values()):
+    for name_of, own in found["classes"].items():
+        k = table.classes.index(name_of)
         best, chosen = -math.inf, math.nan
         mine = (table.category == k) & (table.outcome != IGNORED)
         n = int(table.n[k])
@@ -462,7 +478,7 @@ def test_thresholds_against_a_plain_loop(rule):
                 value = value if least >= values[0] else -math.inf
             if value > best + 1e-12:
                 best, chosen = value, t
-        assert own.score == pytest.approx(chosen, nan_ok=True)
+        assert own["score"] == (None if math.isnan(chosen) else pytest.approx(chosen))
 
 
 @pytest.mark.parametrize(
@@ -594,7 +610,7 @@ def test_shards_in_any_order_give_the_same(name):
     table, overlaps = concatenate_tables(tables), concatenate_overlaps(parts)
     one = both(result)
     assert tide(table, overlaps).to_dict(classes=True) == tide(*one).to_dict(classes=True)
-    assert lrp(table).to_dict() == lrp(one[0]).to_dict()
+    assert lrp(table) == lrp(one[0])
     assert image_table(table).rows() == image_table(one[0]).rows()
     assert suspects(table, overlaps) == suspects(*one)
 
@@ -602,4 +618,4 @@ def test_shards_in_any_order_give_the_same(name):
         return sorted(rows, key=lambda row: row["gt"])
 
     assert by_gt(missed(table, overlaps)) == by_gt(missed(*one))
-    assert choose_thresholds(table, "f1").to_dict() == choose_thresholds(one[0], "f1").to_dict()
+    assert choose_thresholds(table, "f1") == choose_thresholds(one[0], "f1")

@@ -4,12 +4,13 @@
 `table.concatenate_tables`) makes the table that the others read:
 
 - `compare.compare`: runs against the first of them, with paired intervals; `bootstrap.intervals` for one run
-- `tide.tide`, `lrp.lrp`, `calibration.calibration`: what costs AP, least LRP error, scores as probabilities
+- `tide.tide`, `thresholds.lrp`: what costs AP, the least LRP error
 - `images.image_table`, `review.missed`, `review.suspects`: where the errors are
 - `slices.image_slices`, `slices.box_slices`, `slices.truth_slices`: parts of the data
 - `thresholds.choose_thresholds`: which detections to keep
 - `agree.agree`: two annotators
-- `attach.analyze`: the analyses of ``odm eval --analyze``, attached to an evaluation
+- `attach.analyze`: the analyses of ``odm eval --analyze``, attached to an evaluation; `attach.calibration`:
+  whether scores are probabilities
 
 They take tables and give plain data; nothing here reads or writes files.
 """

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
-from odm.evaluate.analysis.calibration import calibration
 from odm.evaluate.analysis.images import image_table
-from odm.evaluate.analysis.lrp import lrp
-from odm.evaluate.analysis.operating import fixed, kept
-from odm.evaluate.analysis.outcome_table import FP, TP
+from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.slices import (
@@ -26,6 +23,7 @@ from odm.evaluate.analysis.slices import (
     truth_slices,
 )
 from odm.evaluate.analysis.table import Table, table_of
+from odm.evaluate.analysis.thresholds import fixed, kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.issues import UsageError, hint, shorten
@@ -102,8 +100,8 @@ def _slices(
 
 _ANALYSES: dict[str, Any] = {
     "tide": _tide,
-    "lrp": lambda _, table, *__: lrp(table).to_dict(),
-    "calibration": lambda _, table, *__: calibration(table).to_dict(),
+    "lrp": lambda _, table, *__: lrp(table),
+    "calibration": lambda _, table, *__: calibration(table),
     "images": lambda result, table, *_: image_table(table, result.thresholds).rows(),
     "slices": _slices,
 }
@@ -149,3 +147,72 @@ def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
         recall=tp / n if n else math.nan,
         f1=2 * tp / (tp + fp + n) if tp + fp + n else math.nan,
     )
+
+
+def calibration(table: Table, *, bins: int = 10) -> dict[str, Any]:
+    """Whether scores are probabilities: the detection expected calibration error (D-ECE); None is undefined.
+
+    Definition from Küppers et al., "Multivariate Confidence Calibration for Object Detection" (2020), over
+    scores: detections that are true or false positives fall into equally wide bins of score, and the error is
+    the mean distance between precision and mean score of the bins, weighted by their detections. Bins are
+    open on the left, (k/M, (k+1)/M]; a score of 0 belongs to the first.
+
+    Parameters
+    ----------
+    table
+        Of all images.
+    bins
+        How many, from 1.
+
+    Returns
+    -------
+    dict
+        ``dece`` and ``mce``, the weighted mean and the maximum of abs(precision - mean score) over the bins;
+        ``bins``, the detections with scores above ``low`` up to ``high``: ``n``, mean ``score`` and
+        ``precision``; ``classes``, the D-ECE of each. ``reason`` where a score is outside 0..1.
+    """
+    if bins < 1:
+        raise UsageError(f"bins {bins}: expected a whole number of at least 1")
+    rows = np.flatnonzero(table.outcome != IGNORED)
+    score = table.score[rows]
+    if len(score) and not (score.min() >= 0 and score.max() <= 1):
+        outside = int(((score < 0) | (score > 1)).sum())
+        return {
+            **dict.fromkeys(("dece", "mce")),
+            "bins": [],
+            "classes": [{"class": name, "dece": None} for name in table.classes],
+            "reason": f"{outside} of {len(score)} scores are outside 0..1",
+        }
+    edges = np.arange(bins + 1) / bins
+    at = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
+    n_classes = max(len(table.classes), 1)
+    key = table.category[rows].astype(np.int64) * bins + at
+    right = (table.outcome[rows] == TP).astype(np.float64)
+    n = np.bincount(key, minlength=n_classes * bins).reshape(n_classes, bins)
+    total = np.bincount(key, weights=score, minlength=n_classes * bins).reshape(n_classes, bins)
+    true = np.bincount(key, weights=right, minlength=n_classes * bins).reshape(n_classes, bins)
+    count, sums, hits = n.sum(axis=0), total.sum(axis=0), true.sum(axis=0)
+    some = count > 0
+    gaps = np.abs(hits[some] - sums[some]) / count[some]
+    of_class = n.sum(axis=1)
+    per_class = np.divide(
+        np.abs(true - total).sum(axis=1), of_class, out=np.full(n_classes, np.nan), where=of_class > 0
+    )
+    return {
+        "dece": float(np.abs(hits - sums).sum() / count.sum()) if some.any() else None,
+        "mce": float(gaps.max()) if some.any() else None,
+        "bins": [
+            {
+                "low": float(edges[i]),
+                "high": float(edges[i + 1]),
+                "n": int(count[i]),
+                "score": float(sums[i] / count[i]) if count[i] else None,
+                "precision": float(hits[i] / count[i]) if count[i] else None,
+            }
+            for i in range(bins)
+        ],
+        "classes": [
+            {"class": name, "dece": plain(value)}
+            for name, value in zip(table.classes, per_class.tolist(), strict=False)
+        ],
+    }

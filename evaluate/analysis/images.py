@@ -1,9 +1,9 @@
 """What each image contributes to the error of a run, and how that differs between two runs.
 
 The error of an image and class is (1 - IoU) / (1 - t) summed over its true positives, plus its false
-positives, plus its misses: what it adds to the numerator of LRP (see `lrp`). It is additive, so images can
-be ranked by it, where shares such as recall would put every image with one missed object first. Counts are
-at the operating point of the run (`Result.thresholds`), or at a given score.
+positives, plus its misses: what it adds to the numerator of LRP (see `thresholds`). It is additive, so images
+can be ranked by it, where shares such as recall would put every image with one missed object first. Counts
+are at the operating point of the run (`Result.thresholds`), or at a given score.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.operating import fixed, kept, single_threshold
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.table import Table
+from odm.evaluate.analysis.thresholds import fixed, kept, single_threshold
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
 from odm.tables import Floats, Longs

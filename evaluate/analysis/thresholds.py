@@ -1,4 +1,14 @@
-"""Which detections to keep: score thresholds chosen by a rule, per class, and the file that holds them."""
+"""Score thresholds: what each would keep, the best by a rule, per class, and the file that holds them.
+
+LRP, localisation recall precision, is localisation, false positives and misses in one number. Definitions
+from Oksuz et al., "Localization Recall Precision (LRP): A New Performance Metric for Object Detection"
+(2018), and "One Metric to Measure them All" (2021): with IoU threshold t and s = sum over true positives of
+(1 - IoU) / (1 - t),
+
+    LRP = (s + FP + FN) / (TP + FP + FN)
+
+The optimal LRP is the least over all score thresholds; equal scores are taken together.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +19,97 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.operating import (
-    Candidates,
-    candidates,
-    candidates_together,
-    require_ap,
-    single_threshold,
-)
+from odm.evaluate.analysis.outcome_table import IGNORED, TP
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.results import plain
+from odm.evaluate.matching.sides import Mask
 from odm.issues import UsageError, shorten
-from odm.tables import Floats
+from odm.tables import Floats, Longs
 
 VERSION = 1
 
 RULES = "f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Candidates:
+    """The distinct scores of one class, or of all together, descending; each column is (m,).
+
+    A threshold keeps the detections that score no lower, so equal scores are taken together. Ignored
+    detections count nowhere.
+    """
+
+    score: Floats
+    tp: Longs
+    fp: Longs
+    loss: Floats
+    """Sum of 1 - IoU over the true positives."""
+    n: int
+    """Ground truths that count."""
+
+
+def candidates(table: Table) -> tuple[Candidates, ...]:
+    """The candidates of every class, in the order of the classes."""
+    rows, ends = table.ranked
+    return tuple(
+        _candidates(table, rows[start:stop], int(n))
+        for start, stop, n in zip(ends[:-1].tolist(), ends[1:].tolist(), table.n.tolist(), strict=True)
+    )
+
+
+def candidates_together(table: Table) -> Candidates:
+    """The candidates of one score for all classes, those without ground truth included."""
+    return _candidates(table, table.order, int(table.n.sum()))
+
+
+def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
+    outcome = table.outcome[rows]
+    rows = rows[outcome != IGNORED]
+    is_tp = table.outcome[rows] == TP
+    score = table.score[rows]
+    last = np.flatnonzero(np.concatenate([score[1:] != score[:-1], [True]])[: len(score)])
+    tp = np.cumsum(is_tp)
+    loss = np.cumsum(np.where(is_tp, 1 - table.iou[rows], 0.0))
+    return Candidates(score[last], tp[last], last + 1 - tp[last], loss[last], n)
+
+
+def fixed(table: Table, score: float | Mapping[str, float] | None, default: float = math.nan) -> Floats:
+    """(classes,) one threshold for all, or that of each class by name, else `default`.
+
+    NaN keeps nothing; None keeps everything.
+    """
+    if score is None:
+        return np.full(len(table.classes), -math.inf)
+    if isinstance(score, Mapping):
+        return np.array([score.get(name, default) for name in table.classes], np.float64)
+    return np.full(len(table.classes), float(score))
+
+
+def kept(table: Table, thresholds: Floats) -> Mask:
+    """(n,) the detections that reach the threshold of their class, of (classes,) `thresholds`."""
+    with np.errstate(invalid="ignore"):
+        keep: Mask = table.score >= thresholds[table.category]
+    return keep
+
+
+def single_threshold(table: Table) -> str:
+    """Why a table has no localisation error: empty where it has one."""
+    rules = table.rules
+    if rules.metric in ("corloc", "top-k"):
+        return f"{rules.name} does not count every object"
+    if rules.size_threshold:
+        return f"{rules.name} has a separate threshold for every ground truth"
+    if table.threshold >= 1:
+        return "at IoU 1 there is no localisation error"
+    return ""
+
+
+def require_ap(table: Table, what: str) -> None:
+    """UsageError if the protocol has no AP per class."""
+    if table.rules.metric != "ap":
+        raise UsageError(f"{what} needs AP per class, which {table.rules.name} does not have")
+
+
+# ------------------------------------------------------------------------------------------------- rules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,55 +152,15 @@ def parse_rule(text: str) -> Rule:
     return Rule(name, values)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Threshold:
-    """The chosen score and what it gives.
-
-    ``score`` is NaN where no candidate meets the rule, or nothing is to be kept; then precision is NaN and
-    recall 0. ``value`` is what the rule optimised: F score, recall, precision, cost or LRP error.
-    """
-
-    score: float
-    precision: float
-    recall: float
-    n: int
-    """Ground truths that count."""
-    value: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in the file; None for what is undefined."""
-        return {key: plain(getattr(self, key)) for key in ("score", "precision", "recall", "n")}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Thresholds:
-    """The thresholds of all classes with ground truth, and one for all classes together."""
-
-    rule: str
-    protocol: str
-    iou: float
-    default: Threshold
-    classes: dict[str, Threshold]
-
-    @property
-    def unreachable(self) -> list[str]:
-        """The classes whose threshold is undefined."""
-        return [name for name, own in self.classes.items() if math.isnan(own.score)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The contents of the file."""
-        return {
-            "version": VERSION,
-            "rule": self.rule,
-            "protocol": self.protocol,
-            "iou": self.iou,
-            "default": plain(self.default.score),
-            "classes": {name: own.to_dict() for name, own in self.classes.items()},
-        }
-
-
-def choose_thresholds(table: Table, rule: Rule | str) -> Thresholds:
+def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     """Choose the score threshold of every class with ground truth, and one for all classes together.
+
+    Returns
+    -------
+    dict
+        The contents of the file: ``classes`` has by name the ``score``, its ``precision`` and ``recall`` and
+        the ground truths ``n`` that count; ``default`` is the score for all classes. A score is None where no
+        candidate meets the rule, or nothing is to be kept.
 
     Raises
     ------
@@ -125,54 +171,92 @@ def choose_thresholds(table: Table, rule: Rule | str) -> Thresholds:
     require_ap(table, "choosing thresholds")
     if rule.name == "lrp" and (reason := single_threshold(table)):
         raise UsageError(f"thresholds lrp: {reason}")
-    of_classes = candidates(table)
-    return Thresholds(
-        rule=str(rule),
-        protocol=table.rules.name,
-        iou=table.threshold,
-        default=_choose(candidates_together(table), rule, table.threshold),
-        classes={
-            name: _choose(own, rule, table.threshold)
-            for name, own in zip(table.classes, of_classes, strict=True)
-            if own.n
-        },
-    )
+    together = candidates_together(table)
+    at, _ = best_candidate(together, rule, table.threshold)
+    classes = {}
+    for name, own in zip(table.classes, candidates(table), strict=True):
+        if own.n:
+            k, _ = best_candidate(own, rule, table.threshold)
+            tp, kept = (int(own.tp[k]), int(own.tp[k] + own.fp[k])) if k >= 0 else (0, 0)
+            classes[name] = {
+                "score": float(own.score[k]) if k >= 0 else None,
+                "precision": tp / kept if k >= 0 else None,
+                "recall": tp / own.n,
+                "n": own.n,
+            }
+    return {
+        "version": VERSION,
+        "rule": str(rule),
+        "protocol": table.rules.name,
+        "iou": table.threshold,
+        "default": float(together.score[at]) if at >= 0 else None,
+        "classes": classes,
+    }
 
 
-def _choose(own: Candidates, rule: Rule, iou: float) -> Threshold:
-    """The best candidate; higher scores come first, and the first of the best is taken."""
-    n, tp, fp = max(own.n, 1), own.tp, own.fp
-    precision = tp / np.maximum(tp + fp, 1)
-    recall = tp / n
-    allowed = np.ones(len(tp), np.bool_)
+def best_candidate(own: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
+    """The position of the best candidate, the first of equals, -1 = none, and what the rule optimises there.
+
+    That is the F score, recall, precision, cost or LRP error; NaN where no candidate meets the rule.
+    """
+    tp, fp = own.tp, own.fp
+    precision, recall = tp / np.maximum(tp + fp, 1), tp / max(own.n, 1)
+    allowed = tp > 0
     value: Floats
     if rule.name in ("f1", "fbeta"):
         beta = rule.values[0] ** 2 if rule.values else 1.0
         value = (1 + beta) * tp / (beta * own.n + tp + fp)
-        allowed = tp > 0
     elif rule.name == "precision":
-        value, allowed = recall, (precision >= rule.values[0]) & (tp > 0)
+        value, allowed = recall, allowed & (precision >= rule.values[0])
     elif rule.name == "recall":
         value, allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
         value = -(rule.values[0] * fp + rule.values[1] * (own.n - tp))
         nothing = -rule.values[1] * own.n
         if not len(value) or nothing >= value.max():
-            return Threshold(math.nan, math.nan, 0.0 if own.n else math.nan, own.n, -nothing)
+            return -1, -nothing
+        allowed = np.ones(len(tp), np.bool_)
     else:
-        value = -(own.loss / (1 - iou) + fp + own.n - tp) / np.maximum(own.n + fp, 1)
-        allowed = tp > 0
+        value = -(own.loss / (1 - iou) + fp + (own.n - tp)) / np.maximum(own.n + fp, 1)
     if not allowed.any():
-        return Threshold(math.nan, math.nan, 0.0 if own.n else math.nan, own.n, math.nan)
+        return -1, math.nan
     best = int(np.where(allowed, value, -np.inf).argmax())
-    found = float(value[best])
-    return Threshold(
-        float(own.score[best]),
-        float(precision[best]),
-        float(recall[best]),
-        own.n,
-        -found if rule.name in ("cost", "lrp") else found,
-    )
+    return best, float(-value[best] if rule.name in ("cost", "lrp") else value[best])
+
+
+def lrp(table: Table) -> dict[str, Any]:
+    """The optimal LRP error at the protocol's reference IoU, as in the JSON contract; None is undefined.
+
+    Returns
+    -------
+    dict
+        ``olrp``, the least LRP, from 0 (perfect) to 1 (nothing found), and at its threshold ``loc``, mean
+        1 - IoU of the true positives, ``fp``, FP / (TP + FP), and ``fn``, FN / ground truths: means over the
+        classes with ground truth. ``classes`` has them for each, with the ``score`` that is the threshold,
+        None where no detection is right. Where the protocol has no single IoU threshold below 1 all is None,
+        and ``reason`` says why.
+    """
+    keys = ("olrp", "loc", "fp", "fn")
+    if reason := single_threshold(table):
+        return {**dict.fromkeys(keys), "reason": reason}
+    rows: list[dict[str, Any]] = []
+    for name, own in zip(table.classes, candidates(table), strict=True):
+        if not own.n:
+            continue
+        at, error = best_candidate(own, Rule("lrp"), table.threshold)
+        rows.append({"class": name, "olrp": 1.0, "loc": None, "fp": None, "fn": 1.0, "score": None})
+        if at >= 0:
+            tp, fp = int(own.tp[at]), int(own.fp[at])
+            rows[-1] |= {
+                "olrp": error,
+                "loc": float(own.loss[at] / tp),
+                "fp": fp / (tp + fp),
+                "fn": (own.n - tp) / own.n,
+                "score": float(own.score[at]),
+            }
+    defined = {key: [row[key] for row in rows if row[key] is not None] for key in keys}
+    means = {key: sum(values) / len(values) if values else None for key, values in defined.items()}
+    return {**means, "classes": rows}
 
 
 def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
@@ -181,7 +265,7 @@ def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
     Raises
     ------
     UsageError
-        If it is not what `Thresholds.to_dict` gives.
+        If it is not what `choose_thresholds` gives.
     """
 
     def score(value: Any, where: str) -> float:

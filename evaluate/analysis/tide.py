@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import CLS, KINDS, LOC, error_types
-from odm.evaluate.analysis.operating import require_ap
 from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import Overlaps
 from odm.evaluate.analysis.table import Table
+from odm.evaluate.analysis.thresholds import require_ap
 from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
