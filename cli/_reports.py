@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -48,21 +49,17 @@ class Report:
     def verdict(self) -> str:
         """One line: how many errors and warnings, and in what."""
         counts = f"{_count(self.log.errors, 'error')}, {_count(self.log.warnings, 'warning')}"
-        few = len(self.sources) <= 2
-        read = "; ".join(map(_contents, self.sources)) if few else _contents_of_many(self.sources)
+        if len(self.sources) <= 2:
+            read = "; ".join(
+                f"{_boxes([s])}, {_count(s['classes'], 'class')} ({s['format']})" for s in self.sources
+            )
+        else:
+            formats = ", ".join(sorted({source["format"] for source in self.sources}))
+            read = f"{_boxes(self.sources)}, {_count(len(self.sources), 'source')} ({formats})"
         line = f"{counts} in {read}" if read else counts
         if len(self.issues) < self.total:
             line += f"; {grouped(len(self.issues))} of {grouped(self.total)} are printed"
         return line
-
-
-def _contents(source: dict[str, Any]) -> str:
-    return f"{_boxes([source])}, {_count(source['classes'], 'class')} ({source['format']})"
-
-
-def _contents_of_many(sources: Sequence[dict[str, Any]]) -> str:
-    formats = ", ".join(sorted({source["format"] for source in sources}))
-    return f"{_boxes(sources)}, {_count(len(sources), 'source')} ({formats})"
 
 
 def _boxes(sources: Sequence[dict[str, Any]]) -> str:
@@ -95,6 +92,8 @@ def _text(report: Report) -> str:
 
 
 def _markdown(report: Report) -> str:
+    import re
+
     lines = [f"**{report.verdict}**", ""]
     if report.by_code:
         lines += ["| code | severity | found |", "|---|---|---|"]
@@ -102,16 +101,9 @@ def _markdown(report: Report) -> str:
         lines.append("")
     for line in report.lines:
         message = str(line)
-        fence = "`" * (1 + max((len(run) for run in _runs(message)), default=0))
+        fence = "`" * (1 + max(map(len, re.findall("`+", message)), default=0))
         lines.append(f"- {fence} {message} {fence}" if fence != "`" else f"- `{message}`")
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _runs(text: str) -> list[str]:
-    """The runs of back ticks in a text."""
-    import re
-
-    return re.findall("`+", text)
 
 
 # -------------------------------------------------------------------------------------------------- JSON
@@ -153,7 +145,7 @@ def _dump(data: Any) -> str:
 def _sarif(report: Report) -> str:
     rules = [code for code, _ in report.by_code]
     index = {code.name: i for i, code in enumerate(rules)}
-    line_of = _locator(report.issues)
+    line_of = _locator()
     return _dump(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -247,19 +239,10 @@ MAX_LOCATED = 2**27
 """Bytes; in a larger JSON file the lines of its places are not looked up."""
 
 
-def _locator(issues: Sequence[Issue]) -> Callable[[Issue], int]:
+def _locator() -> Callable[[Issue], int]:
     """Answers the line of an issue; for a JSON pointer it is looked up in the file, 0 if it is not found."""
-    files: dict[str, Callable[[str], int]] = {}
-
-    def line_of(issue: Issue) -> int:
-        if issue.line or not issue.pointer:
-            return issue.line
-        if issue.path not in files:
-            files[issue.path] = _json_lines(issue.path)
-        return files[issue.path](issue.pointer)
-
-    del issues
-    return line_of
+    lines_of = functools.cache(_json_lines)
+    return lambda one: one.line if one.line or not one.pointer else lines_of(one.path)(one.pointer)
 
 
 def _json_lines(path: str) -> Callable[[str], int]:
@@ -313,7 +296,7 @@ def _json_lines(path: str) -> Callable[[str], int]:
 
 
 def _github(report: Report) -> str:
-    line_of = _locator(report.issues)
+    line_of = _locator()
     lines = []
     for issue in report.issues:
         location = []

@@ -34,7 +34,6 @@ from odm.evaluate.analysis.slices import (
 )
 from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
 from odm.issues import UsageError
-from odm.report.compare import errors_at
 from odm.tables import Dataset, Flag
 
 UNDER_TEST = [*PROTOCOLS]
@@ -385,7 +384,7 @@ def test_images_of_the_comparison():
     for name, result in results.items():
         data, own = result.report_data(), found.image_tables[name]
         assert own.thresholds.tolist() == [result.overall.score] * 3
-        assert dict(zip(data.images, errors_at(data, data.best).tolist(), strict=True)) == {
+        assert dict(zip(data.images, data.wrong_at(data.best)[2].tolist(), strict=True)) == {
             image: fp + fn for image, fp, fn in zip(own.images, own.fp.tolist(), own.fn.tolist(), strict=True)
         }
     first, last = found.images[0], found.images[-1]

@@ -128,6 +128,22 @@ class ReportData:
         """The highest of the levels that a score reaches; the lowest if it reaches none."""
         return level_below(self.levels, score)
 
+    def found_at(self, level: int) -> Mask:
+        """(ground truths,) which of them are found by detections of at least a level."""
+        by = self.truth.found_by
+        found: Mask = by >= 0
+        if len(self.level):
+            found &= self.level[by] >= level
+        return found
+
+    def wrong_at(self, level: int) -> tuple[Longs, Longs, Longs]:
+        """Rows of the false positives and of the missed objects at a level, and (images,) their number."""
+        n = len(self.images)
+        false = np.flatnonzero((self.kind > 0) & (self.kind < len(KINDS) - 1) & (self.level >= level))
+        missed = np.flatnonzero(self.truth.counts & ~self.found_at(level))
+        errors = np.bincount(self.detections.image[false], minlength=n)
+        return false, missed, errors + np.bincount(self.truth.image[missed], minlength=n)
+
 
 def level_below(levels: Floats, score: float) -> int:
     """The highest of the levels that a score reaches; the lowest if it reaches none."""

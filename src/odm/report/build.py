@@ -63,16 +63,12 @@ class Page:
 
 def check_target(target: str, *, overwrite: bool = False, sources: Sequence[str] = ()) -> None:
     """Make sure that a report can be written there: PathError if not."""
-    _output(target, overwrite=overwrite, sources=sources, dry_run=True)
+    Output(target, single=is_file(target), overwrite=overwrite, sources=sources, dry_run=True)
 
 
 def is_file(target: str) -> bool:
     """Whether the report is one file: by the name, ``.html`` or ``.htm``; anything else is a folder."""
     return target.lower().endswith((".html", ".htm"))
-
-
-def _output(target: str, *, overwrite: bool, sources: Sequence[str], dry_run: bool = False) -> Output:
-    return Output(target, single=is_file(target), overwrite=overwrite, sources=sources, dry_run=dry_run)
 
 
 def write(
@@ -111,7 +107,7 @@ def write(
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     log = Log() if log is None else log
     single = is_file(target)
-    with _output(target, overwrite=overwrite, sources=sources) as output:
+    with Output(target, single=single, overwrite=overwrite, sources=sources) as output:
         entries: list[list[Any]] = []
         held: list[str] = []
         room = LARGEST_FILE
@@ -194,8 +190,7 @@ def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: 
         "DATA": _packed(data),
         "PICTURES": "\n".join(pictures),
     }
-    text = _asset("template.html")
-    parts = text.split("@@")  # names of holes stand at the odd places
+    parts = _asset("template.html").split("@@")  # names of holes stand at the odd places
     parts[1::2] = [holes[name] for name in parts[1::2]]
     return "".join(parts).encode("utf-8", "backslashreplace")
 
@@ -218,15 +213,10 @@ def _policy(style: str, script: str, *, single: bool) -> str:
     def sha(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src {sha(script)}",
-            f"style-src {sha(style)}",
-            f"img-src {'data:' if single else 'file: ' + chr(39) + 'self' + chr(39)}",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
+    images = "data:" if single else "file: 'self'"
+    return (
+        f"default-src 'none'; script-src {sha(script)}; style-src {sha(style)}; img-src {images}; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

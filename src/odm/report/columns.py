@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.issues import Code, Issue, Log, printable
-from odm.tables import Floats
 
 MISS_WORDS = {
     "assigned": "its detections match other objects",
@@ -34,18 +33,6 @@ def rounded(values: NDArray[Any], digits: int) -> list[Any]:
     drawn = np.where(np.abs(given) < HUGE, given, 0.0)
     # A whole number is two signs shorter in JSON.
     return [int(v) if v.is_integer() else v for v in np.round(drawn, digits).tolist()]
-
-
-def deltas(rising: NDArray[np.int64]) -> list[int]:
-    """The first of rising numbers, and by how much each of the others is larger than the one before."""
-    steps: list[int] = np.diff(rising, prepend=0).tolist()
-    return steps
-
-
-def extents_of(image: NDArray[np.int32], xyxy: Floats, extents: Floats) -> None:
-    """Raise the (images, 2) `extents` to the right and lower edges of boxes; image -1 is left out."""
-    own = (image >= 0) & (np.abs(xyxy) < HUGE).all(axis=1)
-    np.maximum.at(extents, image[own], xyxy[own, 2:])
 
 
 def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from odm.evaluate.results import COVERAGE
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
 from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded
-from odm.report.evaluation import IMAGES, found_at
 from odm.report.pictures import Picture
-from odm.report.selection import choose
-from odm.tables import Floats, Longs
+from odm.report.selection import IMAGES, choose
+from odm.tables import Floats
 
 FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
 """Of an image: wrong in the first run only, in the other only, in both, in neither."""
@@ -99,7 +98,7 @@ def changes_of(
     errors = np.zeros((2, len(names)), np.int64)
     for run, table, level in zip((0, 1), (first, other), at, strict=True):
         own = np.array([number[name] for name in table.images], np.int64)
-        errors[run, own] = errors_at(table, level)
+        errors[run, own] = table.wrong_at(level)[2]
     wrong = errors > 0
     what = {
         FIXED: wrong[0] & ~wrong[1],
@@ -125,19 +124,10 @@ def changes_of(
     )
 
 
-def errors_at(table: ReportData, level: int) -> Longs:
-    """(images,) false positives and missed objects at a level."""
-    n = len(table.images)
-    false = (table.kind > 0) & (table.kind < len(KINDS) - 1) & (table.level >= level)
-    missed = table.truth.counts & ~found_at(table, level)
-    errors: Longs = np.bincount(table.detections.image[false], minlength=n)
-    return errors + np.bincount(table.truth.image[missed], minlength=n)
-
-
 def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunBoxes]:
     detections, truth = table.detections, table.truth
     number = {name: i for i, name in enumerate(table.images)}
-    found = found_at(table, level)
+    found = table.found_at(level)
     of_det = _rows_of(detections.image, np.flatnonzero(table.level >= level))
     of_gt = _rows_of(truth.image, np.arange(len(truth)))
     made = []

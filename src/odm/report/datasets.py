@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.output.report_data import score_levels
-from odm.issues import Log, UsageError
+from odm.issues import Log
 from odm.report.build import Page
-from odm.report.columns import extents_of, last_part, reading, rounded
-from odm.report.evaluation import IMAGES
+from odm.report.columns import last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.selection import by_cell, choose
+from odm.report.selection import IMAGES, Shown, by_cell
 from odm.tables import Dataset, Flag, Longs
 
 
@@ -48,8 +47,7 @@ def dataset_page(
         If `images` is below 1.
     """
     shown = _chosen(dataset, np.zeros(len(dataset.images), np.int64), images)
-    data = _common(dataset, log, sources, title) | _boxes(dataset, shown)
-    return Page("dataset", data, [pictures[i] for i in shown], _extents([dataset], [shown]))
+    return shown.page("dataset", _data(dataset, shown, log, sources, title), pictures)
 
 
 def statistics_page(
@@ -69,22 +67,22 @@ def statistics_page(
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     shown = _chosen(dataset, np.minimum(per_image, 1).astype(np.int64), images)
-    data = _common(dataset, log, sources, title) | _boxes(dataset, shown) | {"statistics": dict(statistics)}
-    return Page("statistics", data, [pictures[i] for i in shown], _extents([dataset], [shown]))
+    data = _data(dataset, shown, log, sources, title) | {"statistics": dict(statistics)}
+    return shown.page("statistics", data, pictures)
 
 
-def _chosen(dataset: Dataset, weight: Longs, images: int) -> list[int]:
-    if images < 1:
-        raise UsageError(f"report_images {images}: expected a number of at least 1")
+def _chosen(dataset: Dataset, weight: Longs, images: int) -> Shown:
     boxes = dataset.boxes
     # The least crowded images show a class best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
     order = np.argsort(per_image[boxes.image], kind="stable")
     cells = by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
-    return choose(len(dataset.images), weight, [cells], images)
+    return Shown(len(dataset.images), weight, [cells], images)
 
 
-def _common(dataset: Dataset, log: Log | None, sources: Sequence[str], title: str) -> dict[str, Any]:
+def _data(
+    dataset: Dataset, shown: Shown, log: Log | None, sources: Sequence[str], title: str
+) -> dict[str, Any]:
     boxes, n = dataset.boxes, len(dataset.categories)
     pairs = np.unique(boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)
     per_class = np.bincount(boxes.category, minlength=n).tolist()
@@ -99,13 +97,8 @@ def _common(dataset: Dataset, log: Log | None, sources: Sequence[str], title: st
         "boxCount": len(boxes),
         "classes": [{"name": name, "boxes": b, "images": i} for name, b, i in classes],
         "levels": score_levels(scores).tolist() if len(scores) else [],
+        "boxes": box_columns(dataset, shown.boxes(boxes.image, boxes.xyxy)),
     }
-
-
-def _boxes(dataset: Dataset, shown: Sequence[int]) -> dict[str, Any]:
-    number = np.full(max(len(dataset.images), 1), -1, np.int64)
-    number[list(shown)] = np.arange(len(shown))
-    return {"boxes": box_columns(dataset, number[dataset.boxes.image])}
 
 
 def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
@@ -122,14 +115,3 @@ def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
         "flagNames": names,
         "box": [rounded(column, 1) for column in boxes.xyxy[own].T],
     }
-
-
-def _extents(datasets: Sequence[Dataset], shown: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for dataset, images in zip(datasets, shown, strict=True):
-        number = np.full(max(len(dataset.images), 1), -1, np.int32)
-        number[list(images)] = np.arange(len(images), dtype=np.int32)
-        extents = np.zeros((len(images), 2))
-        extents_of(number[dataset.boxes.image], dataset.boxes.xyxy, extents)
-        found += np.ceil(extents).astype(int).tolist()
-    return found

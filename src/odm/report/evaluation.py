@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.output.report_data import KINDS, MISSES, SIDES, Counts, ReportData
-from odm.issues import Code, UsageError
+from odm.issues import Code
 from odm.report.build import Page
-from odm.report.columns import MISS_WORDS, deltas, extents_of, last_part, reading, rounded
+from odm.report.columns import MISS_WORDS, last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.selection import by_cell, choose
+from odm.report.selection import IMAGES, Shown, by_cell
 from odm.tables import Floats, Longs
-
-IMAGES = 200
-"""How many images a report shows, unless another number is given."""
 
 CURVE_POINTS = 16_000
 """Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
@@ -57,19 +53,16 @@ def evaluation_page(
     UsageError
         If `images` is below 1, or a result does not hold the boxes.
     """
-    if images < 1:
-        raise UsageError(f"report_images {images}: expected a number of at least 1")
     tables = [result.report_data() for result in evaluation.results]
-    names = evaluation.joined.images
+    names, join = evaluation.joined.images, evaluation.join
     wrong = [_wrong(table) for table in tables]
     weight = np.sum([n for n, _ in wrong], axis=0) if wrong else np.zeros(len(names), np.int64)
-    shown = choose(len(names), weight, [cells for _, cells in wrong], images)
-    number = np.full(max(len(names), 1), -1, np.int32)
-    number[shown] = np.arange(len(shown), dtype=np.int32)
-    extents = np.zeros((len(shown), 2))
-    for table in tables:
-        for side in (table.detections, table.truth):
-            extents_of(number[side.image], side.xyxy, extents)
+    shown = Shown(len(names), weight, [cells for _, cells in wrong], images)
+    only = {
+        "classes only in the ground truth": join.classes_gt_only,
+        "classes only in the detections": join.classes_det_only,
+        "images only in the detections": join.images_det_only,
+    }
     data = {
         **reading(evaluation.log, sources, doubtful),
         "title": title or " against ".join(map(last_part, reversed(sources))) or "Detections",
@@ -78,46 +71,26 @@ def evaluation_page(
         "misses": list(MISSES),
         "missWords": [MISS_WORDS[miss] for miss in MISSES],
         "sides": list(SIDES),
-        "join": {key: [n[:80] for n in value[:20]] for key, value in _only(evaluation).items() if value},
+        "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
-            _result(result, table, number) for result, table in zip(evaluation.results, tables, strict=True)
+            _result(result, table, shown) for result, table in zip(evaluation.results, tables, strict=True)
         ],
     }
-    return Page("evaluation", data, [pictures[i] for i in shown], np.ceil(extents).astype(int).tolist())
-
-
-def _only(evaluation: Evaluation) -> dict[str, Sequence[str]]:
-    join = evaluation.join
-    return {
-        "classes only in the ground truth": join.classes_gt_only,
-        "classes only in the detections": join.classes_det_only,
-        "images only in the detections": join.images_det_only,
-    }
+    return shown.page("evaluation", data, pictures)
 
 
 def _wrong(table: ReportData) -> tuple[Longs, dict[Any, list[int]]]:
     """(images,) the errors at the best score, and for every class and kind of error its images."""
-    detections, truth, n = table.detections, table.truth, len(table.images)
-    false = np.flatnonzero((table.kind > 0) & (table.kind < len(KINDS) - 1) & (table.level >= table.best))
+    detections, truth = table.detections, table.truth
+    false, missed, errors = table.wrong_at(table.best)
     false = false[np.argsort(-detections.score[false], kind="stable")]
-    missed = np.flatnonzero(truth.counts & ~found_at(table, table.best))
-    errors = np.bincount(detections.image[false], minlength=n) + np.bincount(truth.image[missed], minlength=n)
     keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
     keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
     images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
-    return errors.astype(np.int64), by_cell(keys, images)
+    return errors, by_cell(keys, images)
 
 
-def found_at(table: ReportData, level: int) -> NDArray[np.bool_]:
-    """(ground truths,) which of them are found by detections of at least a level."""
-    by = table.truth.found_by
-    found: NDArray[np.bool_] = by >= 0
-    if len(table.level):
-        found &= table.level[by] >= level
-    return found
-
-
-def _result(result: Result, table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
+def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
     contract = result.to_dict()
     rows = [
         {key: value for key, value in row.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
@@ -142,7 +115,7 @@ def _result(result: Result, table: ReportData, number: NDArray[np.int32]) -> dic
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),
         "curves": _curves(result),
-        **_boxes(table, number),
+        **_boxes(table, shown),
     }
 
 
@@ -151,7 +124,12 @@ ROW_KEYS = ("class", "gt", "ap", "AP50", "AP75", "corloc", "frequency")
 
 
 def _sparse(counts: Counts) -> dict[str, Any]:
-    return {"shape": list(counts.shape), "at": deltas(counts.key), "n": counts.n.tolist()}
+    """The places are given by how far each is from the one before."""
+    return {
+        "shape": list(counts.shape),
+        "at": np.diff(counts.key, prepend=0).tolist(),
+        "n": counts.n.tolist(),
+    }
 
 
 def _curves(result: Result) -> list[list[list[float]] | None]:
@@ -173,11 +151,11 @@ def _curves(result: Result) -> list[list[list[float]] | None]:
     return found
 
 
-def _boxes(table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
+def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
     """The boxes of the images that are shown, as columns; they name each other by position."""
     detections, truth, pairing = table.detections, table.truth, table.pairing
-    own_det = np.flatnonzero(number[detections.image] >= 0)
-    own_gt = np.flatnonzero(number[truth.image] >= 0)
+    of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
+    own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
     place_det = np.full(len(detections.score) + 1, -1, np.int32)  # the last one stands for none
     place_det[own_det] = np.arange(len(own_det), dtype=np.int32)
     place_gt = np.full(len(truth) + 1, -1, np.int32)
@@ -185,7 +163,7 @@ def _boxes(table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
     shown = place_det[pairing.det] >= 0
     return {
         "det": {
-            "image": number[detections.image[own_det]].tolist(),
+            "image": of_det[own_det].tolist(),
             "class": detections.category[own_det].tolist(),
             "row": detections.row[own_det].tolist(),
             "level": table.level[own_det].tolist(),
@@ -196,7 +174,7 @@ def _boxes(table: ReportData, number: NDArray[np.int32]) -> dict[str, Any]:
             "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
         },
         "gt": {
-            "image": number[truth.image[own_gt]].tolist(),
+            "image": of_gt[own_gt].tolist(),
             "class": truth.category[own_gt].tolist(),
             "row": truth.row[own_gt].tolist(),
             "counts": truth.counts[own_gt].astype(int).tolist(),

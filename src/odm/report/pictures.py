@@ -149,7 +149,7 @@ _budget = _Budget()
 
 
 def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -> Shot:
-    from PIL import ImageOps
+    from PIL import ExifTags, ImageOps
 
     stored = image.size
     turned = stored[::-1] if turns in TURNED else stored
@@ -169,7 +169,8 @@ def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -
     with _budget.hold(image):
         small = _small(image, size)
     if turn and turns != 1:
-        small = ImageOps.exif_transpose(_with_orientation(small, turns))
+        small.getexif()[ExifTags.Base.Orientation] = turns
+        small = ImageOps.exif_transpose(small)
     out = io.BytesIO()
     small.info.clear()  # no profile, no comment, no place where it was taken
     small.save(out, "JPEG", quality=QUALITY)
@@ -179,13 +180,6 @@ def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -
 
 def _same_shape(one: tuple[int, int], two: tuple[int, int]) -> bool:
     return abs(one[0] * two[1] / (one[1] * two[0]) - 1) <= SAME_SHAPE
-
-
-def _with_orientation(image: Image.Image, orientation: int) -> Image.Image:
-    from PIL import ExifTags
-
-    image.getexif()[ExifTags.Base.Orientation] = orientation
-    return image
 
 
 def _small(image: Image.Image, size: int) -> Image.Image:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import CODES, Issue, Log, UsageError
+from odm.issues import CODES, Issue, Log
 from odm.names import number_of
 from odm.report.build import Page
-from odm.report.columns import extents_of, issue_row, last_part, reading
+from odm.report.columns import issue_row, last_part, reading
 from odm.report.datasets import box_columns
-from odm.report.evaluation import IMAGES
 from odm.report.pictures import Picture
-from odm.report.selection import choose
+from odm.report.selection import IMAGES, Shown
 from odm.tables import Dataset, Longs
 
 LISTED = 1000
@@ -55,8 +54,6 @@ def validation_page(
     UsageError
         If `images` is below 1.
     """
-    if images < 1:
-        raise UsageError(f"report_images {images}: expected a number of at least 1")
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
     number = {name: i for i, name in enumerate(names)}
     sides = [_Side(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
@@ -65,19 +62,16 @@ def validation_page(
     for issue, (_, _, image) in zip(issues, found, strict=False):
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
-    shown = choose(len(names), weight, [], images)
-    location = np.full(max(len(names), 1), -1, np.int32)
-    location[shown] = np.arange(len(shown), dtype=np.int32)
-    own = [location[side.image_of_box()] for side in sides]
-    boxes = [box_columns(side.dataset, numbers) for side, numbers in zip(sides, own, strict=True)]
+    shown = Shown(len(names), weight, [], images)
+    boxes = [
+        box_columns(d, shown.boxes(side.number[d.boxes.image], d.boxes.xyxy))
+        for d, side in zip(datasets, sides, strict=True)
+    ]
     listed = []
     for issue, (side, box, image) in zip(issues, found, strict=False):
-        at = int(location[image]) if image >= 0 else -1
+        at = int(shown.number[image]) if image >= 0 else -1
         row = int(np.searchsorted(boxes[side]["row"], box)) if at >= 0 and box >= 0 else -1
         listed.append({**issue_row(issue, sources), "side": side, "box": row, "image": at})
-    extents = np.zeros((len(shown), 2))
-    for one, numbers in zip(sides, own, strict=True):
-        extents_of(numbers, one.dataset.boxes.xyxy, extents)
     known = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
     data = _common(log, sources, title) | {
         "imageCount": len(names),
@@ -88,7 +82,7 @@ def validation_page(
         ],
         "issues": listed,
     }
-    return Page("validation", data, [known[names[i]] for i in shown], np.ceil(extents).astype(int).tolist())
+    return shown.page("validation", data, [known[name] for name in names])
 
 
 def _common(log: Log, sources: Sequence[str], title: str) -> dict[str, Any]:
@@ -123,17 +117,12 @@ class _Side:
 
     def __init__(self, dataset: Dataset, number: Longs) -> None:
         self.dataset, self.number = dataset, number
-        files: dict[str, list[tuple[int, str]]] = {}
-        for row, file in enumerate(self.dataset.files):
-            files.setdefault(file.path, []).append((row, file.pointer.rstrip("/")))
-        boxes, images = self.dataset.boxes, self.dataset.images
-        self._files = files
+        self._files: dict[str, list[tuple[int, str]]] = {}
+        for row, file in enumerate(dataset.files):
+            self._files.setdefault(file.path, []).append((row, file.pointer.rstrip("/")))
+        boxes, images = dataset.boxes, dataset.images
         self._boxes = _index(boxes.file, boxes.line)
         self._images = _index(images.file, images.line)
-
-    def image_of_box(self) -> Longs:
-        """(boxes,) the number of the image of each."""
-        return self.number[self.dataset.boxes.image]
 
     def find(self, issue: Issue) -> tuple[int, int]:
         """Box and image of the data set that an issue is about; -1 = none."""
@@ -153,15 +142,12 @@ class _Side:
             image = _look_up(self._images, number, line)
             if image >= 0:
                 return -1, image
-        return -1, self._of_file(issue)
-
-    def _of_file(self, issue: Issue) -> int:
-        """The image of a file that describes one image only."""
+        # The image of a file that describes one image only.
         numbers = [number for number, _ in self._files.get(issue.path, ())]
         if not numbers or issue.pointer:
-            return -1
+            return -1, -1
         images = np.unique(self.dataset.boxes.image[np.isin(self.dataset.boxes.file, numbers)])
-        return int(images[0]) if len(images) == 1 else -1
+        return -1, int(images[0]) if len(images) == 1 else -1
 
 
 def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
