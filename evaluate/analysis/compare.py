@@ -81,13 +81,8 @@ class Delta:
             "run": self.run,
             "key": self.key,
             "class": self.category,
-            "first": plain(self.first),
-            "other": plain(self.other),
-            "delta": plain(self.delta),
-            "low": plain(own.low),
-            "high": plain(own.high),
-            "p_better": plain(own.p_better),
-            "p": plain(own.p),
+            **{key: plain(getattr(self, key)) for key in ("first", "other", "delta")},
+            **{key: plain(getattr(own, key)) for key in ("low", "high", "p_better", "p")},
             "p_holm": plain(self.p_holm),
             **({"reason": own.reason} if own.reason else {}),
         }
@@ -127,10 +122,7 @@ class Comparison:
         """The JSON contract, of plain data."""
         return {
             "version": VERSION,
-            "definition": self.definition,
-            "replicates": self.replicates,
-            "seed": self.seed,
-            "level": self.level,
+            **{key: getattr(self, key) for key in ("definition", "replicates", "seed", "level")},
             "runs": [run.to_dict() for run in self.runs],
             "deltas": [delta.to_dict() for delta in self.deltas],
             "images": self.images,
@@ -229,7 +221,12 @@ def check_runs(runs: Mapping[str, Table]) -> None:
             )
         if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
             raise UsageError(_other_images(name, table, first))
-        if not _same_truth(table, first):
+        # Shards may be in any order.
+        order = [np.lexsort((own.truth.category, own.truth.row)) for own in (table, first)]
+        if not all(
+            np.array_equal(getattr(table.truth, column)[order[0]], getattr(first.truth, column)[order[1]])
+            for column in ("row", "image", "xyxy", "counts")
+        ):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
 
 
@@ -245,15 +242,6 @@ def _other_images(name: str, table: Table, first: Table) -> str:
     if not parts:
         return f"{text} in the same order"
     return f"{text}: {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
-
-
-def _same_truth(table: Table, first: Table) -> bool:
-    """Whether both have the same ground truths; shards may be in any order."""
-    order = [np.lexsort((own.truth.category, own.truth.row)) for own in (table, first)]
-    return all(
-        np.array_equal(getattr(table.truth, name)[order[0]], getattr(first.truth, name)[order[1]])
-        for name in ("row", "image", "xyxy", "counts")
-    )
 
 
 def _summary_deltas(

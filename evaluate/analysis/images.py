@@ -9,7 +9,7 @@ are at the operating point of the run (`Result.thresholds`), or at a given score
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,37 +19,15 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.analysis.thresholds import fixed, kept, single_threshold
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
+from odm.evaluate.scores.curves import share
 from odm.tables import Floats, Longs
 
-COLUMNS = (
-    "image",
-    "gt",
-    "gt_ignored",
-    "det",
-    "tp",
-    "fp",
-    "fn",
-    "ignored",
-    "precision",
-    "recall",
-    "f1",
-    "mean_iou",
-    "error",
-    "error_share",
-    "worst_fp_score",
-)
+COUNTS = ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")
+SHARES = ("precision", "recall", "f1", "mean_iou", "error", "error_share", "worst_fp_score")
+COLUMNS = ("image", *COUNTS, *SHARES)
 """The columns of `ImageTable.rows`."""
 
-DELTAS = (
-    "image",
-    "delta_error",
-    "error_first",
-    "error_other",
-    "new_fn",
-    "new_fp",
-    "lost_tp",
-    "gained_tp",
-)
+DELTAS = ("image", "delta_error", "error_first", "error_other", "new_fn", "new_fp", "lost_tp", "gained_tp")
 """The columns of `image_deltas`."""
 
 
@@ -85,30 +63,25 @@ class ImageTable:
         """Ground truths that count and were not found."""
         return self.gt - self.tp
 
-    def by_error(self) -> Longs:
-        """Numbers of the images that were evaluated, by descending error, then name."""
-        error = np.where(np.isnan(self.error), 0, self.error)
-        order = np.lexsort((np.array(self.images, object), -error.round(12)))
-        return order if self.chosen is None else order[np.isin(order, self.chosen)]
-
     def rows(self) -> list[dict[str, Any]]:
         """A row per image, as in ``images.csv``: by descending error, then name. None = undefined."""
         tp, fp, fn = self.tp, self.fp, self.fn
         columns: dict[str, Any] = {
-            **{key: getattr(self, key) for key in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
-            "precision": _share(tp, tp + fp),
-            "recall": _share(tp, self.gt),
-            "f1": _share(2 * tp, 2 * tp + fp + fn),
+            **{key: getattr(self, key) for key in COUNTS},
+            "precision": share(tp, tp + fp),
+            "recall": share(tp, self.gt),
+            "f1": share(2 * tp, 2 * tp + fp + fn),
             "mean_iou": self.mean_iou,
             "error": self.error,
-            "error_share": _share(self.error, np.full(len(tp), np.nansum(self.error))),
+            "error_share": share(self.error, np.full(len(tp), np.nansum(self.error))),
             "worst_fp_score": self.worst_fp_score,
         }
-        lists = {key: column.tolist() for key, column in columns.items()}
-        return [
-            {"image": self.images[i], **{key: plain(column[i]) for key, column in lists.items()}}
-            for i in self.by_error().tolist()
-        ]
+        # Errors that differ by rounding alone are equal, so that the names decide.
+        error = np.where(np.isnan(self.error), 0, self.error)
+        order = np.lexsort((np.array(self.images, object), -error.round(12)))
+        if self.chosen is not None:
+            order = order[np.isin(order, self.chosen)]
+        return _rows(self.images, columns, order)
 
 
 def image_table(
@@ -158,7 +131,7 @@ def image_table(
         tp=tp,
         fp=fp,
         ignored=count(keep & (table.outcome == IGNORED)),
-        mean_iou=_share(np.bincount(image, weights=iou, minlength=n_images), tp),
+        mean_iou=share(np.bincount(image, weights=iou, minlength=n_images), tp),
         error=error,
         worst_fp_score=np.where(np.isinf(worst), np.nan, worst),
         found=found,
@@ -185,10 +158,14 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
         "lost_tp": lost,
         "gained_tp": gained,
     }
-    lists = {key: column.tolist() for key, column in columns.items()}
     order = np.lexsort((np.array(first.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
+    return _rows(first.images, columns, order)
+
+
+def _rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) -> list[dict[str, Any]]:
+    lists = {key: column.tolist() for key, column in columns.items()}
     return [
-        {"image": first.images[i], **{key: plain(column[i]) for key, column in lists.items()}}
+        {"image": images[i], **{key: plain(column[i]) for key, column in lists.items()}}
         for i in order.tolist()
     ]
 
@@ -213,8 +190,3 @@ def _exchanged(first: Table, other: Table, before: Mask, after: Mask) -> tuple[L
         np.bincount(image[np.setdiff1d(ours, theirs) // of], minlength=n_images),
         np.bincount(image[np.setdiff1d(theirs, ours) // of], minlength=n_images),
     )
-
-
-def _share(n: Longs | Floats, of: Longs | Floats) -> Floats:
-    share: Floats = np.divide(n, of, out=np.full(len(n), np.nan), where=of > 0)
-    return share

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.pairs import find_pairs, geometry, intersection
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, collapsed, parts
-from odm.evaluate.scores.protocols import Protocol
 from odm.tables import Flag, Floats, Ints, Longs
 
 BACKGROUND = 0.1
@@ -25,11 +25,6 @@ class Best:
 
     at: Ints
     iou: Floats
-
-    @classmethod
-    def none(cls, n: int) -> Best:
-        """No partners."""
-        return cls(np.full(n, -1, np.int32), np.zeros(n))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,16 +70,21 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     joined, _ = prepare(joined, rules)
     n, g = len(table.score), len(table.truth)
     counting, found = table.counting, table.found
-    places = _locations(joined, table)
-    details = [Best.none(n) for _ in range(5)]
-    of_truth = [Best.none(g) for _ in range(2)]
+    # The row of the table of each detection of the prepared sides.
+    by_row = np.argsort(table.matches.row)
+    places = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
+    details = [Best(np.full(n, -1, np.int32), np.zeros(n)) for _ in range(5)]
+    of_truth = [Best(np.full(g, -1, np.int32), np.zeros(g)) for _ in range(2)]
     same_any_iou, any_iou, cover = np.zeros(n), np.zeros(n), np.zeros(n)
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
         ours = geometry(part.detections.xyxy, part.detections.wh, rules)
         theirs = geometry(part.truth.xyxy, part.truth.wh, rules)
-        for near, near_gt, iou in _pairs(part, rules):
+        plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+        # All that overlap, whatever their classes: some at a time, and no detection comes twice.
+        for pairs in find_pairs(collapsed(part), plain, 0.0).pieces():
+            near, near_gt, iou = pairs.det, pairs.gt, pairs.iou
             of_class = part.detections.category[near] == part.truth.category[near_gt]
             det, gt = places[near + det_start], near_gt + gt_start
             counts = counting[gt]
@@ -110,63 +110,24 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
                 rows = by_truth[mask]
                 _best(best, gt[rows], det[rows], iou[rows], rank)
     same, other, matched, same_missed, other_missed = details
-    return Overlaps(
-        same=same,
-        other=other,
-        matched=matched,
-        same_missed=same_missed,
-        other_missed=other_missed,
-        same_any_iou=same_any_iou,
-        any_iou=any_iou,
-        ignored_cover=cover,
-        truth_same=of_truth[0],
-        truth_other=of_truth[1],
-    )
+    ious = same_any_iou, any_iou, cover
+    return Overlaps(same, other, matched, same_missed, other_missed, *ious, *of_truth)
 
 
 def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
     """The overlaps of disjoint shards, in the order of their tables."""
     n = np.cumsum([0] + [len(part.any_iou) for part in shards]).tolist()
     g = np.cumsum([0] + [len(part.truth_same.at) for part in shards]).tolist()
-
-    def column(name: str) -> Floats:
-        return np.concatenate([getattr(part, name) for part in shards])
-
-    def joined(name: str, starts: Sequence[int]) -> Best:
-        own = [getattr(part, name) for part in shards]
-        at = [np.where(b.at >= 0, b.at + np.int32(s), b.at) for b, s in zip(own, starts, strict=False)]
-        return Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
-
-    return Overlaps(
-        same=joined("same", g),
-        other=joined("other", g),
-        matched=joined("matched", g),
-        same_missed=joined("same_missed", g),
-        other_missed=joined("other_missed", g),
-        same_any_iou=column("same_any_iou"),
-        any_iou=column("any_iou"),
-        ignored_cover=column("ignored_cover"),
-        truth_same=joined("truth_same", n),
-        truth_other=joined("truth_other", n),
-    )
-
-
-def _locations(joined: Joined, table: OutcomeTable) -> Longs:
-    """(n,) the row of the table of each detection of the prepared sides."""
-    if np.array_equal(joined.detections.row, table.matches.row):
-        return np.arange(len(table.score))
-    by_row = np.argsort(table.matches.row)
-    return by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
-
-
-def _pairs(joined: Joined, rules: Protocol) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Detection, ground truth and IoU of all that overlap, whatever their classes; by detection.
-
-    They come a bounded number at a time, and no detection comes twice.
-    """
-    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
-    for pairs in find_pairs(collapsed(joined), plain, 0.0).pieces():
-        yield pairs.det, pairs.gt, pairs.iou
+    columns: dict[str, Any] = {}
+    for field in dataclasses.fields(Overlaps):
+        own = [getattr(part, field.name) for part in shards]
+        if isinstance(own[0], Best):
+            starts = n if field.name.startswith("truth_") else g
+            at = [np.where(b.at >= 0, b.at + np.int32(s), b.at) for b, s in zip(own, starts, strict=False)]
+            columns[field.name] = Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
+        else:
+            columns[field.name] = np.concatenate(own)
+    return Overlaps(**columns)
 
 
 def _best(

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
+from odm.evaluate.scores.curves import share
 from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
 from odm.evaluate.scores.summary import summary_keys
 from odm.tables import Floats, Longs
-
-NAN = float("nan")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -122,8 +121,8 @@ class Plan:
         if metric == "top-k":
             return self._guesses(weights)
         if metric == "corloc":
-            share = _share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
-            return Replicates({"CorLoc": mean_of_defined(share)}, {})
+            found = share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
+            return Replicates({"CorLoc": mean_of_defined(found)}, {})
         npos = [sums.of(weights) for sums in self.npos]
         n_thresholds = len(self.rules.ious)
         if self.pooled:
@@ -132,7 +131,7 @@ class Plan:
             return Replicates({"AP": ap[0, 0, :, 0]}, {})
         ap = self._ap(weights, npos)
         recall = {
-            (m, area): _share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
+            (m, area): share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
             for (m, area), sums in self.recalls.items()
         }
         frequency = np.array(self.table.matches.frequency)
@@ -185,7 +184,7 @@ class Plan:
             for k in (1, 5):
                 missed = (own * (matches.guesses[:, column] >= k)).sum(axis=1)
                 summary[f"top{k}_{what}"] = (
-                    _share(missed, total) if k <= most else np.full(len(weights), np.nan)
+                    share(missed, total) if k <= most else np.full(len(weights), np.nan)
                 )
         return Replicates(summary, {})
 
@@ -256,11 +255,6 @@ def mean_of_defined(values: Floats) -> Floats:
         np.where(defined, values, 0).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
     )
     return mean
-
-
-def _share(n: Longs, of: Longs) -> Floats:
-    share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)
-    return share
 
 
 class _Sums:

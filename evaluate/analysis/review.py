@@ -15,20 +15,9 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.results import Evaluation, Result, plain
 from odm.tables import Dataset, Floats
 
-COLUMNS = (
-    "image",
-    "class",
-    "left",
-    "top",
-    "right",
-    "bottom",
-    "area",
-    "same_iou",
-    "same_score",
-    "other_iou",
-    "other_class",
-    "other_score",
-)
+EDGES = ("left", "top", "right", "bottom")
+OVERLAPPING = ("same_iou", "same_score", "other_iou", "other_class", "other_score")
+COLUMNS = ("image", "class", *EDGES, "area", *OVERLAPPING)
 """The columns that both lists share."""
 
 KINDS = ("class", "location", "missing", "spurious")
@@ -160,17 +149,14 @@ def _detection_row(table: Table, row: int) -> dict[str, Any]:
         "class": table.classes[table.category[row]],
         **_box(table.xyxy[row]),
         "area": plain((right - left) * (bottom - top)),
-        "same_iou": None,
+        **dict.fromkeys(OVERLAPPING),
         "same_score": float(table.score[row]),
-        "other_iou": None,
-        "other_class": None,
-        "other_score": None,
         "gt": None,
     }
 
 
 def _box(xyxy: Floats) -> dict[str, float]:
-    return dict(zip(("left", "top", "right", "bottom"), xyxy.tolist(), strict=True))
+    return dict(zip(EDGES, xyxy.tolist(), strict=True))
 
 
 # ------------------------------------------------------------------------------------- files of --save

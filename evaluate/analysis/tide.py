@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import CLS, KINDS, LOC, error_types
 from odm.evaluate.analysis.outcome_table import FP, TP
@@ -18,6 +18,7 @@ from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
 from odm.evaluate.scores.curves import area_under_lines, ramp
 from odm.evaluate.scores.protocols import recall_points
+from odm.evaluate.scores.summary import mean_of_defined
 from odm.tables import Floats, Longs
 
 FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")
@@ -69,25 +70,6 @@ class Tide:
         return {**by_kind, "classes": rows}
 
 
-def targets(overlaps: Overlaps, kind: NDArray[np.int8]) -> Longs:
-    """(n,) the ground truth that a localisation or class error is about, -1 for the others."""
-    return np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1)).astype(
-        np.int64
-    )
-
-
-def claimants(table: Table, target: Longs) -> Mask:
-    """(n,) the detections that would find a missed ground truth: the best of those that target it."""
-    missed = table.missed
-    rows = table.order
-    rows = rows[target[rows] >= 0]
-    rows = rows[missed[target[rows]]]
-    _, first = np.unique(target[rows], return_index=True)
-    claiming = np.zeros(len(target), np.bool_)
-    claiming[rows[first]] = True
-    return claiming
-
-
 def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> Tide:
     """What each kind of error costs, under the protocol's own outcomes, geometry and interpolation.
 
@@ -106,13 +88,17 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     require_ap(table, "TIDE")
     points = recall_points(table.rules.interpolation) if points is None else points
     kind = error_types(table, overlaps)
-    target = targets(overlaps, kind)
-    claiming = claimants(table, target)
-    n = table.n
+    n, missed = table.n, table.missed
+    # The ground truth that a localisation or class error is about, -1 for the others.
+    target = np.select([kind == LOC, kind == CLS], [overlaps.same.at, overlaps.other.at], np.int32(-1))
+    # The detections that would find a missed ground truth: the best of those that target it.
+    rows = table.order[target[table.order] >= 0]
+    rows = rows[missed[target[rows]]]
+    claiming = np.zeros(len(target), np.bool_)
+    claiming[rows[np.unique(target[rows], return_index=True)[1]]] = True
     is_tp, is_fp = table.outcome == TP, table.outcome == FP
     claimed = np.zeros(len(table.truth), np.bool_)
     claimed[target[claiming]] = True
-    missed = table.missed
     lost = missed & ~claimed
     has_truth = n > 0
     aps = _Aps(table, points)
@@ -120,11 +106,11 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     def gain(keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> tuple[float, Floats]:
         ap = aps.of(keep, tp, category, npos)
         ap[~has_truth] = np.nan
-        return _mean(ap) - base, ap - before
+        return mean_of_defined(ap) - base, ap - before
 
     before = aps.of(is_tp | is_fp, is_tp, None, n)
     before[~has_truth] = np.nan
-    base = _mean(before)
+    base = mean_of_defined(before)
     fixes: dict[str, Fix] = {}
 
     def add(name: str, count: int | None, found: tuple[float, Floats]) -> None:
@@ -132,13 +118,7 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
         fixes[name] = Fix(
             gained if count is None or gained != gained else max(0.0, gained),  # noqa: PLR0124 -- NaN
             count,
-            {
-                label: plain(value)
-                for label, value, some in zip(
-                    table.classes, of_class.tolist(), has_truth.tolist(), strict=True
-                )
-                if some
-            },
+            {table.classes[k]: plain(float(of_class[k])) for k in np.flatnonzero(has_truth).tolist()},
         )
 
     for number, name in enumerate(KINDS):
@@ -158,11 +138,6 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
 
 def _per_class(table: Table, among: Mask) -> Longs:
     return np.bincount(table.truth.category[among], minlength=len(table.classes))
-
-
-def _mean(ap: Floats) -> float:
-    defined = ap[~np.isnan(ap)]
-    return float(defined.mean()) if len(defined) else float("nan")
 
 
 class _Aps:
@@ -200,7 +175,8 @@ class _Aps:
         seen = at - starts[of_class] + 1
         precision = true / (seen + self.epsilon)
         ap = np.where((npos > 0) | (counts > 0), 0.0, np.nan)
-        for start, stop in _runs(of_class):
+        begin = first_of_runs(of_class)
+        for start, stop in itertools.pairwise([*begin.tolist(), len(of_class)]):
             k = int(of_class[start])
             if npos[k] > 0:
                 envelope = np.maximum.accumulate(precision[start:stop][::-1])[::-1]
@@ -221,8 +197,3 @@ class _Aps:
             beyond = at == len(envelope)
             heights[beyond] = ramp(self.points[beyond], recall[-1:], last)
         return float(area_under_lines(self.points, heights))
-
-
-def _runs(values: Longs) -> list[tuple[int, int]]:
-    first = first_of_runs(values)
-    return list(zip(first.tolist(), np.append(first, len(values))[1:].tolist(), strict=True))

@@ -129,9 +129,9 @@ class PrecisionReader:
         return average
 
 
-def share(n: Longs, of: Longs) -> Floats:
+def share(n: Longs | Floats, of: Longs | Floats) -> Floats:
     """N / of, NaN where `of` is 0."""
-    share: Floats = np.divide(n, of, out=np.full(len(of), np.nan), where=of > 0)
+    share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)
     return share
 
 
