@@ -1,4 +1,4 @@
-"""What the commands share: the options of the formats, the log on the terminal."""
+"""What the commands share: the options of the formats, what is read of a side, the log on the terminal."""
 
 from __future__ import annotations
 
@@ -7,90 +7,25 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odm import inputs
 from odm.cli import _help
-from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN, print_log, print_notes
-from odm.cli._print import is_terminal, progress, show, terminal_width
-from odm.files import MAX_SIZE, Unreadable, read_bytes
+from odm.cli._options import Command, Option, TargetPath, option
+from odm.cli._print import is_terminal, progress, show
+from odm.converters import Loaded, Request, load, reference
+from odm.files import Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
-from odm.issues import KEPT_PER_CODE, Log, PathError, hint, printable
-
-__all__ = [
-    "FormatCommand",
-    "Function",
-    "ProtocolChoice",
-    "TargetPath",
-    "common_options",
-    "complete_format",
-    "complete_list",
-    "format_choice",
-    "format_options",
-    "lines_of_files",
-    "print_log",
-    "print_notes",
-    "reading",
-    "split_names",
-    "table_width",
-    "terminal_log",
-    "wide_option",
-]
+from odm.issues import KEPT_PER_CODE, Log, PathError, printable
+from odm.tables import Dataset, Kind
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    _Choice = click.Choice[str]
-else:  # no generic class before click 8.2
-    _Choice = click.Choice
-
-_Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 MOST_NAMED = 5
 """The help of an option names the formats that have it if they are at most so many."""
-
-_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-def number_of_bytes(text: str | int) -> int:
-    """The number that ``500M`` or ``2G`` means."""
-    match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", str(text), re.IGNORECASE | re.ASCII)
-    if not match:
-        raise click.BadParameter(f"{text!r} is not a size such as 500M or 2G")
-    return int(match[1]) * _SIZES[match[2].upper()]
-
-
-def format_choice(
-    *names: str,
-    help: str,  # noqa: A002 -- as in click
-    multiple: bool = False,
-) -> Callable[[Function], Function]:
-    """An option that names a format; the formats are listed once, at the end of the help."""
-    return click.option(
-        *names, metavar="FORMAT", shell_complete=complete_format, multiple=multiple, help=f"{help}."
-    )
-
-
-def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The formats that begin so, for the shell."""
-    del ctx, param
-    return [name for name in FORMATS if name.startswith(incomplete)]
-
-
-def complete_list(words: Callable[[], Iterable[str]]) -> _Completer:
-    """Completes the last of some words separated by commas; `words` answers those there are."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        del ctx, param
-        before, comma, last = incomplete.rpartition(",")
-        given = before.split(",")
-        return [f"{before}{comma}{w}" for w in words() if w.startswith(last) and w not in given]
-
-    return complete
 
 
 def _named(ctx: click.Context) -> list[str]:
@@ -118,9 +53,7 @@ def _complete_folder(*_: object) -> list[CompletionItem]:
     return [CompletionItem("", type="dir")]
 
 
-def format_options(
-    *sides: str, writing: Sequence[str] = (), numbered: bool = False
-) -> Callable[[Function], Function]:
+def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = False) -> Option:
     """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
 
     Options that matter only in writing are added for the sides in `writing`, which write; those that matter
@@ -129,7 +62,7 @@ def format_options(
     if `numbered`, ``-O 2.name=value`` is for the second source, in a dict under ``"2"``.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Command) -> Command:
         @functools.wraps(function)
         def collect(*args: Any, **given: Any) -> Any:
             values: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
@@ -154,17 +87,16 @@ def format_options(
             "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."
         )
         prefixes += " For one of several SRC: 1.name=value." if numbered else ""
-        texts = click.option(
-            "-O",
+        texts = option(
+            "-O NAME=VALUE",
+            f"Any format option, see `odm formats FORMAT`.{prefixes}",
             TEXTS,
             multiple=True,
-            metavar="NAME=VALUE",
             shell_complete=_complete_option,
-            help=f"Any format option, see `odm formats FORMAT`.{prefixes}",
         )
         texts(collect)
         collect.sides, collect.writing = sides, tuple(writing)  # type: ignore[attr-defined]
-        return collect  # type: ignore[return-value]
+        return collect
 
     return decorate
 
@@ -290,36 +222,6 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
     return value
 
 
-class ProtocolChoice(_Choice):
-    """A name of a protocol, in letters of any case; a wrong one is answered with the name most like it."""
-
-    OF_YOLO = ("ultralytics", "yolov5")
-    """What is meant by ``yolo`` or ``yolov8``, which are spelled more like other names."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        super().__init__(list(words), case_sensitive=False)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word in its own letters."""
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as e:
-            text = str(value)
-            yolo = text.casefold().startswith("yolo")
-            begun = [
-                word
-                for word in self.choices
-                if (yolo and word in self.OF_YOLO) or (text and word.startswith(text.casefold()))
-            ]
-            meant = " or ".join(map(repr, begun[:3]))
-            advice = f" (did you mean {meant}?)" if meant else hint(text, self.choices)
-            raise click.BadParameter(f"{e.message.removesuffix('.')}{advice}", ctx, param) from None
-
-
-class TargetPath(click.Path):
-    """The type of an argument or option that names what is written."""
-
-
 TEXTS = "format_option_texts"
 """The argument for ``-O``."""
 
@@ -419,71 +321,44 @@ def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[s
     return side, name.replace("-", "_"), value
 
 
-def common_options(function: Function) -> Function:
-    """The options of every command that reads: what is opened, and how much is printed beside the result."""
-    for option in (
-        click.option(
-            "-q",
-            "--quiet",
-            is_flag=True,
-            help="Print only results, errors, and warnings that cast doubt on the results.",
-        ),
-        click.option("-v", "--verbose", is_flag=True, help="Print all notes instead of the first three."),
-        click.option(
-            "--max-errors",
-            type=click.IntRange(0),
-            metavar="N",
-            default=SHOWN,
-            show_default=True,
-            help="Print at most N errors and warnings; all are counted.",
-        ),
-        click.option(
-            "--max-per-code",
-            type=click.IntRange(0),
-            metavar="N",
-            help="Print at most N issues with the same code. "
-            f"[default: {PER_CODE}; validate: {PER_CODE_VALIDATE}]",
-        ),
-        click.option(
-            "--max-size",
-            type=number_of_bytes,
-            metavar="SIZE",
-            default=MAX_SIZE,
-            help="Refuse larger files: 500M, 2G. [default: 64G]",
-        ),
-        click.option(
-            "--encoding",
-            default="",
-            metavar="NAME",
-            help="Read text files in this encoding: gb18030, shift_jis ... [default: UTF-8 or recognised]",
-        ),
-        click.option(
-            "--follow-links", is_flag=True, help="Follow symbolic links that lead outside the source."
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-wide_option = click.option(
-    "--wide", is_flag=True, help="Show all columns of a table, even if it is wider than the terminal."
-)
-
-
-def table_width(given: Mapping[str, Any]) -> int | None:
-    """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
-    return None if given["wide"] else terminal_width()
-
-
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
     return Log(keep=keep, track=progress if is_terminal() else None)
 
 
-def reading(keywords: Mapping[str, Any], side: str = "") -> dict[str, Any]:
-    """Of a command's arguments those that concern how files are opened; a side may have its own encoding."""
-    found = {name: keywords[name] for name in ("follow_links", "max_size", "encoding")}
-    return found | {"encoding": keywords.get(f"{side}_encoding") or found["encoding"]}
+def reading(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a command's arguments those that concern how files are opened."""
+    return {name: given[name] for name in ("follow_links", "max_size", "encoding")}
+
+
+def request_of(
+    path: str,
+    given: Mapping[str, Any],
+    options: Mapping[str, dict[str, Any]],
+    side: str,
+    kind: Kind | None,
+    flag: str = "",
+) -> Request:
+    """What is to be read of one side of a command, and how; `flag` names its format."""
+    flag = flag or f"--{side}-format"
+    own = reading(given)
+    own["encoding"] = given.get(f"{side}_encoding") or own["encoding"]
+    name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
+    values = options[side] if side else {}
+    return Request(
+        path=path, format=given[name], options=values, shared=options[""], kind=kind, flag=flag, **own
+    )
+
+
+def load_source(
+    source: str, given: Mapping[str, Any], options: Mapping[str, dict[str, Any]], log: Log
+) -> tuple[Loaded, Callable[[], Dataset] | None]:
+    """What `source_options` say of a single source, and what reads the ground truth that it refers to."""
+    own = options[""]
+    request = Request(path=source, format=given["format_"], kind=given["kind"], options=own, **reading(given))
+    truth = reference(given["gt"], log)
+    spare = ("images",) if given["report"] else ()
+    return load(request, log, skip_bad=given["skip_bad"], counterpart=truth, spare=spare), truth
 
 
 def split_names(text: str | None) -> tuple[str, ...]:

@@ -25,115 +25,66 @@ FORMATS_HEADING = "Format options"
 METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"}
 """What stands for the value of an option of formats in the help, by its name, where it is no plain text."""
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "What to evaluate": (
-        *("only_classes", "only_images", "extra_images", "merge_runs", "rename", "score_min"),
-        *("class_agnostic", "image_labels", "hierarchy"),
-    ),
-    "Protocol": (
-        *("protocol", "iou", "max_dets", "recall_at", "area", "interpolation", "pixels", "keep_difficult"),
-        *("at_score", "at_scores"),
-    ),
-    "Memory and clusters": ("memory", "cluster", "scratch", "rows_per_task"),
-    "Analysis": (
-        *("analyze", "confusion", "ci", "replicates", "seed", "level", "bootstrap_areas", "tags"),
-        *("thresholds", "save_thresholds"),
-    ),
-    "Gates": ("fail_under", "fail_on_regression", "require_no_worse"),
-    "What to convert": (
-        *("only_classes", "drop", "rename", "class_list", "category_ids", "clip", "keep_groups", "strict"),
-    ),
-    "Merge, sample and split": (
-        *("same_image", "min_box", "min_area", "drop_empty", "sample", "split_into", "folds", "group_by"),
-        *("no_stratify", "seed"),
-    ),
-    "Checks": ("select", "ignore", "strict", "tolerance", "explained", "against"),
-    "Repair": ("fix", "out", "to", "dry_run"),
-    "Output": (
-        *("output", "wide", "markdown", "save_to", "plots", "report", "report_images", "report_size"),
-        *("report_title", "open_", "overwrite", "dry_run", "quiet", "verbose", "max_errors", "max_per_code"),
-    ),
-    READING: (
-        *(
-            "format_",
-            "from_",
-            "kind",
-            "gt",
-            "skip_bad",
-            "skip_bad_files",
-            "encoding",
-            "follow_links",
-            "max_size",
-        ),
-    ),
-    SIDES["gt"]: ("gt_format", "gt_encoding"),
-    SIDES["det"]: ("det_format", "det_encoding"),
-    SIDES["a"]: ("a_format",),
-    SIDES["b"]: ("b_format",),
-    SIDES["from"]: ("from_",),
-    SIDES["to"]: ("to",),
-}
+
+def _tuples(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    return {key: tuple(names.split()) for key, names in table.items()}
+
+
+GROUPS: dict[str, tuple[str, ...]] = _tuples(
+    {
+        "What to evaluate": "only_classes only_images extra_images merge_runs rename score_min "
+        "class_agnostic image_labels hierarchy",
+        "Protocol": "protocol iou max_dets recall_at area interpolation pixels keep_difficult at_score "
+        "at_scores",
+        "Memory and clusters": "memory cluster scratch rows_per_task",
+        "Analysis": "analyze confusion ci replicates seed level bootstrap_areas tags thresholds "
+        "save_thresholds",
+        "Gates": "fail_under fail_on_regression require_no_worse",
+        "What to convert": "only_classes drop rename class_list category_ids clip keep_groups strict",
+        "Merge, sample and split": "same_image min_box min_area drop_empty sample split_into folds group_by "
+        "no_stratify seed",
+        "Checks": "select ignore strict tolerance explained against",
+        "Repair": "fix out to dry_run",
+        "Output": "output wide markdown save_to plots report report_images report_size report_title open_ "
+        "overwrite dry_run quiet verbose max_errors max_per_code",
+        READING: "format_ from_ kind gt skip_bad skip_bad_files encoding follow_links max_size",
+        SIDES["gt"]: "gt_format gt_encoding",
+        SIDES["det"]: "det_format det_encoding",
+        SIDES["a"]: "a_format",
+        SIDES["b"]: "b_format",
+        SIDES["from"]: "from_",
+        SIDES["to"]: "to",
+    }
+)
 """The options of each heading, by the names of their parameters, in the order in which they are shown.
 
 A name may stand under several headings: a command takes those of `HEADINGS`.
 """
 
+_OF_TWO = ("What to evaluate", "Protocol", "Analysis", "Gates", "Output", READING, SIDES["gt"], SIDES["det"])
 HEADINGS: dict[str, tuple[str, ...]] = {
-    "eval": (
-        *("What to evaluate", "Protocol", "Analysis", "Gates", "Output", READING, SIDES["gt"], SIDES["det"]),
-        "Memory and clusters",
-    ),
-    "compare": (
-        *("What to evaluate", "Protocol", "Analysis", "Gates", "Output", READING, SIDES["gt"], SIDES["det"]),
-    ),
+    "eval": (*_OF_TWO, "Memory and clusters"),
+    "compare": _OF_TWO,
     "convert": ("What to convert", "Merge, sample and split", SIDES["from"], SIDES["to"], "Output", READING),
     "validate": ("Checks", "Repair", "Output", READING, SIDES["gt"], SIDES["det"]),
     "agree": ("Protocol", "Output", READING, SIDES["a"], SIDES["b"]),
 }
 """The headings of a command, in order; other commands have all in the order of `GROUPS`."""
 
-COMMON: dict[str, tuple[str, ...]] = {
-    "eval": (
-        *(
-            "protocol",
-            "iou",
-            "only_classes",
-            "only_images",
-            "analyze",
-            "confusion",
-            "fail_under",
-            "output",
-            "save_to",
-        ),
-        *("report", "gt_format", "det_format", "images"),
-    ),
-    "compare": (
-        *("protocol", "iou", "tags", "fail_on_regression", "require_no_worse", "output", "save_to", "report"),
-        *("gt_format", "det_format", "images"),
-    ),
-    "convert": (
-        *(
-            "from_",
-            "to",
-            "images",
-            "image_size",
-            "classes",
-            "rename",
-            "drop",
-            "class_list",
-            "clip",
-            "split_into",
-        ),
-        *("copy_images", "skip_bad", "overwrite", "dry_run"),
-    ),
-    "validate": (
-        *("format_", "images", "gt", "against", "output", "select", "ignore", "strict", "explained", "fix"),
-        *("out", "report"),
-    ),
-    "stats": ("format_", "images", "image_size", "output", "plots", "report"),
-    "agree": ("iou", "output", "a_format", "b_format"),
-    "show": ("report", "images", "report_images", "open_", "overwrite", "format_", "gt"),
-}
+COMMON: dict[str, tuple[str, ...]] = _tuples(
+    {
+        "eval": "protocol iou only_classes only_images analyze confusion fail_under output save_to report "
+        "gt_format det_format images",
+        "compare": "protocol iou tags fail_on_regression require_no_worse output save_to report gt_format "
+        "det_format images",
+        "convert": "from_ to images image_size classes rename drop class_list clip split_into copy_images "
+        "skip_bad overwrite dry_run",
+        "validate": "format_ images gt against output select ignore strict explained fix out report",
+        "stats": "format_ images image_size output plots report",
+        "agree": "iou output a_format b_format",
+        "show": "report images report_images open_ overwrite format_ gt",
+    }
+)
 """What ``-h`` shows of a command, by the names of the parameters; those of formats by their option's name.
 
 Of a command that is not here it shows everything.

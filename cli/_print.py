@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from odm.issues import Issue, printable
@@ -152,9 +152,9 @@ def is_terminal() -> bool:
     return _err().isatty()
 
 
-def terminal_width() -> int:
-    """How many characters fit on a line of the standard output: ``COLUMNS``, or the terminal's, or 80."""
-    return _columns(_out()) or 80
+def table_width(given: Mapping[str, Any]) -> int | None:
+    """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
+    return None if given["wide"] else _columns(_out()) or 80
 
 
 def _columns(screen: Screen) -> int | None:

@@ -1,15 +1,19 @@
-"""What the commands that write a report share: ``--report`` and the options beside it."""
+"""Results as files beside what is printed: ``--report``, a page; ``--markdown``, as for a CI job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from odm.cli._common import Function, TargetPath, print_notes, reading
+from odm.cli._common import reading
+from odm.cli._messages import print_notes
+from odm.cli._options import TARGET, Option, all_of, option
 from odm.cli._print import say
+from odm.files import Output
 from odm.issues import Log, UsageError, shorten
+from odm.screen import markdown
 from odm.tables import Dataset
 
 if TYPE_CHECKING:
@@ -21,41 +25,27 @@ NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".
 """Names that end so are hardly meant as folders."""
 
 
-def report_options(*, name: str = "--report", required: bool = False) -> Callable[[Function], Function]:
-    """Add ``--report`` (or under another name) and the options of its pictures and title."""
-
-    def decorate(function: Function) -> Function:
-        for option in (
-            click.option("--report-title", metavar="TEXT", default="", help="Title of the report."),
-            click.option(
-                "--report-size",
-                type=click.IntRange(16, 10_000),
-                metavar="PX",
-                default=SIZE,
-                show_default=True,
-                help="Longest side of an image in the report.",
-            ),
-            click.option(
-                "--report-images",
-                type=click.IntRange(1),
-                metavar="N",
-                default=IMAGES,
-                show_default=True,
-                help="Show at most N images in the report.",
-            ),
-            click.option(
-                name,
-                "report",
-                type=TargetPath(),
-                metavar="FILE|DIR",
-                required=required,
-                help="Write an HTML report as one file (NAME.html) or a folder; --images gives the images.",
-            ),
-        ):
-            function = option(function)
-        return function
-
-    return decorate
+def report_options(*, name: str = "--report", required: bool = False) -> Option:
+    """``--report`` (or under another name) and the options of its pictures and title."""
+    return all_of(
+        option(
+            f"{name} FILE|DIR",
+            "Write an HTML report as one file (NAME.html) or a folder; --images gives the images.",
+            "report",
+            of=TARGET,
+            required=required,
+        ),
+        option(
+            "--report-images N", "Show at most N images in the report.", of=click.IntRange(1), default=IMAGES
+        ),
+        option(
+            "--report-size PX",
+            "Longest side of an image in the report.",
+            of=click.IntRange(16, 10_000),
+            default=SIZE,
+        ),
+        option("--report-title TEXT", "Title of the report.", default=""),
+    )
 
 
 def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
@@ -105,3 +95,19 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str]) -
     if not given["quiet"]:
         say(f"report written to {path}")
     return path
+
+
+markdown_option = option("--markdown FILE", "Also write the results to FILE as Markdown.", of=TARGET)
+
+
+def check_markdown(given: Mapping[str, Any]) -> None:
+    """Refuse a file that cannot be written, before any work."""
+    if given["markdown"]:
+        Output(given["markdown"], single=True, overwrite=given["overwrite"], dry_run=True)
+
+
+def write_markdown(text: str, gates: Iterable[str], given: Mapping[str, Any]) -> None:
+    """Write the results, and after them the gates that failed."""
+    failed = "".join(f"- **gate failed**: {markdown(line)}\n" for line in gates)
+    with Output(given["markdown"], single=True, overwrite=given["overwrite"]) as output:
+        output.write("", (f"{text.rstrip()}\n\n{failed}" if failed else text).encode())

@@ -7,19 +7,11 @@ from typing import Any
 import click
 import numpy as np
 
-from odm.cli._common import (
-    FormatCommand,
-    common_options,
-    format_choice,
-    format_options,
-    print_log,
-    reading,
-    table_width,
-    terminal_log,
-    wide_option,
-)
-from odm.cli._print import show
-from odm.converters import Request, load_pair
+from odm.cli._common import FormatCommand, format_options, request_of, terminal_log
+from odm.cli._messages import print_log
+from odm.cli._options import choice, common_options, format_choice, option, skip_bad_option, wide_option
+from odm.cli._print import show, table_width
+from odm.converters import load_pair
 from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
 from odm.evaluate.output.render import csv_text
@@ -37,25 +29,12 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("other", metavar="B", type=click.Path())
-@click.option(
-    "--iou",
-    type=float,
-    metavar="IOU",
-    default=IOU,
-    show_default=True,
-    help="Minimum IoU for pairing two boxes.",
-)
-@click.option(
-    "--output",
-    type=click.Choice(OUTPUTS),
-    default="table",
-    show_default=True,
-    help="Output format.",
-)
+@option("--iou IOU", "Minimum IoU for pairing two boxes.", of=float, default=IOU)
+@choice("--output", OUTPUTS, "Output format.", default="table")
 @wide_option
-@format_choice("--a-format", help="Format of A; auto-detected if omitted")
-@format_choice("--b-format", help="Format of B; auto-detected if omitted")
-@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
+@format_choice("--a-format", "A")
+@format_choice("--b-format", "B")
+@skip_bad_option
 @format_options("a", "b")
 @common_options
 def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
@@ -68,19 +47,8 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
         raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
     log = terminal_log()
     try:
-        requests = [
-            Request(
-                path=path,
-                format=given[f"{side}_format"],
-                options=options[side],
-                shared=options[""],
-                kind="gt",
-                flag=f"--{side}-format",
-                **reading(given),
-            )
-            for side, path in (("a", first), ("b", other))
-        ]
-        sides = load_pair(requests[0], requests[1], log, skip_bad=given["skip_bad"])
+        of_a, of_b = (request_of(path, given, options, s, "gt") for s, path in (("a", first), ("b", other)))
+        sides = load_pair(of_a, of_b, log, skip_bad=given["skip_bad"])
         a, b, classes, left_out = share(sides[0].dataset, sides[1].dataset)
         for path, n in zip((first, other), left_out, strict=True):
             if n:

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from odm.cli import eval as eval_
-from odm.cli._common import (
-    FormatCommand,
-    Function,
-    ProtocolChoice,
-    TargetPath,
-    common_options,
-    format_options,
-    lines_of_files,
-    table_width,
-    terminal_log,
-    wide_option,
-)
-from odm.cli._markdown import check_markdown, markdown_option, write_markdown
+from odm.cli._common import FormatCommand, lines_of_files, terminal_log
 from odm.cli._messages import GITHUB, print_failed
-from odm.cli._print import show
-from odm.cli._report import pictures_of, report_options, report_target, write_report
+from odm.cli._options import PATH, TARGET, ProtocolChoice, option, switch
+from odm.cli._print import show, table_width
+from odm.cli._report import (
+    check_markdown,
+    pictures_of,
+    report_options,
+    report_target,
+    write_markdown,
+    write_report,
+)
 from odm.cli._tags import slices_of
 from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
-from odm.evaluate import OUTPUTS, PROTOCOLS, Evaluation
+from odm.evaluate import PROTOCOLS, Evaluation
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
 from odm.evaluate.analysis.compare import (
     Comparison,
@@ -56,125 +51,42 @@ Examples:
 """
 
 
-def of_eval(*names: str) -> Callable[[Function], Function]:
-    """Options that are those of ``odm eval``."""
-
-    def decorate(function: Function) -> Function:
-        known = {param.name: param for param in eval_.command.params}
-        params = function.__dict__.setdefault("__click_params__", [])
-        params += [known[name] for name in reversed(names)]
-        return function
-
-    return decorate
-
-
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
-@click.option(
-    "--protocol",
-    type=ProtocolChoice(PROTOCOLS),
+@option(
+    "--protocol NAME",
+    f"Evaluation protocol: {', '.join(PROTOCOLS)}.",
+    of=ProtocolChoice(PROTOCOLS),
     default="voc2012",
-    show_default=True,
-    metavar="NAME",
-    help=f"Evaluation protocol: {', '.join(PROTOCOLS)}.",
 )
-@click.option("--iou", type=float, metavar="IOU", help="IoU threshold. [default: the protocol's]")
-@click.option(
-    "--replicates",
-    type=int,
-    metavar="N",
-    default=REPLICATES,
-    show_default=True,
-    help="Bootstrap replicates.",
-)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Random seed; the same seed gives the same numbers.",
-)
-@click.option(
-    "--level",
-    type=float,
-    metavar="SHARE",
-    default=LEVEL,
-    show_default=True,
-    help="Coverage of the intervals.",
-)
-@click.option("--bootstrap-areas", is_flag=True, help="Also compute intervals for area ranges (slower).")
-@click.option(
-    "--tags",
-    type=click.Path(),
-    multiple=True,
-    metavar="FILE",
-    help="CSV of image properties (columns: image, others), or list of images: compare each value separately "
+@option("--iou IOU", "IoU threshold. [default: the protocol's]", of=float)
+@option("--replicates N", "Bootstrap replicates.", of=int, default=REPLICATES)
+@option("--seed", "Random seed; the same seed gives the same numbers.", of=int, default=0)
+@option("--level SHARE", "Coverage of the intervals.", of=float, default=LEVEL)
+@switch("--bootstrap-areas", "Also compute intervals for area ranges (slower).")
+@option(
+    "--tags FILE",
+    "CSV of image properties (columns: image, others), or list of images: compare each value separately "
     "(repeatable).",
-)
-@click.option(
-    "--fail-on-regression",
+    of=PATH,
     multiple=True,
-    metavar="KEY[=M]",
-    help="Exit with 1 if a run is significantly worse than A by more than M (repeatable).",
 )
-@click.option(
-    "--require-no-worse",
+@option(
+    "--fail-on-regression KEY[=M]",
+    "Exit with 1 if a run is significantly worse than A by more than M (repeatable).",
     multiple=True,
-    metavar="KEY=M",
-    help="Exit with 1 unless every run is shown to be no worse than A by M (repeatable).",
 )
-@click.option(
-    "--output",
-    type=click.Choice([*OUTPUTS, GITHUB]),
-    default="table",
-    show_default=True,
-    help="Output format; github: the table and GitHub Actions annotations.",
+@option(
+    "--require-no-worse KEY=M",
+    "Exit with 1 unless every run is shown to be no worse than A by M (repeatable).",
+    multiple=True,
 )
-@wide_option
-@click.option(
-    "--save", "save_to", type=TargetPath(), metavar="DIR", help="Also write JSON and CSV files to DIR."
-)
-@markdown_option
+@option("--save DIR", "Also write JSON and CSV files to DIR.", "save_to", of=TARGET)
 @report_options()
-@click.option(
-    "--overwrite", is_flag=True, help="Replace existing files in the targets of --save and --report."
-)
-@click.option(
-    "--at-score",
-    type=float,
-    metavar="SCORE",
-    help="Score threshold for counts per image. [default: that of the best F1]",
-)
-@of_eval(
-    "score_min",
-    "max_dets",
-    "recall_at",
-    "area",
-    "interpolation",
-    "pixels",
-    "keep_difficult",
-    "only_classes",
-    "only_images",
-    "extra_images",
-    "merge_runs",
-    "rename",
-    "image_labels",
-    "hierarchy",
-    "class_agnostic",
-    "gt_format",
-    "det_format",
-    "gt_encoding",
-    "det_encoding",
-    "skip_bad",
-)
-@click.option(
-    "--skip-bad-files",
-    is_flag=True,
-    help="Skip whole files with errors, and their images; each is named.",
-)
-@format_options("gt", "det")
-@common_options
+@switch("--overwrite", "Replace existing files in the targets of --save and --report.")
+@option("--at-score SCORE", "Score threshold for counts per image. [default: that of the best F1]", of=float)
+@eval_.SHARED
 def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 

@@ -6,17 +6,20 @@ from typing import Any
 
 import click
 
-from odm.cli._common import (
-    FormatCommand,
+from odm.cli._common import FormatCommand, format_options, lines_of_files, reading, split_names, terminal_log
+from odm.cli._messages import print_log
+from odm.cli._options import (
+    PATH,
     TargetPath,
+    choice,
     common_options,
     format_choice,
-    format_options,
-    lines_of_files,
-    print_log,
-    reading,
-    split_names,
-    terminal_log,
+    gt_option,
+    kind_option,
+    option,
+    skip_bad_files_option,
+    skip_bad_option,
+    switch,
 )
 from odm.cli._print import show
 from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
@@ -47,72 +50,58 @@ SETTINGS = (
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("sources", metavar="SRC...", nargs=-1, type=click.Path())
 @click.argument("target", metavar="DST", required=False, type=TargetPath())
-@format_choice(
-    "--from",
-    "from_",
+@format_choice("--from", "SRC, given once or once per SRC; auto-detected if omitted", "from_", multiple=True)
+@format_choice("--to", "DST; taken from its suffix if omitted")
+@kind_option
+@gt_option
+@switch("--strict", "Write nothing if any data would be lost (exit 1).")
+@skip_bad_option
+@skip_bad_files_option
+@switch("--keep-groups", "Write crowd and group-of boxes as plain boxes.")
+@switch("--clip", "Clip boxes to their image.")
+@option(
+    "--rename OLD=NEW",
+    "Rename a class, or merge it into another (repeatable); @FILE: one OLD=NEW per line.",
     multiple=True,
-    help="Format of SRC, given once or once per SRC; auto-detected if omitted",
 )
-@format_choice("--to", help="Format of DST; taken from its suffix if omitted")
-@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
-@click.option("--strict", is_flag=True, help="Write nothing if any data would be lost (exit 1).")
-@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
-@click.option(
-    "--skip-bad-files",
-    is_flag=True,
-    help="Skip whole files with errors, and their images; each is named.",
-)
-@click.option("--keep-groups", is_flag=True, help="Write crowd and group-of boxes as plain boxes.")
-@click.option("--clip", is_flag=True, help="Clip boxes to their image.")
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Rename a class, or merge it into another (repeatable); @FILE: one OLD=NEW per line.",
-)
-@click.option("--drop", multiple=True, metavar="NAME", help="Drop a class and its boxes (repeatable).")
-@click.option(
-    "--class-list",
-    type=click.Path(),
-    metavar="FILE",
-    help="Write exactly these classes in this order; FILE: one name per line.",
-)
-@click.option(
+@option("--drop NAME", "Drop a class and its boxes (repeatable).", multiple=True)
+@option("--class-list FILE", "Write exactly these classes in this order; FILE: one name per line.", of=PATH)
+@choice(
     "--category-ids",
-    type=click.Choice(CATEGORY_IDS),
-    help="Number the classes from 0 or 1; or COCO's 80 classes 0 to 79, or 1 to 90 as in its files.",
+    CATEGORY_IDS,
+    "Number the classes from 0 or 1; or COCO's 80 classes 0 to 79, or 1 to 90 as in its files.",
 )
-@click.option("--only-classes", metavar="A,B", help="Keep only these classes.")
-@click.option(
+@option("--only-classes A,B", "Keep only these classes.")
+@choice(
     "--same-image",
-    type=click.Choice(SAME_IMAGE),
+    SAME_IMAGE,
+    "If several SRC have the same image: fail, prefix all image names, or join the boxes.",
     default="error",
-    show_default=True,
-    help="If several SRC have the same image: fail, prefix all image names, or join the boxes.",
 )
-@click.option(
-    "--min-box", type=float, default=0, metavar="PIXELS", help="Drop boxes whose shorter side is below this."
+@option(
+    "--min-box PIXELS",
+    "Drop boxes whose shorter side is below this.",
+    of=float,
+    default=0,
+    show_default=False,
 )
-@click.option("--min-area", type=float, default=0, metavar="PIXELS", help="Drop boxes with a smaller area.")
-@click.option("--drop-empty", is_flag=True, help="Drop images without boxes.")
-@click.option("--sample", metavar="N|P%", help="Keep a random sample of N images, or P percent.")
-@click.option(
-    "--split-into",
-    metavar="NAME:RATIO,...",
-    help="Split the images into parts, balancing the classes: train:80,val:10,test:10.",
+@option("--min-area PIXELS", "Drop boxes with a smaller area.", of=float, default=0, show_default=False)
+@switch("--drop-empty", "Drop images without boxes.")
+@option("--sample N|P%", "Keep a random sample of N images, or P percent.")
+@option(
+    "--split-into NAME:RATIO,...",
+    "Split the images into parts, balancing the classes: train:80,val:10,test:10.",
 )
-@click.option("--folds", type=int, metavar="K", help="Split the images into K folds, balancing the classes.")
-@click.option(
-    "--group-by",
-    metavar="video|REGEX",
-    help="Keep images in the same split if they are of one video, or if the first group of REGEX matches the "
+@option("--folds K", "Split the images into K folds, balancing the classes.", of=int)
+@option(
+    "--group-by video|REGEX",
+    "Keep images in the same split if they are of one video, or if the first group of REGEX matches the "
     "same text in their names.",
 )
-@click.option("--no-stratify", is_flag=True, help="Split without balancing classes.")
-@click.option("--seed", metavar="SEED", help="Seed of --sample, --split-into and --folds. [default: 0]")
-@click.option("--overwrite", is_flag=True, help="Replace existing files in DST; others are kept.")
-@click.option("--dry-run", is_flag=True, help="Print the summary and write nothing.")
+@switch("--no-stratify", "Split without balancing classes.")
+@option("--seed SEED", "Seed of --sample, --split-into and --folds. [default: 0]")
+@switch("--overwrite", "Replace existing files in DST; others are kept.")
+@switch("--dry-run", "Print the summary and write nothing.")
 @format_options("from", "to", writing=("", "to"), numbered=True)
 @common_options
 def command(

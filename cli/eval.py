@@ -13,26 +13,39 @@ import numpy as np
 from odm.cli._analysis import Asked
 from odm.cli._common import (
     FormatCommand,
+    format_options,
+    lines_of_files,
+    request_of,
+    split_names,
+    terminal_log,
+)
+from odm.cli._messages import GITHUB, print_annotations, print_failed, print_log
+from odm.cli._options import (
+    PATH,
+    TARGET,
     ProtocolChoice,
-    TargetPath,
+    all_of,
+    choice,
     common_options,
     complete_list,
     format_choice,
-    format_options,
-    lines_of_files,
-    print_log,
-    reading,
-    split_names,
-    table_width,
-    terminal_log,
+    option,
+    skip_bad_files_option,
+    skip_bad_option,
+    switch,
     wide_option,
 )
-from odm.cli._markdown import check_markdown, markdown_option, write_markdown
-from odm.cli._messages import GITHUB, print_annotations, print_failed
-from odm.cli._parts import evaluate_in_parts, in_parts, parts_options
-from odm.cli._print import say, show
-from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.converters import Edits, KeptTruth, Ledger, Request, load_pair
+from odm.cli._print import say, show, table_width
+from odm.cli._report import (
+    check_markdown,
+    markdown_option,
+    pictures_of,
+    report_options,
+    report_target,
+    write_markdown,
+    write_report,
+)
+from odm.converters import Edits, KeptTruth, Ledger, load_pair
 from odm.converters.edit import apply, parse_renames
 from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.converters.load import check_one_run
@@ -54,7 +67,7 @@ from odm.evaluate.scores.switches import check_scores
 from odm.evaluate.tubes import check_rules
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten
-from odm.tables import Dataset, Kind
+from odm.tables import Dataset
 
 EXAMPLES = """
 \b
@@ -78,6 +91,13 @@ OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy"
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
 
 
+WHOLE = (
+    "save_to plots report analyze confusion ci thresholds at_scores class_agnostic rename skip_bad "
+    "skip_bad_files".split()
+)
+"""Options that look at all detections at once."""
+
+
 def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> list[int] | None:
     """The whole numbers in ``1,10``. UsageError if the text is anything else."""
     if text is None:
@@ -90,183 +110,126 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
         ) from None
 
 
-def _analyses() -> Iterable[str]:
+def _analyses() -> Iterable[str]:  # imported when a shell asks
     from odm.evaluate.analysis.attach import ANALYSES
 
     return ANALYSES
 
 
+SHARED = all_of(
+    choice(
+        "--output",
+        [*OUTPUTS, GITHUB],
+        "Output format; github: the table and GitHub Actions annotations.",
+        default="table",
+    ),
+    wide_option,
+    markdown_option,
+    switch("--class-agnostic", "Ignore classes: treat all boxes as one class."),
+    option("--score-min SCORE", "Drop detections with a lower score.", of=float),
+    option("--max-dets N", "Keep at most N detections per image and class (lvis: per image).", of=int),
+    option(
+        "--recall-at K,K",
+        "coco: also report average recall of the best K detections per image and class.",
+        callback=whole_numbers,
+    ),
+    option(
+        "--area [NAME=]LOW:HIGH",
+        "Evaluate only boxes of this area: small, medium, large, or LOW:HIGH in square pixels. "
+        "NAME=LOW:HIGH (repeatable): also report AP@NAME and so on.",
+        multiple=True,
+    ),
+    choice("--interpolation", ["all", "11", "101"], "Recall points for AP."),
+    choice("--pixels", ["edges", "inclusive"], "Box width: right - left, or right - left + 1."),
+    switch("--keep-difficult", "Count difficult objects like any other.", default=None),
+    option("--only-classes A,B", "Evaluate only these classes."),
+    option("--only-images A,B|@FILE", "Evaluate only these images; @FILE: one name per line."),
+    choice(
+        "--extra-images",
+        ["error", "background", "ignore"],
+        "Images that only DET has: an error, background (false positives), or ignored.",
+        default="error",
+    ),
+    option(
+        "--rename OLD=NEW", "Rename a class of DET (repeatable); @FILE: one OLD=NEW per line.", multiple=True
+    ),
+    option("--image-labels FILE", "Image-level labels of Open Images (CSV).", of=PATH),
+    switch("--merge-runs", "Pool several results files of the same images in the folder DET."),
+    option("--hierarchy FILE", "Class hierarchy of Open Images (JSON).", of=PATH),
+    format_choice("--gt-format", "GT"),
+    format_choice("--det-format", "DET"),
+    option("--gt-encoding NAME", "Encoding of the text files of GT.", default=""),
+    option("--det-encoding NAME", "Encoding of the text files of DET.", default=""),
+    skip_bad_option,
+    skip_bad_files_option,
+    format_options("gt", "det"),
+    common_options,
+)
+"""The options of compare, too."""
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("gt", metavar="GT", type=click.Path())
 @click.argument("det", metavar="DET", type=click.Path())
-@click.option(
-    "--iou",
-    type=float,
-    metavar="IOU",
-    multiple=True,
-    help="IoU threshold (repeatable). [default: the protocol's]",
-)
-@click.option(
-    "--protocol",
-    type=ProtocolChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
+@option("--iou IOU", "IoU threshold (repeatable). [default: the protocol's]", of=float, multiple=True)
+@option(
+    "--protocol NAME",
+    f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}; for tracks {', '.join(TUBE_PROTOCOLS)}.",
+    of=ProtocolChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=["voc2012"],
-    show_default=True,
-    metavar="NAME",
-    help=f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}; for tracks {', '.join(TUBE_PROTOCOLS)}.",
 )
-@click.option(
-    "--output",
-    type=click.Choice([*OUTPUTS, GITHUB]),
-    default="table",
-    show_default=True,
-    help="Output format; github: the table and GitHub Actions annotations.",
-)
-@wide_option
-@click.option(
-    "--save",
-    "save_to",
-    type=TargetPath(),
-    metavar="DIR",
-    help="Also write results.json and CSV files to DIR.",
-)
-@click.option(
-    "--plots", type=TargetPath(), metavar="DIR", help="Also draw plots as PNG and SVG (extra [plot])."
-)
-@markdown_option
+@option("--save DIR", "Also write results.json and CSV files to DIR.", "save_to", of=TARGET)
+@option("--plots DIR", "Also draw plots as PNG and SVG (extra [plot]).", of=TARGET)
 @report_options()
-@click.option(
-    "--overwrite", is_flag=True, help="Replace existing files in the targets of --save, --plots, --report."
-)
-@click.option(
-    "--fail-under",
+@switch("--overwrite", "Replace existing files in the targets of --save, --plots, --report.")
+@option(
+    "--fail-under KEY=BOUND",
+    "Exit with 1 if a metric is lower (repeatable): mAP=0.5, AP[person]=0.4.",
     multiple=True,
-    metavar="KEY=BOUND",
-    help="Exit with 1 if a metric is lower (repeatable): mAP=0.5, AP[person]=0.4.",
 )
-@click.option(
-    "--analyze",
-    metavar="A,B|all",
+@option(
+    "--analyze A,B|all",
+    "Analyse errors: any of tide, lrp, calibration, images, slices.",
     shell_complete=complete_list(_analyses),
-    help="Analyse errors: any of tide, lrp, calibration, images, slices.",
 )
-@click.option(
+@choice(
     "--confusion",
-    type=click.Choice(["counts", "gt", "det"]),
+    ["counts", "gt", "det"],
+    "Confusion matrix: counts (default), or normalised by GT or detected class.",
     is_flag=False,
     flag_value="counts",
-    help="Confusion matrix: counts (default), or normalised by GT or detected class.",
 )
-@click.option("--ci", is_flag=True, help="Add confidence intervals, by resampling images.")
-@click.option(
-    "--replicates",
-    type=int,
-    metavar="N",
-    default=1000,
-    show_default=True,
-    help="Bootstrap replicates of --ci.",
-)
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Random seed of --ci.")
-@click.option("--bootstrap-areas", is_flag=True, help="With --ci, also for area ranges (slower).")
-@click.option(
-    "--tags",
-    type=click.Path(),
+@switch("--ci", "Add confidence intervals, by resampling images.")
+@option("--replicates N", "Bootstrap replicates of --ci.", of=int, default=1000)
+@option("--seed N", "Random seed of --ci.", of=int, default=0)
+@switch("--bootstrap-areas", "With --ci, also for area ranges (slower).")
+@option(
+    "--tags FILE",
+    "CSV of image properties (columns: image, others), or list of images: slices for --analyze (repeatable).",
+    of=PATH,
     multiple=True,
-    metavar="FILE",
-    help="CSV of image properties (columns: image, others), or list of images: slices for --analyze "
-    "(repeatable).",
 )
-@click.option(
-    "--thresholds",
-    metavar="RULE",
-    help="Choose a score threshold per class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN, lrp.",
+@option(
+    "--thresholds RULE",
+    "Choose a score threshold per class: f1, fbeta:B, precision:P, recall:R, cost:FP:FN, lrp.",
 )
-@click.option(
-    "--save-thresholds",
-    type=TargetPath(),
-    metavar="FILE",
-    help="Write the thresholds chosen by --thresholds.",
+@option("--save-thresholds FILE", "Write the thresholds chosen by --thresholds.", of=TARGET)
+@option("--at-scores FILE", "Use the thresholds in FILE, written by --save-thresholds.", of=PATH)
+@option(
+    "--at-score SCORE", "Score threshold for precision, recall, F1. [default: that of the best F1]", of=float
 )
-@click.option(
-    "--at-scores",
-    type=click.Path(),
-    metavar="FILE",
-    help="Use the thresholds in FILE, written by --save-thresholds.",
+@option("--memory SIZE", "Read DET in parts, using about this much memory: 2GB (Parquet and COCO results).")
+@option(
+    "--cluster ADDRESS", "Process DET on the workers of a Dask scheduler: tcp://host:8786 (extra [cluster])."
 )
-@click.option("--class-agnostic", is_flag=True, help="Ignore classes: treat all boxes as one class.")
-@click.option(
-    "--at-score",
-    type=float,
-    metavar="SCORE",
-    help="Score threshold for precision, recall, F1. [default: that of the best F1]",
+@option(
+    "--scratch DIR",
+    "Folder for intermediate files of --memory and --cluster; they are deleted at the end.",
+    of=TARGET,
 )
-@click.option("--score-min", type=float, metavar="SCORE", help="Drop detections with a lower score.")
-@click.option(
-    "--max-dets",
-    type=int,
-    metavar="N",
-    help="Keep at most N detections per image and class (lvis: per image).",
-)
-@click.option(
-    "--recall-at",
-    metavar="K,K",
-    callback=whole_numbers,
-    help="coco: also report average recall of the best K detections per image and class.",
-)
-@click.option(
-    "--area",
-    multiple=True,
-    metavar="[NAME=]LOW:HIGH",
-    help="Evaluate only boxes of this area: small, medium, large, or LOW:HIGH in square pixels. "
-    "NAME=LOW:HIGH (repeatable): also report AP@NAME and so on.",
-)
-@click.option("--interpolation", type=click.Choice(["all", "11", "101"]), help="Recall points for AP.")
-@click.option(
-    "--pixels",
-    type=click.Choice(["edges", "inclusive"]),
-    help="Box width: right - left, or right - left + 1.",
-)
-@click.option("--keep-difficult", is_flag=True, default=None, help="Count difficult objects like any other.")
-@click.option("--only-classes", metavar="A,B", help="Evaluate only these classes.")
-@click.option(
-    "--only-images", metavar="A,B|@FILE", help="Evaluate only these images; @FILE: one name per line."
-)
-@click.option(
-    "--extra-images",
-    type=click.Choice(["error", "background", "ignore"]),
-    default="error",
-    show_default=True,
-    help="Images that only DET has: an error, background (false positives), or ignored.",
-)
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Rename a class of DET (repeatable); @FILE: one OLD=NEW per line.",
-)
-@click.option(
-    "--image-labels",
-    type=click.Path(),
-    metavar="FILE",
-    help="Image-level labels of Open Images (CSV).",
-)
-@click.option(
-    "--merge-runs", is_flag=True, help="Pool several results files of the same images in the folder DET."
-)
-@click.option("--hierarchy", type=click.Path(), metavar="FILE", help="Class hierarchy of Open Images (JSON).")
-@parts_options
-@format_choice("--gt-format", help="Format of GT; auto-detected if omitted")
-@format_choice("--det-format", help="Format of DET; auto-detected if omitted")
-@click.option("--gt-encoding", default="", metavar="NAME", help="Encoding of the text files of GT.")
-@click.option("--det-encoding", default="", metavar="NAME", help="Encoding of the text files of DET.")
-@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
-@click.option(
-    "--skip-bad-files",
-    is_flag=True,
-    help="Skip whole files with errors, and their images; each is named.",
-)
-@format_options("gt", "det")
-@common_options
+@option("--rows-per-task N", "Number of detections per task.", of=click.IntRange(1))
+@SHARED
 def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
     """Evaluate the detections DET against the ground truth GT, each in any format."""
     log = terminal_log()
@@ -290,8 +253,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     try:
         datasets = None
         if partwise:
-            arguments_ = arguments(options, given, log)
-            evaluation = evaluate_in_parts(*_requests(gt, det, options, given), given, log, arguments_)
+            evaluation = evaluate_in_parts(gt, det, options, given, log)
         else:
             evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
         evaluation = asked.applied(evaluation, datasets and datasets[0], log)
@@ -428,26 +390,6 @@ def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Lo
     }
 
 
-def _requests(
-    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any]
-) -> tuple[Request, Request]:
-    """What is to be read of both sides, and how."""
-    sides: tuple[tuple[str, Kind, str], ...] = (("gt", "gt", gt), ("det", "det", det))
-    truth, detections = (
-        Request(
-            path=path,
-            format=given[f"{side}_format"],
-            options=options[side],
-            shared=options[""],
-            kind=kind,
-            flag=f"--{side}-format",
-            **reading(given, side),
-        )
-        for side, kind, path in sides
-    )
-    return truth, detections
-
-
 def evaluate_files(
     gt: str,
     det: str,
@@ -460,7 +402,8 @@ def evaluate_files(
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
         asked = arguments(options, given, log)
-    truth, detections = _requests(gt, det, options, given)
+    truth = request_of(gt, given, options, "gt", "gt")
+    detections = request_of(det, given, options, "det", "det")
     spare = ("images",) if given.get("report") else ()
     loaded = load_pair(
         truth,
@@ -477,6 +420,60 @@ def evaluate_files(
         _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
         evaluation = evaluate(loaded[0].dataset, _renamed(loaded[1].dataset, renames, log), log=log, **asked)
     return evaluation, (loaded[0].dataset, loaded[1].dataset)
+
+
+def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
+    """Whether the detections are read a part at a time. UsageError if something else forbids it."""
+    if given["memory"] is None and given["cluster"] is None:
+        for name, flag in (("scratch", "--scratch"), ("rows_per_task", "--rows-per-task")):
+            if given[name] is not None:
+                raise UsageError(f"{flag} is used with --memory or --cluster only")
+        return False
+    if given["cluster"] is not None and given["scratch"] is None:
+        raise UsageError("--cluster needs --scratch DIR: a folder that all workers share")
+    for name in WHOLE:
+        if given[name]:
+            flag = f"--{name.removesuffix('_to').replace('_', '-')}"
+            raise UsageError(f"{flag} needs all detections at once: leave it out, or --memory and --cluster")
+    from odm.evaluate.parts import shards
+
+    shards.check_rules(rules)
+    return True
+
+
+def evaluate_in_parts(
+    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+) -> Evaluation:
+    """Evaluate a part of the detections at a time."""
+    asked = arguments(options, given, log)
+    del asked["class_agnostic"]
+    from odm.evaluate.parts.job import dask_executor
+    from odm.sharding import evaluate_shards, parse_memory
+
+    try:
+        memory = None if given["memory"] is None else parse_memory(given["memory"])
+    except ValueError as e:
+        raise UsageError(f"--memory {given['memory']}: {e}") from None
+
+    def tell(text: str) -> None:
+        if not given["quiet"]:
+            say(f"note: {text}")
+
+    with contextlib.ExitStack() as stack:
+        executor = None
+        if given["cluster"] is not None:
+            executor = stack.enter_context(dask_executor(given["cluster"], tell))
+        return evaluate_shards(
+            request_of(gt, given, options, "gt", "gt"),
+            request_of(det, given, options, "det", "det"),
+            executor=executor,
+            scratch=given["scratch"],
+            rows_per_task=given["rows_per_task"],
+            memory=memory,
+            log=log,
+            tell=tell,
+            **asked,
+        )
 
 
 def _report(

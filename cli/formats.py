@@ -7,8 +7,8 @@ import textwrap
 
 import click
 
-from odm.cli._common import complete_format, table_width, wide_option
-from odm.cli._print import show
+from odm.cli._options import choice, complete_format, switch, wide_option
+from odm.cli._print import show, table_width
 from odm.formats import FORMATS, USES, Format, get, option_specs
 from odm.screen import text_table, wrapped
 
@@ -24,14 +24,8 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("name", required=False, shell_complete=complete_format)
-@click.option("--brief", is_flag=True, help="Show only the first paragraph and the options of NAME.")
-@click.option(
-    "--output",
-    type=click.Choice(["table", "markdown", "json"]),
-    default="table",
-    show_default=True,
-    help="Output format of the list.",
-)
+@switch("--brief", "Show only the first paragraph and the options of NAME.")
+@choice("--output", ["table", "markdown", "json"], "Output format of the list.", default="table")
 @wide_option
 def command(name: str | None, output: str, **given: bool) -> None:
     """List the formats, or describe the format NAME: its files, its options and what it preserves."""

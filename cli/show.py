@@ -7,17 +7,10 @@ from typing import Any
 
 import click
 
-from odm.cli._common import (
-    FormatCommand,
-    common_options,
-    format_choice,
-    format_options,
-    print_log,
-    reading,
-    terminal_log,
-)
+from odm.cli._common import FormatCommand, format_options, load_source, terminal_log
+from odm.cli._messages import print_log
+from odm.cli._options import common_options, source_options, switch
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.converters import Request, load, reference
 
 EXAMPLES = """
 \b
@@ -31,12 +24,9 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
 @report_options(name="--out", required=True)
-@click.option("--open", "open_", is_flag=True, help="Open the page in a browser.")
-@click.option("--overwrite", is_flag=True, help="Replace existing files of the page.")
-@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
-@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
-@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
+@switch("--open", "Open the page in a browser.", "open_")
+@switch("--overwrite", "Replace existing files of the page.")
+@source_options
 @format_options()
 @common_options
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
@@ -48,16 +38,13 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
 
     report_target(given, sources=(source,))
     log = terminal_log()
-    own = dict(options[""])
-    request = Request(path=source, format=given["format_"], kind=given["kind"], options=own, **reading(given))
     try:
-        other = reference(given["gt"], log)
-        loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=other, spare=("images",))
+        loaded, truth = load_source(source, given, options, log)
     finally:
         print_log(log, given)
     dataset = loaded.dataset
-    others = [other()] if other is not None else []
-    pictures = pictures_of(dataset.images.name, [dataset, *filter(None, others)], [own], given)
+    datasets = [dataset] if truth is None else [dataset, truth()]
+    pictures = pictures_of(dataset.images.name, datasets, [options[""]], given)
     page = dataset_page(
         dataset,
         pictures,

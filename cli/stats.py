@@ -7,21 +7,11 @@ from typing import Any
 
 import click
 
-from odm.cli._common import (
-    FormatCommand,
-    TargetPath,
-    common_options,
-    format_choice,
-    format_options,
-    print_log,
-    reading,
-    table_width,
-    terminal_log,
-    wide_option,
-)
-from odm.cli._print import say, show
+from odm.cli._common import FormatCommand, format_options, load_source, terminal_log
+from odm.cli._messages import print_log
+from odm.cli._options import TARGET, choice, common_options, option, source_options, switch, wide_option
+from odm.cli._print import say, show, table_width
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.converters import Request, load, reference
 from odm.converters.plots import check_matplotlib, save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, TrackCounts, describe
 from odm.issues import printable
@@ -40,25 +30,12 @@ Examples:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
-@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option("--gt", type=click.Path(), metavar="FILE", help="Ground truth that a results file refers to.")
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json", "markdown"]),
-    default="table",
-    show_default=True,
-    help="Output format.",
-)
+@source_options
+@choice("--output", ["table", "json", "markdown"], "Output format.", default="table")
 @wide_option
-@click.option(
-    "--plots", metavar="DIR", type=TargetPath(), help="Also draw plots as PNG and SVG (extra [plot])."
-)
+@option("--plots DIR", "Also draw plots as PNG and SVG (extra [plot]).", of=TARGET)
 @report_options()
-@click.option(
-    "--overwrite", is_flag=True, help="Replace existing files in the targets of --plots and --report."
-)
-@click.option("--skip-bad", is_flag=True, help="Skip rows with errors instead of failing.")
+@switch("--overwrite", "Replace existing files in the targets of --plots and --report.")
 @format_options()
 @common_options
 def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
@@ -72,12 +49,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
     try:
         if given["plots"] is not None:
             check_matplotlib()
-        request = Request(
-            path=source, format=given["format_"], kind=given["kind"], options=options[""], **reading(given)
-        )
-        truth = reference(given["gt"], log)
-        spare = ("images",) if given["report"] else ()
-        loaded = load(request, log, skip_bad=given["skip_bad"], counterpart=truth, spare=spare)
+        loaded, _ = load_source(source, given, options, log)
         statistics = describe(loaded.dataset)
         if given["plots"] is not None:
             files = save_plots(

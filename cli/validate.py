@@ -12,25 +12,32 @@ import click
 from click.core import ParameterSource
 
 from odm.checks import TOLERANCE
-from odm.cli._common import (
-    FormatCommand,
-    TargetPath,
+from odm.cli._common import FormatCommand, format_options, reading, request_of, split_names, terminal_log
+from odm.cli._explain import all_codes, explain
+from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines, print_notes
+from odm.cli._options import (
+    PATH,
+    TARGET,
+    choice,
     common_options,
     complete_list,
     format_choice,
-    format_options,
-    print_notes,
-    reading,
-    split_names,
-    terminal_log,
+    kind_option,
+    option,
+    switch,
 )
-from odm.cli._explain import all_codes, explain
-from odm.cli._markdown import check_markdown, markdown_option, write_markdown
-from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines
 from odm.cli._print import laid_out, say, show
-from odm.cli._report import pictures_of, report_options, report_target, write_report
+from odm.cli._report import (
+    check_markdown,
+    markdown_option,
+    pictures_of,
+    report_options,
+    report_target,
+    write_markdown,
+    write_report,
+)
 from odm.cli._reports import MACHINE_OUTPUTS, OUTPUTS, Report, render
-from odm.converters import Ledger, Loaded, Request, chosen, examine, repair
+from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
 from odm.evaluate import join
@@ -48,6 +55,7 @@ from odm.issues import (
     printable,
     shorten,
 )
+from odm.tables import Kind
 
 EXAMPLES = """
 \b
@@ -72,71 +80,43 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("sources", metavar="SRC...", type=click.Path(), nargs=-1)
-@format_choice("--format", "format_", help="Format of SRC; auto-detected if omitted")
-@click.option("--kind", type=click.Choice(["gt", "det"]), help="Read SRC as ground truth or as detections.")
-@click.option(
-    "--gt", type=click.Path(), metavar="FILE", help="Ground truth that SRC, a results file, refers to."
-)
-@click.option(
-    "--against", metavar="DET", type=click.Path(), help="Detections to compare with SRC, the ground truth."
-)
-@format_choice("--gt-format", help="Format of --gt; auto-detected if omitted")
-@format_choice("--det-format", help="Format of DET; auto-detected if omitted")
-@click.option(
-    "--output",
-    type=click.Choice(list(OUTPUTS)),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
-@click.option(
-    "--select",
+@format_choice("--format", "SRC", "format_")
+@kind_option
+@option("--gt FILE", "Ground truth that SRC, a results file, refers to.", of=PATH)
+@option("--against DET", "Detections to compare with SRC, the ground truth.", of=PATH)
+@format_choice("--gt-format", "--gt")
+@format_choice("--det-format", "DET")
+@choice("--output", OUTPUTS, "Output format.", default="text")
+@option(
+    "--select CODES",
+    "Report only these codes; * is a wildcard.",
     multiple=True,
-    metavar="CODES",
     shell_complete=complete_list(all_codes),
-    help="Report only these codes; * is a wildcard.",
 )
-@click.option(
-    "--ignore",
-    multiple=True,
-    metavar="CODES",
-    shell_complete=complete_list(all_codes),
-    help="Do not report these codes.",
+@option(
+    "--ignore CODES", "Do not report these codes.", multiple=True, shell_complete=complete_list(all_codes)
 )
-@click.option("--strict", is_flag=True, help="Fail on warnings too (exit 1).")
-@click.option(
-    "--tolerance",
-    type=float,
-    metavar="PX",
-    default=TOLERANCE,
-    show_default=True,
-    help="How far a box may reach beyond its image, in pixels.",
-)
-@click.option(
-    "--explain",
+@switch("--strict", "Fail on warnings too (exit 1).")
+@option("--tolerance PX", "How far a box may reach beyond its image, in pixels.", of=float, default=TOLERANCE)
+@option(
+    "--explain CODE",
+    "Explain a code, or `all`, and exit.",
     "explained",
-    metavar="CODE",
     shell_complete=complete_list(all_codes),
-    help="Explain a code, or `all`, and exit.",
 )
-@click.option(
-    "--fix",
-    metavar="A,B|all",
+@option(
+    "--fix A,B|all",
+    f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
     shell_complete=complete_list(lambda: REPAIRS),
-    help=f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
 )
-@click.option("--out", metavar="DST", type=TargetPath(), help="Where to write the repaired copy.")
-@format_choice("--to", help="Format of the repaired copy; the same as SRC if omitted")
-@click.option("--skip-bad", is_flag=True, help="Leave rows that still have errors out of the copy.")
-@click.option(
-    "--skip-bad-files", is_flag=True, help="Leave whole files with errors out of the copy; each is named."
-)
+@option("--out DST", "Where to write the repaired copy.", of=TARGET)
+@format_choice("--to", "the repaired copy; the same as SRC if omitted")
+@switch("--skip-bad", "Leave rows that still have errors out of the copy.")
+@switch("--skip-bad-files", "Leave whole files with errors out of the copy; each is named.")
 @markdown_option
 @report_options()
-@click.option(
-    "--overwrite", is_flag=True, help="Replace existing files in DST, or the report; others are kept."
-)
-@click.option("--dry-run", is_flag=True, help="Print the summary of --fix and write nothing.")
+@switch("--overwrite", "Replace existing files in DST, or the report; others are kept.")
+@switch("--dry-run", "Print the summary of --fix and write nothing.")
 @format_options("gt", "det", writing=("",))
 @common_options
 def command(
@@ -278,26 +258,14 @@ def _examine(
     if gt is None and against is None and (options["gt"] or options["det"]):
         raise click.UsageError("options of one side (--gt-..., --det-...) need --gt or --against")
 
-    def request(path: str, side: str, flag: str, **values: Any) -> Request:
-        return Request(
-            path=path,
-            options=options[side] if side else {},
-            shared=options[""],
-            flag=flag,
-            **values,
-            **reading(given),
-        )
-
     side = "gt" if against is not None else "det" if gt is not None else ""
-    kind = given["kind"] or (None if against is None else "gt")
+    kind: Kind | None = given["kind"] or (None if against is None else "gt")
     try:
         loaded = examine(
-            request(source, side, "--format", format=given["format_"], kind=kind),
+            request_of(source, given, options, side, kind, "--format"),
             log,
-            gt=None if gt is None else request(gt, "gt", "--gt-format", format=given["gt_format"], kind="gt"),
-            against=None
-            if against is None
-            else request(against, "det", "--det-format", format=given["det_format"], kind="det"),
+            gt=None if gt is None else request_of(gt, given, options, "gt", "gt"),
+            against=None if against is None else request_of(against, given, options, "det", "det"),
             tolerance=given["tolerance"],
         )
     except AmbiguousFormat:
