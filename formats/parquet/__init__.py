@@ -189,17 +189,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -
     target.write(name, memoryview(to_bytes(dataset)))
 
 
-def _doc() -> str:
-    assert __doc__ is not None
-    return __doc__
-
-
 FORMAT = format_of(
     __name__,
     title="Parquet: a row per box, or per image with lists of objects",
     use="training",
     written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
-    doc=_doc(),
     suffixes=SUFFIXES,
     begins=MAGIC.decode()[0],
     single=True,
