@@ -273,7 +273,7 @@ FORBIDDEN_OF_OS = {
 }  # fmt: skip
 
 NO_FILES = {
-    "odm.parallel": {"pickle", "fdopen", "mmap", "write", "open"},
+    "odm.parallel": {"pickle", "fdopen", "write", "open"},
     "odm.inputs": {"stat"},
     "odm.cli._print": {"write"},
     "odm.cli._reports": {"urllib"},

@@ -121,9 +121,13 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
 def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
     """A path and every folder above it, links resolved, with identities; not those `seen`, which grows."""
     path = os.path.realpath(path)
-    found = []
+    found: list[tuple[str, Identity | None]] = []
     while seen is None or path not in seen:
-        found.append((path, _identity(path)))
+        identity = None
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            identity = status.st_dev, status.st_ino
+        found.append((path, identity))
         if seen is not None:
             seen.add(path)
         parent = os.path.dirname(path)
@@ -131,11 +135,3 @@ def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity 
             break
         path = parent
     return found
-
-
-def _identity(path: str) -> Identity | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

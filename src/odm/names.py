@@ -60,17 +60,8 @@ BOM = "\ufeff"
 MAX_DEPTH = 100
 """How many parts a name from the data may have."""
 
-_RESERVED = frozenset(
-    [
-        "CON",
-        "PRN",
-        "AUX",
-        "NUL",
-        "CONIN$",
-        "CONOUT$",
-        *(f"{p}{i}" for p in ("COM", "LPT") for i in range(1, 10)),
-    ]
-)
+_RESERVED = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
+_RESERVED |= {f"{port}{i}" for port in ("COM", "LPT") for i in range(1, 10)}
 _USUAL_NAME = re.compile(
     r"(?:(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:[./]|\Z))[\w-]+(?:\.[\w-]+)*(?:/(?!\Z)|\Z))+", re.ASCII
 )

@@ -1,7 +1,7 @@
 """Part of the work in a copy of this process, while this one goes on.
 
-Python runs one thread at a time, so threads do not help to decode text. A copy of the process (a fork) has
-all its memory for nothing, and its result comes back through a file in memory, without being copied again.
+Python runs one thread at a time, so threads do not help to resample images. A copy of the process (a fork)
+has all its memory for nothing, and its result comes back through a pipe.
 
 Where no copy can be made, or it fails, hangs or takes far too long, the result is None and the caller does
 the work itself, with the same outcome. A copy is made only where memory is plentiful, and if memory ends it
@@ -12,7 +12,6 @@ is the copy that the system kills. A program that merely imports odm is never fo
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import select
 import signal
@@ -34,7 +33,6 @@ SPARE = 2**30
 PATIENCE = 5.0, 4.0
 """Seconds to wait for a copy, and so many times as long as it has had already."""
 
-_ALIGNED = 64
 _GLANCE = 0.1
 """Seconds between looks at a copy that is waited for."""
 _allowed = False
@@ -63,7 +61,7 @@ def _spare() -> float:
         most = resource.getrlimit(limit)[0]
         if most != resource.RLIM_INFINITY:
             used = _text("/proc/self/statm").split()
-            spare = min(spare, most - int(used[pages]) * mmap.PAGESIZE if used else 0)
+            spare = min(spare, most - int(used[pages]) * resource.getpagesize() if used else 0)
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             spare = min(spare, int(line.split()[1]) * 1024)
@@ -76,14 +74,9 @@ def _spare() -> float:
 
 def _spare_of_groups(root: str, controllers: str, group: str) -> float:
     """Bytes left to a control group and its parents; inside a container the group itself is the root."""
-    names = (
-        ("memory.max", "memory.current")
-        if not controllers
-        else (
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-        )
-    )
+    names = ["memory.max", "memory.current"]
+    if controllers:  # version 1
+        names = ["memory.limit_in_bytes", "memory.usage_in_bytes"]
     base = os.path.join(root, controllers)
     spare = float("inf")
     parts = [part for part in group.split("/") if part]
@@ -91,10 +84,8 @@ def _spare_of_groups(root: str, controllers: str, group: str) -> float:
         most, used = (_text(os.path.join(base, *parts[:n], name)).strip() for name in names)
         if most.isdecimal() and used.isdecimal():
             # What the system holds of files is counted as used, and given up when memory is short.
-            stat = dict(
-                line.split(" ", 1)
-                for line in _text(os.path.join(base, *parts[:n], "memory.stat")).splitlines()
-            )
+            lines = _text(os.path.join(base, *parts[:n], "memory.stat")).splitlines()
+            stat = dict(line.split(" ", 1) for line in lines)
             cached = int(stat.get("total_inactive_file", stat.get("inactive_file", "0")))
             spare = min(spare, int(most) - int(used) + cached)
     return spare
@@ -103,15 +94,10 @@ def _spare_of_groups(root: str, controllers: str, group: str) -> float:
 def _text(path: str) -> str:
     """The text of one of the system's own files, empty where there is none."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # noqa: TID251 -- not a file of the user
+        with os.fdopen(os.open(path, os.O_RDONLY), errors="replace") as file:  # noqa: TID251 -- not a file of the user
+            return file.read()
     except OSError:
         return ""
-    try:
-        return os.read(file, 2**16).decode(errors="replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
 
 
 class Worker(Generic[T]):
@@ -120,7 +106,7 @@ class Worker(Generic[T]):
     Parameters
     ----------
     work
-        Called in the copy. What it returns must be picklable; its arrays travel through shared memory.
+        Called in the copy. What it returns must be picklable.
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -128,44 +114,30 @@ class Worker(Generic[T]):
         self._result: T | None = None
         self._begun = time.monotonic()
         try:
-            self._shared = os.memfd_create("odm")
-        except (OSError, AttributeError):
-            return
-        try:
             self._pipe, tell = os.pipe()
         except OSError:
-            os.close(self._shared)
             return
         try:
             self._pid = os.fork()
         except OSError:
-            for file in (self._shared, self._pipe, tell):
-                os.close(file)
+            os.close(self._pipe)
+            os.close(tell)
             return
         if self._pid == 0:
-            _serve(work, self._shared, tell)
+            _serve(work, tell)
         os.close(tell)
 
     def result(self) -> T | None:
         """What the work returned, None if it could not be done."""
         import pickle
 
-        if not self._pid:
-            return self._result
-        message = self._message()
-        shared = os.dup(self._shared)
-        try:
+        if self._pid:
+            message = self._message()
             if message is None:
                 self._kill()
-            elif self._end() == 0 and message:
-                places, head = pickle.loads(message)  # noqa: S301 -- from our own copy
-                size = places[-1][1] if places else 0
-                view = memoryview(mmap.mmap(shared, size) if size else b"")
-                self._result = pickle.loads(head, buffers=[view[a:b] for a, b in places])  # noqa: S301
-        except (OSError, MemoryError):  # no memory for the result: the caller may find out
-            self._result = None
-        finally:
-            os.close(shared)
+            elif self._end() == 0:
+                with contextlib.suppress(MemoryError):  # the caller may find out
+                    self._result = pickle.loads(message)  # noqa: S301 -- from our own copy
         return self._result
 
     def _message(self) -> bytes | None:
@@ -191,7 +163,6 @@ class Worker(Generic[T]):
     def _end(self) -> int:
         pid, self._pid = self._pid, 0
         os.close(self._pipe)
-        os.close(self._shared)
         return os.waitpid(pid, 0)[1]
 
     def __enter__(self) -> Worker[T]:
@@ -243,7 +214,7 @@ _QUEUE = 2**14
 """Bytes that every pipe holds."""
 
 
-def _serve(work: Callable[[], object], shared: int, tell: int) -> None:
+def _serve(work: Callable[[], object], tell: int) -> None:
     """The life of a copy."""
     code = 1
     try:
@@ -258,19 +229,8 @@ def _serve(work: Callable[[], object], shared: int, tell: int) -> None:
             file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)  # noqa: TID251 -- as above
             os.write(file, b"1000")
             os.close(file)
-        buffers: list[pickle.PickleBuffer] = []
-        head = pickle.dumps(work(), protocol=5, buffer_callback=buffers.append)
-        places, end = [], 0
-        for buffer in buffers:
-            raw = buffer.raw()
-            begin = -(-end // _ALIGNED) * _ALIGNED
-            end = begin + raw.nbytes
-            places.append((begin, end))
-            while begin < end:
-                begin += os.pwrite(shared, raw[raw.nbytes - (end - begin) :], begin)
-        os.ftruncate(shared, end)
         with os.fdopen(tell, "wb") as pipe:
-            pipe.write(pickle.dumps((places, head)))
+            pickle.dump(work(), pipe)
         code = 0
     finally:
         os._exit(code)

@@ -79,9 +79,12 @@ class Screen(io.TextIOBase):
         """Write text whose lines may begin with ``::``."""
         if "##" in text:
             text = _OLD_COMMAND.sub(r"\1\\u005b", text)
+        self._put(harmless(text, self._keep))
+
+    def _put(self, text: str) -> None:
         try:
             if self.stream is not None:
-                self.stream.write(harmless(text, self._keep))
+                self.stream.write(text)
         except (OSError, ValueError) as e:
             self._failed(e)
 
@@ -94,14 +97,10 @@ class Screen(io.TextIOBase):
 
     def write_styled(self, text: str, style: str) -> None:
         """Write text in a style, which is the numbers of an SGR sequence (``1;31``); empty = plain."""
-        if not style or not self.colour:
+        if style and self.colour:
+            self._put(f"\x1b[{style}m{harmless(text, self._keep)}\x1b[0m")
+        else:
             self.write(text)
-            return
-        try:
-            if self.stream is not None:
-                self.stream.write(f"\x1b[{style}m{harmless(text, self._keep)}\x1b[0m")
-        except (OSError, ValueError) as e:
-            self._failed(e)
 
     def flush(self) -> None:
         """Hand over what was written."""
@@ -138,17 +137,14 @@ def harmless(text: str, keep: str = "\n") -> str:
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    return text.translate({ord(c): _escape(c) for c in set(text).difference(keep) if _is_harmful(c)})
+    strange = {c for c in set(text).difference(keep) if _is_harmful(c)}
+    return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in strange})
 
 
 def _is_harmful(c: str) -> bool:
     if "\U000e0000" <= c <= "\U000e007f":  # tags, also those that Unicode has not assigned yet
         return True
     return unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in _JOINERS
-
-
-def _escape(c: str) -> str:
-    return c.encode("unicode_escape", "surrogatepass").decode()
 
 
 def cell(value: object) -> str:
