@@ -164,7 +164,7 @@ class PendingSource:
         an image without a size and objects on one side must not hide the other sizes from the other side.
         """
         if self._tried or self._dataset is not None or self._reading:
-            return self._dataset or self._early
+            return self._early if self._dataset is None else self._dataset
         self._tried, incomplete = True, False
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:

@@ -586,3 +586,15 @@ def test_an_image_without_size_and_objects_keeps_no_other_size_from_the_detectio
     assert [issue.code for issue in log.issues if issue.severity == "error"] == ["image-size-unknown"]
     _, found = load_pair(*sides, Log(), skip_bad_files=True)
     assert found.dataset.images.name == ("a",)
+
+
+def test_results_refer_to_ground_truth_without_boxes(tmp_path):
+    images = [{"id": 4, "file_name": "a.jpg", "width": 9, "height": 9}]
+    gt = {"images": images, "categories": [{"id": 3, "name": "cat"}], "annotations": []}
+    (tmp_path / "gt.json").write_text(json.dumps(gt))
+    det = [{"image_id": 4, "category_id": 3, "bbox": [1, 1, 3, 3], "score": 0.5}]
+    (tmp_path / "det.json").write_text(json.dumps(det))
+    sides = [Request(path=str(tmp_path / f"{kind}.json"), kind=kind) for kind in ("gt", "det")]
+    _, found = load_pair(*sides, Log())
+    assert found.dataset.images.name == ("a.jpg",)
+    assert found.dataset.categories.name == ("cat",)
