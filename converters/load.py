@@ -20,7 +20,7 @@ from odm.codes import (
     SCORE_MISSING,
     SCORE_UNEXPECTED,
 )
-from odm.converters.pending import PendingSource, Request, reading_options
+from odm.converters.pending import Counterpart, PendingSource, Request, reading_options
 from odm.converters.skipping import LeftOut, without_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
@@ -69,7 +69,7 @@ def load(
     *,
     skip_bad: bool = False,
     skip_bad_files: bool = False,
-    counterpart: Callable[[], Dataset | None] | None = None,
+    counterpart: Counterpart | None = None,
     check: Check = checks.run,
     refuse: bool = True,
     spare: Collection[str] = (),
@@ -105,7 +105,6 @@ def load(
         fitting = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
         side.request = dataclasses.replace(request, options=fitting)
     dataset = side.read(counterpart)
-    assert dataset is not None
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
     if dataset.relative:
@@ -127,15 +126,10 @@ class KeptTruth:
     loaded: Loaded | None = None
 
 
-def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded]) -> list[Loaded]:
-    """Read and check several sources that are to become one, one after the other.
+def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
+    """Read and check several sources that are to become one, one after the other, as `load` does.
 
     The options of a request need to fit only one of the formats.
-
-    Parameters
-    ----------
-    read
-        `load`, with what is the same for all sources.
 
     Raises
     ------
@@ -148,7 +142,7 @@ def load_all(requests: Sequence[Request], log: Log, read: Callable[..., Loaded])
     for request in requests:
         own = log.fresh()
         try:
-            found.append(read(request, own, spare=request.spare))
+            found.append(load(request, own, spare=request.spare, **how))
         except DataError as e:
             failed.append(e)
         finally:
@@ -227,11 +221,7 @@ def _read_pair(
         if one.format is two.format and one.own_options() == two.own_options():
             one.decides_with = two
         one.forgives_split = True
-    datasets = []
-    for one, two in (sides, sides[::-1]):
-        dataset = one.read(functools.partial(_ask, one, two))
-        assert dataset is not None
-        datasets.append(dataset)
+    datasets = [one.read(functools.partial(two.read_for, one)) for one, two in (sides, sides[::-1])]
     for one, two in (sides, sides[::-1]):
         if two.log.errors:
             one.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
@@ -259,12 +249,6 @@ def _read_pair(
     return truth, found
 
 
-def _ask(one: PendingSource, two: PendingSource) -> Dataset | None:
-    """What side `one` learns from side `two`."""
-    one.asked = True
-    return two.read_for(one)
-
-
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
     """One error for both sides where ground truth and detections changed places."""
     truth, detections = (side.log for side in sides)
@@ -275,8 +259,7 @@ def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[D
     if any(truth.counts[name] for name in scored) and any(detections.counts[name] for name in scoreless):
         truth.withdraw(*scored)
         detections.withdraw(*scoreless)
-        path = sides[0].request.path
-        truth.report(SIDES_SWAPPED, path, other=sides[1].request.path)
+        truth.report(SIDES_SWAPPED, sides[0].request.path, other=sides[1].request.path)
 
 
 def _check(
@@ -307,6 +290,24 @@ def _check_left(side: PendingSource, loaded: Loaded) -> None:
     else:
         return
     raise DataError(f"{printable(side.request.path)}: {text}", side.log)
+
+
+class Reference:
+    """The ground truth that a results file refers to."""
+
+    def __init__(self, request: Request, log: Log, *, refuse: bool = True) -> None:
+        self._request, self._log, self._refuse = request, log, refuse
+        self.held: Loaded | None = None
+
+    def __call__(self) -> Dataset:
+        """The dataset, read at the first call."""
+        if self.held is None:
+            own = self._log.fresh()  # errors of the results are none of the ground truth
+            try:
+                self.held = load(self._request, own, refuse=self._refuse)
+            finally:
+                self._log.extend(own)
+        return self.held.dataset
 
 
 def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,11 +48,7 @@ class Request:
     def __reduce__(self) -> Any:
         """For another process, which must know the credentials of an address."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return _request, ({**fields, "path": reveal(self.path)},)
-
-
-def _request(fields: Mapping[str, Any]) -> Request:
-    return Request(**fields)
+        return functools.partial(Request, **{**fields, "path": reveal(self.path)}), ()
 
 
 def reading_options(format_: Format) -> frozenset[str]:
@@ -67,6 +64,10 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
     inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, given)
+
+
+Counterpart = Callable[[], Dataset | None]
+"""Gives the dataset that another refers to, such as the ground truth of a results file."""
 
 
 class PendingSource:
@@ -163,13 +164,14 @@ class PendingSource:
         If this side needed the other as well and has errors without it, it is read again when it is its turn:
         an image without a size and objects on one side must not hide the other sizes from the other side.
         """
+        other.asked = True
         if self._tried or self._dataset is not None or self._reading:
             return self._early if self._dataset is None else self._dataset
         self._tried, incomplete = True, False
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
             self._early = self.read(other.counterpart)
-            lacks = self.log.errors or self.left_out.files or (self._early and self._early.relative)
+            lacks = self.log.errors or self.left_out.files or (len(self._early) and self._early.relative)
             incomplete = other._asked_back and bool(lacks)
         except DataError:
             incomplete = other._asked_back
@@ -184,18 +186,26 @@ class PendingSource:
                 log.extend(own)
         return self._early
 
-    def read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset | None:
-        """The dataset; None if it is asked for while it is being read."""
+    def read(self, counterpart: Counterpart | None) -> Dataset:
+        """The dataset; `counterpart` is asked for the other side, if this one needs it."""
         if self._dataset is not None:
             return self._dataset
-        if self._reading:
-            return None
         assert self.format is not None
-        self._reading = True
+        log, self._reading = self.log, True
+
+        def read_into(own: Log) -> Dataset:
+            self.log = own
+            return self._read(counterpart)
+
         try:
-            dataset = self._read_good_files(counterpart) if self._skip_bad_files else self._read(counterpart)
+            if self._skip_bad_files:
+                dataset, self.left_out = read_good_files(self.source, log, read_into)
+            else:
+                dataset = self._read(counterpart)
         finally:
-            self._reading = False
+            self._reading, self.log = False, log
+        for path in self.left_out.files:
+            log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
         options = self.own_options()
         report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
@@ -205,24 +215,9 @@ class PendingSource:
             dataset = dataclasses.replace(dataset, categories=categories)
         _report_kind(dataset, self.request.kind, self.log)
         self._dataset = dataset
-        return self._dataset
-
-    def _read_good_files(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
-        log = self.log
-
-        def read(own: Log) -> Dataset:
-            self.log = own
-            return self._read(counterpart)
-
-        try:
-            dataset, self.left_out = read_good_files(self.source, log, read)
-        finally:
-            self.log = log
-        for path in self.left_out.files:
-            log.note(f"{printable(path)}: left out, with its images (--skip-bad-files)")
         return dataset
 
-    def _read(self, counterpart: Callable[[], Dataset | None] | None) -> Dataset:
+    def _read(self, counterpart: Counterpart | None) -> Dataset:
         if self.source.is_dir and not self.source.files and not self.source.bad_links:
             if self.request.kind != "det":
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
@@ -247,12 +242,12 @@ class PendingSource:
         self.log.extend(first)
         return dataset
 
-    def _builder(self, counterpart: Callable[[], Dataset | None] | None) -> Builder:
+    def _builder(self, counterpart: Counterpart | None) -> Builder:
         builder = Builder(counterpart)
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
         return builder
 
-    def _read_with(self, counterpart: Callable[[], Dataset | None] | None, log: Log) -> Dataset:
+    def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:
         assert self.format is not None
         builder, options = self._builder(counterpart), self.own_options()
         other, decide = self.decides_with, self.format.decide_together
@@ -281,12 +276,9 @@ def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
         if n > 1 and not len(dataset):
             first = next((i for i in log.issues if i.code == row.name), None)
             log.withdraw(row.name)
-            location = (first.path, first.line, first.pointer) if first else (dataset.path, 0, "")
-            log.report(whole, location[0], line=location[1], pointer=location[2], n=n)
+            log.report(whole, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
     if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
-        path, line, pointer = dataset.location(0)
-        whole = ALL_SCORED if kind == "gt" else NO_SCORES
-        log.report(whole, path, line=line, pointer=pointer, n=len(dataset))
+        log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
 
 
 def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
@@ -299,12 +291,11 @@ def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> D
     first: dict[str, int] = {}
     errors = log.errors
     for row, name in enumerate(renamed):
-        path, line, pointer = dataset.image_place(row)
+        place = dataset.image_place(row)
         if (reason := refuse_name(name)) is not None:  # of names that no reader has checked
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=names[row], reason=reason)
+            log.report(BAD_NAME, place, value=names[row], reason=reason)
         elif (other := first.setdefault(name, row)) != row:
-            one, two = names[other], names[row]
-            log.report(SAME_SHORT_NAME, path, line=line, pointer=pointer, first=one, second=two, value=name)
+            log.report(SAME_SHORT_NAME, place, first=names[other], second=names[row], value=name)
     if log.errors > errors:
         return dataset
     changed = [i for i, name in enumerate(renamed) if name != names[i]]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm import checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Loaded, check_shared, load, load_all, refusal
+from odm.converters.load import Loaded, Reference, check_shared, load, load_all, refusal
 from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
@@ -32,7 +30,7 @@ from odm.converters.writing import (
     write_loaded,
 )
 from odm.files import MAX_SIZE
-from odm.formats import Format, for_target, get, make_options
+from odm.formats import for_target, get, make_options
 from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
@@ -236,10 +234,13 @@ def convert(
     common["own_fields"] = "own_fields" in to_format.keeps
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
-    reading = functools.partial(load, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
-    all_loaded = [reading(requests[0], log)] if len(requests) == 1 else load_all(requests, log, reading)
+    all_loaded = load_all(requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
-    loaded, ledger = _as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
+    loaded, ledger = all_loaded[0], None
+    if len(all_loaded) > 1:
+        written = to_format.adapted(to_chosen)
+        loaded, ledger = merge_loaded(all_loaded, written, same_image, log, dry_run=dry_run)
+    all_loaded.clear()  # what was merged needs no memory any more
     wanted = Target(
         path=target,
         format=to_format,
@@ -280,17 +281,6 @@ def _requests(
         )
         for path, format_, own in zip(sources, formats, named, strict=True)
     ]
-
-
-def _as_one(
-    all_loaded: list[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
-) -> tuple[Loaded, Ledger | None]:
-    """The one source, or several merged, with their ledger; those are then let go of to free their memory."""
-    if len(all_loaded) == 1:
-        return all_loaded[0], None
-    merged = merge_loaded(all_loaded, target, same_image, log, dry_run=dry_run)
-    all_loaded.clear()
-    return merged
 
 
 @inputs.gather()
@@ -379,7 +369,7 @@ def repair(
         skip_bad=skip_bad,
         skip_bad_files=skip_bad_files,
         counterpart=truth,
-        check=_accept,
+        check=lambda dataset, *_: np.zeros(len(dataset), np.bool_),
     )
     to_format = to_format or loaded.format
     to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
@@ -442,22 +432,8 @@ def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:
     return dataclasses.replace(options, reference=truth())
 
 
-def _accept(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
-    """A check that finds nothing."""
-    del log, options
-    return np.zeros(len(dataset), np.bool_)
-
-
 def reference(gt: str | os.PathLike[str] | None, log: Log) -> Callable[[], Dataset] | None:
     """Reads, when it is called, the ground truth that a results file refers to; None if none was given."""
     if gt is None:
         return None
-    request = Request(path=os.fspath(gt), kind="gt", flag="--gt-format")
-    held: list[Dataset] = []
-
-    def counterpart() -> Dataset:
-        if not held:
-            held.append(load(request, log).dataset)
-        return held[0]
-
-    return counterpart
+    return Reference(Request(path=os.fspath(gt), kind="gt", flag="--gt-format"), log)

@@ -17,7 +17,7 @@ import numpy as np
 
 from odm import checks
 from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH, STRAY_FILE
-from odm.converters.load import Loaded, check_shared, load, load_pair
+from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import Request
 from odm.files import Source
 from odm.formats import FORMATS, option_specs
@@ -158,14 +158,13 @@ def examine(
         )
     check_tolerance(tolerance)
     check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
-    reference = None if gt is None else _Reference(gt, log)
+    reference = None if gt is None else Reference(gt, log, refuse=False)
     loaded: tuple[Loaded, ...]
-    counterpart = None if reference is None else reference.dataset
     try:
         if against is not None:
             loaded = load_pair(source, against, log, check=check, refuse=False)
         else:
-            loaded = (load(source, log, counterpart=counterpart, check=check, refuse=False),)
+            loaded = (load(source, log, counterpart=reference, check=check, refuse=False),)
     except DataError:  # nothing could be read at all, not even the format
         return ()
     if len(loaded) == 2 and all(len(one.dataset) or not one.dataset.skipped for one in loaded):
@@ -196,20 +195,6 @@ def check_tolerance(tolerance: float) -> None:
     """UsageError if it is no number of pixels."""
     if not 0 <= tolerance < float("inf"):
         raise UsageError(f"tolerance={tolerance}: expected a number of pixels of at least 0")
-
-
-class _Reference:
-    """Reads the ground truth of a results file when it is asked for, once."""
-
-    def __init__(self, request: Request, log: Log) -> None:
-        self._request = request
-        self._log = log
-        self.held: Loaded | None = None
-
-    def dataset(self) -> Dataset:
-        if self.held is None:
-            self.held = load(self._request, self._log, refuse=False)
-        return self.held.dataset
 
 
 # -------------------------------------------------------------------------------------- files and pictures

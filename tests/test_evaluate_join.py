@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import odm
 from odm.converters import Request, load_pair
 from odm.evaluate import evaluate, join, render, save
 from odm.issues import DataError, Log, UsageError
@@ -598,3 +599,14 @@ def test_results_refer_to_ground_truth_without_boxes(tmp_path):
     _, found = load_pair(*sides, Log())
     assert found.dataset.images.name == ("a.jpg",)
     assert found.dataset.categories.name == ("cat",)
+
+
+def test_errors_of_results_are_not_called_those_of_the_ground_truth(tmp_path):
+    images = [{"id": 4, "file_name": "a.jpg", "width": 9, "height": 9}]
+    gt = {"images": images, "categories": [{"id": 3, "name": "cat"}], "annotations": []}
+    (tmp_path / "gt.json").write_text(json.dumps(gt))
+    det = [{"image_id": 4, "category_id": 3, "bbox": [1, 1, 3, 3], "score": "high"}]
+    (tmp_path / "det.json").write_text(json.dumps(det))
+    with pytest.raises(DataError) as raised:
+        odm.read(tmp_path / "det.json", gt=tmp_path / "gt.json")
+    assert raised.value.args[0].startswith(f"{tmp_path}/det.json: 1 error")
