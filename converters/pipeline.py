@@ -21,8 +21,8 @@ from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     BAD_ROWS,
     Target,
+    as_one,
     check_parts,
-    merge_loaded,
     not_written,
     open_ledger,
     open_output,
@@ -137,7 +137,8 @@ def write(
         keep_groups=keep_groups,
         selection=selection,
     )
-    return write_loaded(Loaded(dataset, format_), wanted, log)
+    loaded = Loaded(dataset, format_)
+    return write_loaded(loaded, wanted, log, open_ledger(loaded, wanted.format.adapted(wanted.options).name))
 
 
 @inputs.gather()
@@ -236,10 +237,7 @@ def convert(
     truth = reference(gt, log)
     all_loaded = load_all(requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
-    loaded, ledger = all_loaded[0], None
-    if len(all_loaded) > 1:
-        written = to_format.adapted(to_chosen)
-        loaded, ledger = merge_loaded(all_loaded, written, same_image, log, dry_run=dry_run)
+    loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
     all_loaded.clear()  # what was merged needs no memory any more
     wanted = Target(
         path=target,

@@ -86,7 +86,7 @@ def _is_single(path: str, format_: Format) -> bool:
     return format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
 
 
-def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
+def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger:
     """The ledger of what was read, before anything is done with it; `target` names a format."""
     ledger = Ledger(loaded.format.name, target, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
     if loaded.bad:
@@ -95,10 +95,12 @@ def open_ledger(loaded: Loaded, target: str, *, dry_run: bool) -> Ledger:
     return ledger
 
 
-def merge_loaded(
+def as_one(
     sources: Sequence[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
 ) -> tuple[Loaded, Ledger]:
-    """Several sources as one, and the ledger in which is booked what became of them; see `merge`."""
+    """The source, or several merged, and the ledger in which is booked what became of them; see `merge`."""
+    if len(sources) == 1:
+        return sources[0], open_ledger(sources[0], target.name, dry_run=dry_run)
     merged = merge([one.dataset for one in sources], same_image=same_image, log=log)
     names = dict.fromkeys(one.format.name for one in sources)
     loaded = Loaded(
@@ -132,11 +134,9 @@ def merge_loaded(
     return loaded, ledger
 
 
-def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger | None = None) -> Ledger:
+def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     format_ = target.format.adapted(target.options)
-    if ledger is None:
-        ledger = open_ledger(loaded, format_.name, dry_run=target.dry_run)
     _check_ids(target, format_)
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         report_no_sizes(loaded.dataset, log)
