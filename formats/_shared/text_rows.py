@@ -29,6 +29,7 @@ from odm.formats._shared.text_tokens import (
     EMPTY,
     NON_FINITE,
     NUMBER,
+    Cell,
     Chunk,
     Rows,
     check_number,
@@ -41,9 +42,6 @@ from odm.formats._shared.text_tokens import (
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
 from odm.tables import Builder, Dataset, Floats, Ints, distinct
-
-Cell = tuple[int, bytes]
-"""A value of a row as written in the file, with its column from 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

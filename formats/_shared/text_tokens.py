@@ -43,6 +43,11 @@ NUMBER_TEXT = re.compile(NUMBER.pattern.decode(), re.ASCII)
 NON_FINITE_TEXT = re.compile(NON_FINITE.pattern.decode(), re.ASCII | re.IGNORECASE)
 """The same of decoded text."""
 
+Cell = tuple[int, bytes]
+"""A value of a row as written in the file, with its column from 1 in characters."""
+Say = Callable[[list[Cell]], dict[str, Any]]
+"""What `Log.report` wants to know of a row, from its values."""
+
 _BLANK = np.zeros(256, bool)
 _BLANK[list(b" \t\n")] = True
 _NUMERIC = np.zeros(256, bool)
@@ -144,7 +149,7 @@ class Chunk:
         """A token as written in the file: blanks that were protected are blanks again."""
         return token.translate(_OUTER) if self._sep else token
 
-    def cells(self, file: int, line: int) -> list[tuple[int, bytes]]:
+    def cells(self, file: int, line: int) -> list[Cell]:
         """The tokens of one line as they stand in the file, each with its column from 1 in characters."""
         if self._lines[0] != file:
             self._lines = file, self._parts[file].split(b"\n")
@@ -154,7 +159,7 @@ class Chunk:
 _WORD = re.compile(rb"[^ \t]+")
 
 
-def cells(line: bytes, sep: bytes | None) -> list[tuple[int, bytes]]:
+def cells(line: bytes, sep: bytes | None) -> list[Cell]:
     """The values of a line, each with its column from 1 in characters. An empty value between separators
     is an empty one; without separators of its own there are none.
     """
@@ -328,7 +333,7 @@ class Rows:
         log: Log,
         code: Code,
         rows: NDArray[Any],
-        say: Callable[[list[tuple[int, bytes]]], dict[str, Any]],
+        say: Say,
     ) -> None:
         """Report one fault of many rows, found only after all files were read.
 
@@ -349,7 +354,7 @@ class Rows:
             log.report(code, self.source.full(self.files[number]), line=at, **say(values))
 
 
-def check_number(cell: tuple[int, bytes], log: Log, path: str, line: int, field: str) -> bool:
+def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool:
     """Whether a value is a finite decimal number; if not, that is reported at its place."""
     column, value = cell
     finite = NUMBER.fullmatch(value) is not None
@@ -376,7 +381,7 @@ def second_row(words: Sequence[bytes], numbers: int) -> int:
     return 0
 
 
-Explain = Callable[[list[tuple[int, bytes]], str, int, Log], None]
+Explain = Callable[[list[Cell], str, int, Log], None]
 """Reports what is wrong with one row, given its cells, the path of its file and its line."""
 
 

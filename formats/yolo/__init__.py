@@ -66,7 +66,6 @@ from odm.formats._contract import LIKELY, SURE, Format, Sniff
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_files import listing, report_others, sample
-from odm.formats._shared.text_tokens import Rows
 from odm.formats.yolo.descriptions import (
     data_file_of,
     describes,
@@ -85,16 +84,7 @@ from odm.formats.yolo.layouts import (
     settle_names,
     undescribed,
 )
-from odm.formats.yolo.rows import (
-    add_categories,
-    choose_columns,
-    corners_of,
-    find_key_points,
-    find_tracks,
-    parse_rows,
-    refuse_far,
-    report_outlines,
-)
+from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks
 from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
 from odm.tables import Builder
@@ -177,11 +167,8 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     if plan.tracks:
         what = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
         log.note(f"{printable(source.path)}: rows end in {what}, as yolo track writes them")
-    parsed = parse_rows(source, files, log, plan)
-    builder.skipped += parsed.lost
-    where = Rows(source, files, parsed.file, parsed.line)
-    good, box, score = choose_columns(parsed, where, builder, log, options)
-    good = refuse_far(parsed, where, good, box, log)
+    parsed = ParsedRows(plan, files, builder, log)
+    good, box, score = parsed.choose_columns(options.conf_column)
     numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
     places = np.full(len(images), -1)
     places[owners] = numbers
@@ -190,12 +177,12 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     rows, sizes = add_images(images, owners[parsed.file[good]], places, gather, tracked=bool(plan.tracks))
     image = owners[parsed.file] if len(owners) else parsed.file.astype(np.int64)
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
-    category, known = add_categories(parsed, where, good, plan, builder, log)
+    category, known = parsed.add_categories(good)
     good &= known
-    report_outlines(parsed, where, good, builder, log)
+    parsed.report_outlines(good)
     builder.skipped += int(len(good) - good.sum())
     size = sizes[image[good]].astype(np.float64)
-    corners, wh = corners_of(box[good], parsed.outline[good])
+    corners, wh = parsed.corners(good, box)
     gather.add(
         image=rows[image[good]],
         category=category[good],

@@ -87,29 +87,39 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         plan.sound = False
         return
     entries: dict[str, Node] = root.value
-    _read_names(plan, entries, path, options, log)
-    _read_key_points(plan, entries)
-    base = ""
-    if (node := entries.get("path")) is not None and isinstance(node.value, str) and not is_none(node):
-        base = node.value
+    if options.classes is None:
+        errors = log.errors
+        if names := described_names(entries, path, log):
+            plan.name_lists.append((path, names))
+        plan.sound &= log.errors == errors
+    shape = entries["kpt_shape"].value if "kpt_shape" in entries else None
+    numbers = [node.value for node in shape] if isinstance(shape, list) and len(shape) == 2 else []
+    if numbers and all(isinstance(n, str) and re.fullmatch(r"[0-9]{1,4}", n) for n in numbers):
+        plan.key_points = int(numbers[0]) * int(numbers[1])
+    node = entries.get("path")
+    base = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
     plan.bases = _bases(source, base)
-    wanted = options.wanted
-    named = _named_splits(entries)
+    named: dict[str, list[Node]] = {}
+    """What each split is made of: the values of ``train``, ``val``, ... one by one."""
+    for key, node in entries.items():
+        is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
+        if is_split and not is_none(node):
+            items = node.value if isinstance(node.value, list) else [node]
+            named.setdefault(ALIASES.get(key, key), []).extend(items)
     absent = _add_splits(plan, named, path, options, log)
     check_split(plan, path, named, options, log)
-    code = ABSENT_SPLIT if plan.groups and wanted is None else MISSING_SPLIT
+    code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
     for item, key in absent:
-        tried = Trusted(_tried(plan, item.value, base) if isinstance(source, NamedSource) else "")
-        log.report(code, path, line=item.line, field=key, value=item.value, tried=tried)
+        tried = ""
+        if isinstance(source, NamedSource):
+            folders = dict.fromkeys(
+                printable(source.full(folder)) for folder in _candidates(plan, item.value)
+            )
+            tried = f" in path: {printable(base)}" if base else ""
+            tried += f" (tried {listed(list(folders))})" if folders else ""
+        log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried))
         plan.sound &= code is ABSENT_SPLIT
     note_elsewhere(plan, path, log)
-
-
-def _tried(plan: Plan, text: str, base: str) -> str:
-    """Where a place was looked for."""
-    folders = list(dict.fromkeys(map(plan.source.full, _candidates(plan, text))))
-    named = f" in path: {printable(base)}" if base else ""
-    return f"{named} (tried {listed([printable(folder) for folder in folders])})" if folders else named
 
 
 def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
@@ -117,17 +127,6 @@ def note_elsewhere(plan: Plan, path: str, log: Log) -> None:
     if plan.elsewhere:
         folders = first_few(list(dict.fromkeys(plan.elsewhere)), 3, printable)
         log.note(f"{printable(path)}: its paths lead outside its folder; read from {folders}")
-
-
-def _named_splits(entries: dict[str, Node]) -> dict[str, list[Node]]:
-    """What each split is made of: the values of ``train``, ``val``, ... one by one."""
-    named: dict[str, list[Node]] = {}
-    for key, node in entries.items():
-        is_split = key in SPLITS or (isinstance(node.value, str) and node.value == f"images/{key}")
-        if is_split and not is_none(node):
-            items = node.value if isinstance(node.value, list) else [node]
-            named.setdefault(ALIASES.get(key, key), []).extend(items)
-    return named
 
 
 def _add_splits(
@@ -154,14 +153,12 @@ def _add_splits(
                 )
                 plan.sound = False
                 continue
-            held = owners[location]
+            held, split_of = owners[location], split
             if len(held) > 1 and wanted is None:
                 # A place that several splits share is none of them, unless it bears the name of one.
                 name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
                 split_of = name if name in held else ""
-            else:
-                split_of = split
             if not _add_place(plan, item.value, split_of, path, item.line, options, log):
                 absent.append((item, split))
     return absent
@@ -173,32 +170,6 @@ def _normal(source: Source, item: Node) -> str:
         return f"#{item.line}"
     inside = _inside(source, item.value)
     return item.value if inside is None else inside
-
-
-def _read_key_points(plan: Plan, entries: dict[str, Node]) -> None:
-    node = entries.get("kpt_shape")
-    if node is None or not isinstance(node.value, list) or len(node.value) != 2:
-        return
-    numbers = [n.value for n in node.value]
-    if all(isinstance(n, str) and re.fullmatch(r"[0-9]{1,4}", n) for n in numbers):
-        plan.key_points = int(numbers[0]) * int(numbers[1])
-
-
-def _read_names(
-    plan: Plan,
-    entries: dict[str, Node],
-    path: str,
-    options: YoloOptions,
-    log: Log,
-) -> None:
-    if options.classes is not None:
-        return
-    errors = log.errors
-    names = described_names(entries, path, log)
-    if log.errors > errors:
-        plan.sound = False
-    elif names:
-        plan.name_lists.append((path, names))
 
 
 def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
@@ -428,14 +399,13 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
         places.append((picture if is_there else usual[0], label))
     for place in found_in:
         plan.found_in(place)
-    shared = _shared_folder([picture for picture, _ in places])
+    shared = os.path.commonpath([os.path.dirname(picture) for picture, _ in places]) if places else ""
     for picture, label in places:
-        key = stem(picture[len(shared) :])
-        if key in group.listed:
-            continue
-        group.listed[key] = picture
-        if label is not None:
-            group.labels[key] = label
+        key = stem(picture[len(shared) + 1 if shared else 0 :])
+        if key not in group.listed:
+            group.listed[key] = picture
+            if label is not None:
+                group.labels[key] = label
     if places and not known and options.images is None:
         return False
     plan.groups.append(group)
@@ -454,11 +424,3 @@ def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None,
         if source.holds(picture):
             return picture, None, True
     return "", None, False
-
-
-def _shared_folder(paths: list[str]) -> str:
-    """The longest folder, with its slash, that all paths begin with."""
-    if not paths:
-        return ""
-    shared = os.path.commonpath([os.path.dirname(path) for path in paths])
-    return f"{shared}/" if shared else ""

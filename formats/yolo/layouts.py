@@ -202,15 +202,10 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
         shown = first_few(skipped, 5)
         log.note(f"{printable(source.path)}: not below labels/ or images/, ignored: {shown}")
     plan.groups = list(groups.values())
-    _choose_split(plan, options, log)
-
-
-def _choose_split(plan: Plan, options: YoloOptions, log: Log) -> None:
     if options.wanted is not None:
         names = sorted({group.split for group in plan.groups if group.split})
         plan.groups = [group for group in plan.groups if group.split == options.wanted]
-        if not plan.groups:
-            check_split(plan, plan.source.path, names, options, log)
+        check_split(plan, source.path, names if not plan.groups else [options.wanted], options, log)
 
 
 def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOptions, log: Log) -> None:
@@ -333,8 +328,13 @@ class Image:
     picture: Picture | None
     split: str
     pictures: Pictures
-    lonely: bool
+    lonely: bool = False
     """Whether others of its folder have a picture and it has none."""
+
+    @property
+    def name(self) -> str:
+        """With the extension of the picture."""
+        return with_extension(self.key, self.picture)
 
 
 def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
@@ -366,7 +366,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if picture is not None:
                 matched += 1
                 seen.add(picture.location)
-            image = Image(key, label, picture, group.split, pictures, lonely=False)
+            image = Image(key, label, picture, group.split, pictures)
             if picture is None and label is not None:
                 missing.append(image)
             if label is not None and taken.setdefault(label, group.split) != group.split:
@@ -384,11 +384,11 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 if picture.location not in seen and key not in group.labels:
                     if taken.setdefault(picture.location, group.split) != group.split:
                         continue
-                    found.append(Image(key, None, picture, group.split, pictures, lonely=False))
+                    found.append(Image(key, None, picture, group.split, pictures))
         members.append((group, found[before:]))
     _report_bare(plan, members, builder, log)
     _part_splits(found, plan, log)
-    return sorted(found, key=lambda image: (_name(image), image.split))
+    return sorted(found, key=lambda image: (image.name, image.split))
 
 
 def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
@@ -436,13 +436,9 @@ def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
     return None
 
 
-def _name(image: Image) -> str:
-    return with_extension(image.key, image.picture)
-
-
 def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
     """Where two splits have an image of one name, put the split before the names."""
-    names = [_name(image) for image in images]
+    names = [image.name for image in images]
     if len(set(names)) == len(names) or len({image.split for image in images}) < 2:
         return
     log.note(
@@ -454,18 +450,15 @@ def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
             image.key = f"{image.split}/{image.key}"
 
 
-def _frames(images: list[Image]) -> list[tuple[str, int]]:
-    """The video and the frame of each image by its name, `video_12` as `yolo track` writes it; else none."""
-    found = [_FRAME.fullmatch(image.key) for image in images]
-    frames = [(match[1], int(match[2])) for match in found if match]
-    return frames if len(set(frames)) == len(images) else []
-
-
 def add_images(
     images: list[Image], used: NDArray[Any], places: NDArray[Any], gather: Gather, *, tracked: bool
 ) -> tuple[Ints, Longs]:
     """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
-    frames = _frames(images) if tracked else []
+    frames: list[tuple[str, int]] = []
+    if tracked:  # `yolo track` calls the files of a video video_12
+        found = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
+        frames = [(match[1], int(match[2])) for match in found]
+        frames = frames if len(set(frames)) == len(images) else []
     unknown: list[tuple[Image, str, str]] = []
     needed = np.zeros(len(images), bool)
     needed[used] = True
@@ -473,7 +466,7 @@ def add_images(
     sizes = np.zeros((len(images), 2), np.int64)
     source, log = gather.source, gather.log
     for i, image in enumerate(log.track(images, "reading image sizes")):
-        name, picture, errors = _name(image), image.picture, log.errors
+        name, picture, errors = image.name, image.picture, log.errors
         path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +15,18 @@ from odm.formats._shared.class_lists import add_list
 from odm.formats._shared.codes import OUTLINES, RELATIVE_RANGE, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.pictures import FAR, are_far
-from odm.formats._shared.text_tokens import Chunk, Rows, check_number, chunks, every, explain_rows, floats
-from odm.formats.yolo.layouts import Plan, YoloOptions
+from odm.formats._shared.text_tokens import (
+    Cell,
+    Chunk,
+    Rows,
+    Say,
+    check_number,
+    chunks,
+    every,
+    explain_rows,
+    floats,
+)
+from odm.formats.yolo.layouts import Plan
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Floats, Ints, Longs
 
@@ -41,64 +50,198 @@ _NEAR = 0.05
 """By how much of the box's size a visible point may lie outside it."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class ParsedRows:
-    """All rows, before anyone decided which column is the confidence."""
+    """All sound rows of these label files, before anyone decided which column is the confidence.
 
-    id: Longs
-    columns: Floats
-    """(n, 5) what follows the id, NaN where a row has four; of an outline its left, top, right, bottom and
-    confidence."""
-    outline: NDArray[np.bool_]
-    far: NDArray[np.bool_]
-    """Of outlines, whether a coordinate is far beyond 1."""
-    count: Ints
-    """(n,) how many values the row has."""
-    joined: NDArray[np.bool_]
-    """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
-    track: Longs
-    """(n,) the id of the track, `NO_ID` where the row has none; (0,) where no row has one."""
-    file: Ints
-    line: Ints
-    lost: int
-    second: bool = False
+    Faulty ones are in the log, and counted in the builder.
+    """
 
-
-def parse_rows(source: Source, files: list[str], log: Log, plan: Plan) -> ParsedRows:
-    """Read all rows of these label files; faulty ones are reported."""
-    parts: list[tuple[NDArray[Any], ...]] = []
-    lost = 0
-    for chunk in chunks(source, files, log):
-        part, faulty = _rows(chunk, plan.key_points, plan.tracks)
-        parts.append(part)
-        lost += len(faulty)
-        explain_rows(chunk, faulty, source, files, log, _explain)
-    if not parts:
+    def __init__(self, plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
+        self.plan, self.builder, self.log = plan, builder, log
         none = np.zeros(0, np.int32)
-        flags = np.zeros(0, bool)
-        joined = np.zeros((0, 2), bool)
-        longs = none.astype(np.int64)
-        parts.append((longs, np.zeros((0, 5)), flags, flags, none, joined, longs, none, none))
-    columns: list[Any] = [*map(np.concatenate, zip(*parts, strict=True)), lost]
-    return ParsedRows(*columns)
+        longs, flags = none.astype(np.int64), none == 1
+        parts: list[tuple[NDArray[Any], ...]] = [
+            (longs, np.zeros((0, 5)), flags, flags, none, np.zeros((0, 2), bool), longs, none, none)
+        ]
+        for chunk in chunks(plan.source, files, log):
+            part, faulty = _rows(chunk, plan.key_points, plan.tracks)
+            parts.append(part)
+            builder.skipped += len(faulty)
+            explain_rows(chunk, faulty, plan.source, files, log, _explain)
+        columns: list[Any] = [*map(np.concatenate, zip(*parts, strict=True))]
+        self.id: Longs = columns[0]
+        self.columns: Floats = columns[1]
+        """(n, 5) what follows the id, NaN where a row has four; of an outline its left, top, right, bottom
+        and confidence."""
+        self.outline: NDArray[np.bool_] = columns[2]
+        self.far: NDArray[np.bool_] = columns[3]
+        """Of outlines, whether a coordinate is far beyond 1."""
+        self.count: Ints = columns[4]
+        """(n,) how many values the row has."""
+        self.joined: NDArray[np.bool_] = columns[5]
+        """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
+        self.track: Longs = columns[6]
+        """(n,) the id of the track, `NO_ID` where the row has none."""
+        self.file: Ints = columns[7]
+        self.line: Ints = columns[8]
+        self._where = Rows(plan.source, files, self.file, self.line)
+
+    def report(self, code: Code, wrong: NDArray[np.bool_], say: Say) -> None:
+        """Report the rows that are wrong, with what `say` answers of their values."""
+        self._where.report(self.log, code, np.flatnonzero(wrong), say)
+
+    def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
+        """Decide on the kind and on the column of the confidence: the good rows, all boxes and scores."""
+        scored = ~np.isnan(self.columns[:, 4])
+        is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
+        box, score = self.columns[:, :4], np.array(self.columns[:, 4])
+        size, at, second = 6 if is_det else 5, -1, False
+        # Several rows of this size in one line would be outlines, where the others are boxes.
+        joined = self.outline & self.joined[:, size - 5]
+        if (self.outline & ~joined).any() or self.outline.all():
+            joined[:] = False
+        if is_det:
+            six = np.flatnonzero(scored & ~self.outline & (self.count == 6))
+            if second := self._is_second(six, conf_column):
+                at, box = 1, box.copy()
+                box[six], score[six] = self.columns[six, 1:], self.columns[six, 0]
+
+        def say_score(cells: list[Cell]) -> dict[str, Any]:
+            column, value = cells[at] if len(cells) > abs(at) else (0, b"")
+            return {"column": column, "field": "score", "value": value}
+
+        def say_joined(cells: list[Cell]) -> dict[str, Any]:
+            found = f"{len(cells)} values, as of {len(cells) // size} rows (was a line break lost?)"
+            expected = "a class id and 4 numbers" + (", and a confidence" if is_det else "")
+            column = cells[size][0] if len(cells) > size else 0
+            return {"column": column, "expected": expected, "found": Trusted(found)}
+
+        def say_odd(cells: list[Cell]) -> dict[str, Any]:
+            expected = "a class id and 4 numbers, or pairs of coordinates"
+            return {"expected": expected, "found": f"{len(cells)} values"}
+
+        def say_far(cells: list[Cell]) -> dict[str, Any]:
+            for i, (column, value) in enumerate(cells[2:6] if second and len(cells) == 6 else cells[1:]):
+                if not 1 - FAR <= float(value) <= FAR:
+                    field = _BOX_FIELDS[i] if len(cells) <= 6 else ""
+                    return {"column": column, "field": field, "value": value}
+            return {"value": b""}
+
+        self.report(WRONG_COUNT, joined, say_joined)
+        if is_det:
+            self.report(SCORE_MISSING, ~scored & ~joined, lambda _: {})
+            outside = scored & ~joined & ~((score >= 0) & (score <= 1))
+            self.report(SCORE_RANGE, outside, say_score)
+            good = scored & ~joined & ~outside
+        else:
+            odd = scored & self.outline & ~joined
+            self.report(WRONG_COUNT, odd, say_odd)
+            self.report(SCORE_UNEXPECTED, scored & ~odd & ~joined, say_score)
+            good = ~scored & ~joined
+        far = good & np.where(self.outline, self.far, are_far(box))
+        self.report(RELATIVE_RANGE, far, say_far)
+        return good & ~far, box, score
+
+    def _is_second(self, six: NDArray[Any], conf_column: str | None) -> bool:
+        """Whether the confidence is the second column of these rows of six values."""
+        if conf_column is not None or not len(six):
+            return conf_column == "second"
+        values, n = self.columns[six], len(six)
+        last = int((_fits(values[:, :4]) & (values[:, 4] >= 0) & (values[:, 4] <= 1)).sum())
+        second = int((_fits(values[:, 1:]) & (values[:, 0] >= 0) & (values[:, 0] <= 1)).sum())
+        if last == second == n:
+            row = [f"{v:.6g}" for v in values[0].tolist()]
+            note = (
+                "the confidence is read from the last column, although the second is also possible. "
+                f"The first row is read as confidence {row[4]} and box {' '.join(row[:4])}, not as "
+                f"confidence {row[0]} and box {' '.join(row[1:])} (otherwise use --conf-column second)"
+            )
+        else:
+            column, fits, others = ("second", second, last) if second > last else ("last", last, second)
+            note = (
+                f"the confidence is read from the {column} column, because {fits} of {n} rows are "
+                f"plausible that way and {others} the other way (otherwise use --conf-column)"
+            )
+        self.log.note(f"{printable(self.plan.source.path)}: {note}")
+        return second > last
+
+    def corners(self, good: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
+        """Relative left, top, right, bottom, and width and height, of the good boxes."""
+        box, outline = box[good], self.outline[good]
+        wh = box[:, 2:].copy()
+        corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
+        if outline.any():
+            corners[outline] = box[outline]
+            wh[outline] = box[outline, 2:] - box[outline, :2]
+        return corners, wh
+
+    def add_categories(self, good: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+        """The category row of each box, and which boxes have one."""
+        plan, builder, log, hint = self.plan, self.builder, self.log, ""
+        used = self.id[good]
+        if plan.names_above is not None:
+            path, names = plan.names_above
+            if not len(used) or int(used.max()) < len(names):
+                plan.names_from, plan.names = plan.names_above
+                log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
+            else:
+                hint = f" ({printable(path)} has fewer names)"
+        if plan.names is None:
+            ids = np.unique(used)
+            builder.named = False
+            for number in ids.tolist():
+                builder.category(str(number), source_id=number)
+            if len(ids) and plan.sound:
+                shown = first_few(ids, 10)
+                log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
+            return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
+        rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
+        if rows[:1] < 0 and len(used) and used.min() == 0 and used.max() < len(plan.names):
+            log.note(
+                f"{printable(plan.names_from)}: names count from 1 and the classes of labels from 0, so the "
+                "names are taken in their order"
+            )
+            rows = rows[1:]
+        known = self.id < len(rows)
+        known[known] = rows[self.id[known]] >= 0
+
+        def say(cells: list[Cell]) -> dict[str, Any]:
+            column, value = cells[0] if cells else (0, b"")
+            place = {"column": column, "field": "class", "value": value}
+            return {**place, "n": len(rows), "where": plan.names_from}
+
+        self.report(UNKNOWN_CLASS, good & ~known, say)
+        return rows[np.where(known, self.id, 0)], known
+
+    def report_outlines(self, good: NDArray[np.bool_]) -> None:
+        """Say how many rows were more than boxes, and count them."""
+        outlines = np.flatnonzero(good & self.outline)
+        if not len(outlines):
+            return
+        rotated = int(((self.count[outlines] == 9) | (self.count[outlines] == 10)).sum())
+        if rotated:
+            self.builder.extras["rotation"] = rotated
+        if rotated < len(outlines):
+            self.builder.extras["segmentation"] = len(outlines) - rotated
+        what = "rotated boxes" if rotated == len(outlines) else "outlines" if rotated else "polygons"
+        if not rotated and may_be_points(self._where.source, list(self._where.files)):
+            what += " (if they are boxes with key points, set kpt_shape in data.yaml)"
+        values = {"n": len(outlines), "total": int(good.sum()), "what": Trusted(what)}
+        self._where.report(self.log, OUTLINES, outlines[:1], lambda _: values)
 
 
 def _rows(
     chunk: Chunk, key_points: int, tracks: frozenset[int]
 ) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
     """The sound rows of a chunk, column by column, and which rows are not sound."""
-    count, n = chunk.count, len(chunk)
-    track = np.zeros(0, np.int64)
-    if tracks:
-        track = _tracks(chunk, key_points, tracks)
-        count = count - (track != NO_ID)
+    n = len(chunk)
+    track = _tracks(chunk, key_points, tracks)
+    count = chunk.count - (track != NO_ID)
     sound = count >= 5
     first = np.full(n, np.nan)
     columns = np.full((n, 5), np.nan)
-    outline = np.zeros(n, bool)
-    far = np.zeros(n, bool)
+    outline, far, boxes = np.zeros((3, n), bool)
     joined = np.zeros((n, 2), bool)
-    boxes = np.zeros(n, bool)
     for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
         rows = np.flatnonzero(count == size)
         if not len(rows):
@@ -124,15 +267,15 @@ def _rows(
         outline[rest] = True
         sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest, count[rest])
     kept = np.flatnonzero(sound)
-    ids = first[kept].astype(np.int64)
-    found = (ids, columns[kept], outline[kept], far[kept], count[kept].astype(np.int32), joined[kept])
-    ends = track[kept] if tracks else track, chunk.file[kept], chunk.line[kept]
-    return (*found, *ends), np.flatnonzero(~sound)
+    found = (columns, outline, far, count.astype(np.int32), joined, track, chunk.file, chunk.line)
+    return (first[kept].astype(np.int64), *(column[kept] for column in found)), np.flatnonzero(~sound)
 
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
     found = np.full(len(chunk), NO_ID)
+    if not tracks:
+        return found
     extra = chunk.count - 5 - key_points
     rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
     last, bad = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
@@ -177,7 +320,7 @@ def _outlines(
     return sound, are_far(columns[:, :4]), columns, joined
 
 
-def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> None:
+def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     """Report what is wrong with a row that `_rows` refuses, by the same rules."""
     column, value = cells[0]
     if len(cells) < 5:
@@ -194,201 +337,11 @@ def _explain(cells: list[tuple[int, bytes]], path: str, line: int, log: Log) -> 
             return
 
 
-def choose_columns(
-    parsed: ParsedRows, where: Rows, builder: Builder, log: Log, options: YoloOptions
-) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """Decide on the kind and on the column of the confidence: which rows are good, their boxes and scores."""
-    scored = ~np.isnan(parsed.columns[:, 4])
-    is_det = decide_kind(builder, int(scored.sum()), len(scored))
-    box, score = parsed.columns[:, :4], np.array(parsed.columns[:, 4])
-    joined = _joined(parsed, 6 if is_det else 5)
-    if not is_det:
-        odd = scored & parsed.outline & ~joined
-        where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _report_joined(cells, 5))
-        where.report(log, WRONG_COUNT, np.flatnonzero(odd), _report_odd)
-        unlike = scored & ~odd & ~joined
-        where.report(log, SCORE_UNEXPECTED, np.flatnonzero(unlike), lambda cells: _report(cells, -1))
-        return ~scored & ~joined, box, score
-    six = np.flatnonzero(scored & ~parsed.outline & (parsed.count == 6))
-    parsed.second = _is_second(parsed, where, six, log, options)
-    if parsed.second:
-        box = box.copy()
-        box[six] = parsed.columns[six, 1:]
-        score[six] = parsed.columns[six, 0]
-    where.report(log, WRONG_COUNT, np.flatnonzero(joined), lambda cells: _report_joined(cells, 6))
-    where.report(log, SCORE_MISSING, np.flatnonzero(~scored & ~joined), lambda _: {})
-    outside = scored & ~joined & ~((score >= 0) & (score <= 1))
-    at = 1 if parsed.second else -1
-    where.report(log, SCORE_RANGE, np.flatnonzero(outside), lambda cells: _report(cells, at))
-    return scored & ~joined & ~outside, box, score
-
-
-def _joined(parsed: ParsedRows, size: int) -> NDArray[np.bool_]:
-    """Which rows are several of this size in one line: they would be outlines, and the others are boxes."""
-    found = parsed.outline & parsed.joined[:, size - 5]
-    if (parsed.outline & ~found).any() or parsed.outline.all():
-        return np.zeros(len(found), bool)
-    return found
-
-
-def _report_joined(cells: list[tuple[int, bytes]], size: int) -> dict[str, Any]:
-    n = len(cells) // size
-    expected = "a class id and 4 numbers" + (", and a confidence" if size == 6 else "")
-    found = f"{len(cells)} values, as of {n} rows (was a line break lost?)"
-    return {
-        "column": cells[size][0] if len(cells) > size else 0,
-        "expected": expected,
-        "found": Trusted(found),
-    }
-
-
-def _is_second(parsed: ParsedRows, where: Rows, six: NDArray[Any], log: Log, options: YoloOptions) -> bool:
-    """Whether the confidence is the second column."""
-    if options.conf_column is not None or not len(six):
-        return options.conf_column == "second"
-    values = parsed.columns[six]
-    last = int((_fits(values[:, :4]) & _in_range(values[:, 4])).sum())
-    second = int((_fits(values[:, 1:]) & _in_range(values[:, 0])).sum())
-    shown = printable(where.source.path)
-    n = len(six)
-    if last == second == n:
-        row = [f"{v:.6g}" for v in values[0].tolist()]
-        log.note(
-            f"{shown}: the confidence is read from the last column, although the second is also possible. "
-            f"The first row is read as confidence {row[4]} and box {' '.join(row[:4])}, not as "
-            f"confidence {row[0]} and box {' '.join(row[1:])} (otherwise use --conf-column second)"
-        )
-        return False
-    is_second = second > last
-    column, fits, others = ("second", second, last) if is_second else ("last", last, second)
-    log.note(
-        f"{shown}: the confidence is read from the {column} column, because {fits} of {n} rows are "
-        f"plausible that way and {others} the other way (otherwise use --conf-column)"
-    )
-    return is_second
-
-
-def _in_range(values: Floats) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = (values >= 0) & (values <= 1)
-    return inside
-
-
 def _fits(box: Floats) -> NDArray[np.bool_]:
     """Which (n, 4) relative boxes are plausible: of some size, and within the image."""
     half = box[:, 2:] / 2
     inside = (box[:, :2] - half >= -_SLACK) & (box[:, :2] + half <= 1 + _SLACK) & (half >= 0)
     return np.array(inside.all(axis=1))
-
-
-def _report(cells: list[tuple[int, bytes]], at: int) -> dict[str, Any]:
-    column, value = cells[at] if len(cells) > abs(at) else (0, b"")
-    return {"column": column, "field": "score", "value": value}
-
-
-def _report_odd(cells: list[tuple[int, bytes]]) -> dict[str, Any]:
-    expected = "a class id and 4 numbers, or pairs of coordinates"
-    return {"expected": expected, "found": f"{len(cells)} values"}
-
-
-def refuse_far(
-    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], box: Floats, log: Log
-) -> NDArray[np.bool_]:
-    """Which of the good rows lie where relative coordinates can be; the others are reported."""
-    far = good & are_far(box)
-    if parsed.outline.any():
-        far = np.where(parsed.outline, good & parsed.far, far)
-    second = parsed.second
-    where.report(log, RELATIVE_RANGE, np.flatnonzero(far), lambda cells: _report_far(cells, second=second))
-    return good & ~far
-
-
-def _report_far(cells: list[tuple[int, bytes]], *, second: bool) -> dict[str, Any]:
-    values = cells[2:6] if second and len(cells) == 6 else cells[1:]
-    for i, (column, value) in enumerate(values):
-        if not 1 - FAR <= float(value) <= FAR:
-            return {"column": column, "field": _BOX_FIELDS[i] if len(cells) <= 6 else "", "value": value}
-    return {"value": b""}
-
-
-def corners_of(box: Floats, outline: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Relative left, top, right, bottom, and width and height."""
-    wh = box[:, 2:].copy()
-    corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
-    if outline.any():
-        corners[outline] = box[outline]
-        wh[outline] = box[outline, 2:] - box[outline, :2]
-    return corners, wh
-
-
-def add_categories(
-    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], plan: Plan, builder: Builder, log: Log
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The category row of each box, and which boxes have one."""
-    hint = ""
-    if plan.names_above is not None:
-        path, names = plan.names_above
-        if not good.any() or int(parsed.id[good].max()) < len(names):
-            plan.names_from, plan.names = plan.names_above
-            log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
-        else:
-            hint = f" ({printable(path)} has fewer names)"
-    if plan.names is not None:
-        names_from = plan.names_from
-        rows = np.array(add_list(plan.names, builder, log, names_from), np.int32)
-        if (
-            rows[:1] < 0
-            and good.any()
-            and not parsed.id[good].min()
-            and parsed.id[good].max() < len(plan.names)
-        ):
-            log.note(
-                f"{printable(names_from)}: names count from 1 and the classes of labels from 0, so the "
-                "names are taken in their order"
-            )
-            rows = rows[1:]
-        known = parsed.id < len(rows)
-        known[known] = rows[parsed.id[known]] >= 0
-        where.report(
-            log,
-            UNKNOWN_CLASS,
-            np.flatnonzero(good & ~known),
-            lambda cells: {
-                "column": cells[0][0] if cells else 0,
-                "field": "class",
-                "value": cells[0][1] if cells else b"",
-                "n": len(rows),
-                "where": names_from,
-            },
-        )
-        return rows[np.where(known, parsed.id, 0)], known
-    ids = np.unique(parsed.id[good])
-    builder.named = False
-    for number in ids.tolist():
-        builder.category(str(number), source_id=number)
-    if len(ids) and plan.sound:
-        shown = first_few(ids, 10)
-        log.report(NUMBERED_CLASSES, plan.source.path, value=shown, near=Trusted(hint))
-    return np.searchsorted(ids, parsed.id).astype(np.int32), np.ones(len(parsed.id), bool)
-
-
-def report_outlines(
-    parsed: ParsedRows, where: Rows, good: NDArray[np.bool_], builder: Builder, log: Log
-) -> None:
-    """Say how many rows were more than boxes, and count them."""
-    outlines = np.flatnonzero(good & parsed.outline)
-    if not len(outlines):
-        return
-    rotated = int(((parsed.count[outlines] == 9) | (parsed.count[outlines] == 10)).sum())
-    if rotated:
-        builder.extras["rotation"] = rotated
-    if rotated < len(outlines):
-        builder.extras["segmentation"] = len(outlines) - rotated
-    plain = "polygons"
-    if not rotated and may_be_points(where.source, list(where.files)):
-        plain = "polygons (if they are boxes with key points, set kpt_shape in data.yaml)"
-    what = plain if not rotated else "rotated boxes" if rotated == len(outlines) else "outlines"
-    values = {"n": len(outlines), "total": int(good.sum()), "what": Trusted(what)}
-    where.report(log, OUTLINES, outlines[:1], lambda _: values)
 
 
 # ------------------------------------------------------------------- what the first files show
