@@ -1,0 +1,320 @@
+"""VoTT: the CSV and the JSON that the Visual Object Tagging Tool exports, of version 1 and 2.
+
+CSV has one row per box, with exactly these columns in this order (https://github.com/microsoft/VoTT)::
+
+    "image","xmin","ymin","xmax","ymax","label"
+    "street.jpg",10,20,110,220,"person"
+
+Edges are in pixels, unchanged. A row with only a name is an image without objects, which VoTT itself does not
+export. Quotes are optional. In a folder, all CSV files are read.
+
+JSON is one file for the project, ``NAME-export.json``, or one for each picture, ``ID-asset.json``, as VoTT 2
+keeps them beside the project::
+
+    {"name": "streets", "version": "2.1.0", "tags": [{"name": "person", "color": "#5db300"}],
+     "assets": {"ID": {"asset": {"id": "ID", "name": "street.jpg", "path": "file:/C:/street.jpg", "state": 2,
+                                 "size": {"width": 640, "height": 480}, "type": 1},
+                       "regions": [{"id": "R", "type": "RECTANGLE", "tags": ["person"],
+                                    "boundingBox": {"left": 10, "top": 20, "width": 100, "height": 200}}]}}}
+
+``boundingBox`` is in pixels, read and written unchanged. Polygons are counted and read as their bounding box,
+with a warning; points and lines are not boxes and are counted. A region with several tags is read as one box
+per tag. ``tags`` of the project are the classes, in that order. Pictures that were never opened (``state`` 0)
+are left out and counted. If a folder contains an export, the files of single pictures beside it are not read.
+
+Detections have a seventh column ``score``, or a ``score`` in each region, which VoTT itself does not have.
+Sizes of images in CSV come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the
+folder.
+
+VoTT 1 has one JSON file with the regions of each picture, or each frame of a video, by its name or number::
+
+    {"frames": {"street.jpg": [{"x1": 10, "y1": 20, "x2": 110, "y2": 220, "width": 640, "height": 480,
+                                "type": "Rectangle", "tags": ["person"], "id": 1}]},
+     "inputTags": "person,car", "visitedFrames": ["street.jpg", "empty.jpg"]}
+
+``x1 y1 x2 y2`` are pixels, read unchanged; ``width`` and ``height`` are the size of the picture, and
+``inputTags`` the classes in their order. Frames in ``visitedFrames`` without regions are images without
+objects; other frames without regions were never opened, and are left out and counted.
+
+Writing: one CSV file, or with ``-O dialect=json`` one JSON file of VoTT 2, which also keeps the sizes of
+images and the order of classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Sniff, format_of, option
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.csv_tables import NO_HEADER, head_rows, is_number, merged, tables
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, dump
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.sniffing import sniff_json
+from odm.formats._shared.table_rows import Columns, TableReader
+from odm.issues import Log, printable
+from odm.tables import Builder, Dataset
+
+HEADER = ["image", "xmin", "ymin", "xmax", "ymax", "label"]
+_HEADERS = (HEADER, [*HEADER, "score"])
+_LAYOUT = Columns(
+    columns=("image", *HEADER[1:5], "class", "score"),
+    roles={"image": 0, "left": 1, "top": 2, "right": 3, "bottom": 4, "class": 5},
+    has_ids=True,
+    lenient=True,
+)
+_PLACE = ("left", "top", "width", "height")
+_SHAPES = frozenset({"RECTANGLE", "SQUARE", "POLYGON"})
+_REGION = frozenset({"id", "type", "tags", "boundingBox", "points", "score"})
+_OLD_EDGES = ("x1", "y1", "x2", "y2")
+_OLD_SHAPES = frozenset({"rect", "rectangle", "square"})
+_OLD_REGION = frozenset(
+    {*_OLD_EDGES, *"id UID width height type tags name points box suggestedBy score".split()}
+)
+_TAGS = "a region with several tags is as many boxes"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class VottOptions(ImageOptions):
+    """Which of the two exports is written."""
+
+    dialect: str = option("csv", "which export to write", choices=("csv", "json"), side="write")
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
+    if look.top == "{" and look.keys.get("asset") == "{" and look.keys.get("regions", "[") == "[":
+        return SURE, "it has an asset and its regions, as VoTT has"
+    if look.top == "{" and look.keys.get("assets") == "{" and look.keys.get("tags", "[") == "[":
+        return SURE, "it has assets, as a project of VoTT has"
+    if look.top != "{" or look.keys.get("frames") != "{":
+        return None
+    if {"inputTags", "visitedFrames"} & look.keys.keys() or (b'"x1"' in head and b'"tags"' in head):
+        return SURE, "it has frames with regions, as VoTT 1 has"
+    return None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """The header of the tables, above pixels, or the outermost keys of JSON."""
+    files = source.with_suffix(".csv")
+    for file in files:
+        rows = head_rows(source, file)
+        numbers = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
+        if not rows or rows[0] not in _HEADERS or (numbers and max(numbers) <= 1):
+            return sniff_json(source, looks_like)
+    if files:
+        return Sniff(SURE, f"the header is {','.join(HEADER)}, as in VoTT")
+    return sniff_json(source, looks_like)
+
+
+def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> None:
+    """Read a file, or the CSV or JSON files of a folder."""
+    if sniff_json(source, looks_like) is None and not source.path.lower().endswith(".json"):
+        _read_tables(source, builder, log, options)
+        return
+    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    files = reader.choose(looks_like, "VoTT JSON")
+    single = [file for file in files if file.lower().endswith("-asset.json")]
+    if single and len(single) < len(files):
+        log.note(f"{printable(source.path)}: the export is read, and not the files of single pictures")
+        files = [file for file in files if file not in single]
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            record = file_item(reader, file)
+            if "frames" in record:
+                _read_frames(record)
+            elif "assets" not in record:
+                _read_asset(record)
+            else:
+                for tag in record.items("tags"):
+                    with contextlib.suppress(BadRecord):
+                        reader.category(tag.text("name"), tag.at / "name", listed=True)
+                for _, asset in record.object("assets").objects():
+                    with contextlib.suppress(BadRecord):
+                        _read_asset(asset)
+    reader.finish()
+
+
+def _read_asset(record: Item) -> None:
+    """Read a picture and its regions."""
+    record.need("asset")
+    regions, asset = record.rows("regions"), record.object("asset")
+    if asset.get("state") == 0 and not regions:
+        asset.reader.count("pictures that nobody opened")
+        return
+    size = asset.object("size", optional=True).size("width", "height")
+    regions.read(None if size == BAD_SIZE else asset.image("name", size=size), _read_region)
+
+
+def _read_region(region: Row) -> None:
+    kind = region.get("type", "RECTANGLE")
+    if not isinstance(kind, str) or kind not in _SHAPES:
+        region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
+        return
+    for key in ("boundingBox", "tags"):
+        if not region.get(key):
+            region.missing(key)
+            return
+    corners, wh = region.object("boundingBox").xywh(*_PLACE)
+    score = region.score("score")
+    region.count_unread(_REGION)
+    if kind == "POLYGON":
+        region.outline("polygons")
+    if not region.bad:
+        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
+
+
+def _read_frames(record: Item) -> None:
+    """Read the frames, and those that were visited and have no region."""
+    reader, tags, at = record.reader, record.get("inputTags") or "", record.at / "inputTags"
+    if isinstance(tags, str):
+        for tag in filter(None, map(str.strip, tags.split(","))):
+            reader.category(tag, at, listed=True)
+    else:
+        for i, tag in enumerate(record.array("inputTags")):
+            reader.category(tag, at / i, listed=True)
+    frames = record.object("frames")
+    visited = record.array("visitedFrames") if record.get("visitedFrames") else []
+    if record.get("visitedFrames") and not visited:
+        raise BadRecord
+    names = [str(value) if type(value) is int else value for value in visited]
+    for key in frames.record:
+        regions = frames.rows(key)
+        if not regions and names and key not in names:
+            reader.count("pictures that nobody opened")
+        else:
+            # The size is that of the first region that says it.
+            sized = next((region for region in regions if region.get("width")), None)
+            size = None if sized is None else sized.size("width", "height")
+            image = None
+            if size != BAD_SIZE:
+                image = reader.image(key, regions.at, size=size, file=regions.origin.number)
+            regions.read(image, _read_old_region)
+    at = record.at / "visitedFrames"
+    origin = Origin(reader.builder, at.path, at.pointer)
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or name not in frames:
+            reader.image(name, at / i, file=origin.number, line=i)
+
+
+def _read_old_region(region: Row) -> None:
+    kind = region.get("type", "rect")
+    if not isinstance(kind, str) or kind.lower() not in _OLD_SHAPES:
+        region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
+        return
+    if not region.get("tags"):
+        region.missing("tags")
+        return
+    left, top, right, bottom = region.numbers(*_OLD_EDGES)
+    score = region.score("score")
+    region.count_unread(_OLD_REGION)
+    corners = left, top, right, bottom
+    if not region.bad:
+        region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, score=score)
+
+
+def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read a file, or every CSV file of a folder."""
+    table = TableReader(source, builder, log, options)
+    for path, rows in tables(source, builder, log, options):
+        header = rows[0][1] if rows else []
+        if header not in _HEADERS:
+            found = repr(",".join(header)) if header else "an empty file"
+            log.report(NO_HEADER, path, line=1 if header else 0, found=found)
+            continue
+        n, kept = len(header), []
+        for line, cells in rows[1:]:
+            if len(cells) == n:
+                kept.append((line, cells))
+            else:
+                expected = f"{n} cells as in the header"
+                log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
+                builder.skipped += 1
+        layout = _LAYOUT if n == 6 else dataclasses.replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
+        columns = [[cells[k] for _, cells in kept] for k in range(n)]
+        table.add(path, layout, columns, [line for line, _ in kept])
+    table.finish()
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> None:
+    """Write one file."""
+    if options.dialect == "csv":
+        _write_table(dataset, target, log)
+        return
+    name = one_file(dataset, target, "vott-export.json", "boxes", log)
+    if name is None:
+        return
+    entries = []
+    for image in images_of(dataset):
+        regions: list[dict[str, Any]] = []
+        for box in image.boxes:
+            place = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
+            region = {"id": f"r{box.row + 1}", "type": "RECTANGLE", "tags": [box.label], "boundingBox": place}
+            regions.append({**region, **box.scored("score")})
+        key = f"{image.row + 1:032x}"
+        asset = {
+            "format": image.name.rpartition(".")[2],
+            "id": key,
+            "name": image.name,
+            "path": f"file:{image.name}",
+            "size": {"width": image.width, "height": image.height},
+            "state": 2 if regions else 1,
+            "type": 1,
+        }
+        entries.append(f"{dump(key)}: {dump({'asset': asset, 'regions': regions, 'version': '2.1.0'})}")
+    classes = enumerate(dataset.categories.name, 1)
+    tags = [{"name": name, "color": f"#{(i * 2654435761) % 2**24:06x}"} for i, name in classes]
+    body = ",\n".join(entries)
+    head = f'"name": "odm", "version": "2.1.0", "tags": {dump(tags)}'
+    target.write(name, f'{{{head},\n"assets": {{\n{body}\n}}}}\n'.encode())
+
+
+def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
+    name = "" if target.single else "vott-export.csv"
+    if name and not target.plan([name], ["the boxes"], log):
+        return
+    boxes = dataset.boxes
+    images, classes = ([_quote(n) for n in table.name] for table in (dataset.images, dataset.categories))
+    texts = decimals(boxes.xyxy.ravel())
+    columns = [[images[i] for i in boxes.image.tolist()], *(texts[k::4] for k in range(4))]
+    columns.append([classes[c] for c in boxes.category.tolist()])
+    header = HEADER
+    if dataset.kind == "det":
+        header = [*HEADER, "score"]
+        columns.append(decimals(boxes.score))
+    empty = [image + "," * (len(header) - 1) for image in images]
+    lines = [
+        ",".join(map(_quote, header)),
+        *merged(dataset, list(map(",".join, zip(*columns, strict=True))), empty),
+    ]
+    target.write(name, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def adapt(options: VottOptions) -> dict[str, Any]:
+    """What the JSON export keeps."""
+    if options.dialect == "csv":
+        return {}
+    keeps = frozenset({"size", "extension", "empty", "unused", "order", "score", "wh"})
+    return {"suffixes": (".json",), "keeps": keeps}
+
+
+FORMAT = format_of(
+    __name__,
+    title="VoTT CSV and JSON",
+    use="annotation tools",
+    written_by="VoTT 2 CSV and JSON (export, and one file per asset), VoTT 1 JSON",
+    suffixes=(".csv",),
+    looks_at=(".csv", ".json"),
+    begins="[{",
+    single=True,
+    keeps=frozenset({"extension", "empty", "score"}),
+)
