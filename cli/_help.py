@@ -37,7 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
         "Protocol": "protocol iou max_dets recall_at area interpolation pixels keep_difficult at_score "
         "at_scores",
         "Memory and clusters": "memory cluster scratch rows_per_task",
-        "Analysis": "analyze confusion ci replicates seed level bootstrap_areas tags thresholds "
+        "Analysis": "analyze diagnose confusion ci replicates seed level bootstrap_areas tags thresholds "
         "save_thresholds",
         "Gates": "fail_under fail_on_regression require_no_worse",
         "What to convert": "only_classes drop rename class_list category_ids clip keep_groups strict",

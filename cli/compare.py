@@ -94,7 +94,11 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     for each of A, B, C.
     """
     log = terminal_log()
-    given |= {"protocol": [given["protocol"]], "iou": [] if given["iou"] is None else [given["iou"]]}
+    given |= {
+        "diagnose": False,
+        "protocol": [given["protocol"]],
+        "iou": [] if given["iou"] is None else [given["iou"]],
+    }
     (rules,) = eval_.rules_of(given)
     gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]
     gates += [parse_regression_gate(text, proven=False) for text in given["require_no_worse"]]

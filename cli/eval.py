@@ -88,12 +88,12 @@ RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pi
 
 OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy".split()
 """Options that a protocol that measures tracks refuses."""
-SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic")
+SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic", "diagnose")
 
 
 WHOLE = (
-    "save_to plots report analyze confusion ci thresholds at_scores class_agnostic rename skip_bad "
-    "skip_bad_files".split()
+    "save_to plots report analyze confusion ci thresholds at_scores class_agnostic diagnose rename "
+    "skip_bad skip_bad_files".split()
 )
 """Options that look at all detections at once."""
 
@@ -125,6 +125,7 @@ SHARED = all_of(
     ),
     wide_option,
     markdown_option,
+    switch("--diagnose", "Look for what explains the result, however good it is."),
     switch("--class-agnostic", "Ignore classes: treat all boxes as one class."),
     option("--score-min SCORE", "Drop detections with a lower score.", of=float),
     option("--max-dets N", "Keep at most N detections per image and class (lvis: per image).", of=int),

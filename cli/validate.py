@@ -280,10 +280,14 @@ def _examine(
 
 
 def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
-    """Report also what an evaluation would refuse the two sides for."""
+    """Report also what an evaluation would refuse the two sides for, and why they do not fit."""
+    from odm.evaluate.analysis.diagnosis import diagnose
+
     joined = log.fresh()
+    truth, detections = (one.dataset for one in loaded)
     with contextlib.suppress(DataError):
-        join(loaded[0].dataset, loaded[1].dataset, joined, extra_images="background")
+        both = join(truth, detections, joined, extra_images="background")
+        diagnose(both, truth, detections.path, log)
     of_both = [
         name
         for name in joined.counts

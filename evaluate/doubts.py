@@ -17,7 +17,6 @@ from odm.issues import PERCENT, Code, Log, Trusted
 from odm.pairing import (
     CLASS_ONLY_IN_DETECTIONS,
     CLASS_ORDER_GUESSED,
-    CONVENTIONS_DIFFER,
     FEW_IMAGES_DETECTED,
     SPLIT_WITHOUT_DETECTIONS,
     some,
@@ -45,6 +44,15 @@ NO_MATCH = Code(
 )
 
 
+LIKELY_CAUSE = Code(
+    "likely-cause",
+    "warning",
+    "{what}: AP50 would be {better} instead of {value}{where}",
+    "{remedy}",
+    "The boxes of both sides agree far better if they are read in another way than the files say. The "
+    "numbers shown are those of the files as they are.",
+)
+
 DOUBTFUL = (
     CATEGORY_POSITION_GUESSED,
     NO_BOXES,
@@ -54,7 +62,7 @@ DOUBTFUL = (
     CLASS_ORDER_GUESSED,
     CLASS_ONLY_IN_DETECTIONS,
     PERCENT,
-    CONVENTIONS_DIFFER,
+    LIKELY_CAUSE,
     GROUPS_AS_OBJECTS,
     NOTHING_LEFT,
     NO_MATCH,

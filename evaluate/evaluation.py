@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import NO_MATCH, report_groups
+from odm.evaluate.doubts import LIKELY_CAUSE, NO_MATCH, report_groups
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match, match_all
 from odm.evaluate.matching.matches import TRUTHS
@@ -18,11 +18,14 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.switches import Areas, check_scores, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
-from odm.pairing import CONVENTIONS_DIFFER, source_of
+from odm.pairing import source_of
 from odm.tables import Dataset, Longs
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
+
+POOR = 0.5
+"""The best F1 below which the cause is looked for unasked."""
 
 FEW = 3
 """Detections and ground truths that may all miss each other by chance are fewer."""
@@ -48,6 +51,7 @@ def evaluate(
     image_labels: Iterable[Label] | None = None,
     hierarchy: Mapping[str, Any] | None = None,
     class_agnostic: bool = False,
+    diagnose: bool = False,
     log: Log | None = None,
 ) -> Evaluation:
     """Evaluate detections against ground truth.
@@ -95,6 +99,9 @@ def evaluate(
     class_agnostic
         Treat all boxes as one class, like ``useCats = 0`` in pycocotools: equal scores of an image are ranked
         by the id of their class, then by input.
+    diagnose
+        Try to explain the result by other readings of boxes, classes, images and scores, and note if none
+        does. Without it that is tried where the best F1 is below 0.5, and only what is found is reported.
     log
         Collects issues and notes.
 
@@ -141,6 +148,10 @@ def evaluate(
         dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
         for matches in match_all(joined, rules)
     ]
+    if diagnose or not max(result.overall.f1 for result in results) >= POOR:  # also where it is undefined
+        from odm.evaluate.analysis import diagnosis  # rarely needed
+
+        diagnosis.diagnose(joined, truth, source_of(detections), log, asked=diagnose)
     report_after(results, source_of(detections), log)
     return Evaluation(joined, results, log, truth, detections)
 
@@ -262,7 +273,7 @@ def common_switches(
 
 def _report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
     """Report that no detection matches any ground truth, under no protocol, if it is not known why."""
-    if log.counts[CONVENTIONS_DIFFER.name]:
+    if log.counts[LIKELY_CAUSE.name]:
         return
     if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall

@@ -44,9 +44,6 @@ __all__ = [
 ]
 
 
-DIALECTS = {"lvis": "coco.lvis"}
-"""Formats that lie in the folder of another, whose reader and writer they share, with their modules."""
-
 GROUP = "odm.formats"
 """The entry point group by which other packages add a format."""
 
@@ -56,7 +53,7 @@ class Registry(Mapping[str, Format]):
 
     def __init__(self) -> None:
         modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-        self._found: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
+        self._found: dict[str, Format | None] = dict.fromkeys(modules)
         if names_entry_point(GROUP):
             from importlib.metadata import entry_points
 
@@ -69,7 +66,7 @@ class Registry(Mapping[str, Format]):
     def __getitem__(self, name: str) -> Format:
         found = self._found[name]
         if found is None:
-            module = importlib.import_module(f"{__name__}.{DIALECTS.get(name, name)}")
+            module = importlib.import_module(f"{__name__}.{name}")
             found = self._found[name] = cast("Format", module.FORMAT)
         return found
 

@@ -495,36 +495,3 @@ def test_sizes_that_differ():
     counts, (message,) = compared(grid(10), grid(10, "det", size=(1280, 960)))
     assert counts == {"image-sizes-differ": 1}
     assert "'a.jpg' is 640x480 pixels in the ground truth but 1280x960 in the detections" in message
-
-
-@pytest.mark.parametrize(
-    ("change", "how"),
-    [
-        (lambda b, s: np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], axis=1), "as left, top, width, height"),
-        (lambda b, s: b[:, [1, 0, 3, 2]], "with x and y swapped"),
-        (lambda b, s: b / s, "read as relative coordinates"),
-        (
-            lambda b, s: np.concatenate([(b[:, :2] + b[:, 2:]) / 2, b[:, 2:] - b[:, :2]], axis=1),
-            "as centre, width, height",
-        ),
-    ],
-)
-def test_other_conventions(change, how):
-    truth = grid(150)
-    size = np.array([640, 480, 640, 480])
-    wrong = change(truth.boxes.xyxy, size)
-    counts, (message,) = compared(truth, make(wrong, score=np.linspace(0.1, 0.9, 150)))
-    assert counts == {"conventions-differ": 1}
-    assert how in message
-    assert "mean best IoU 1.00 instead of 0." in message
-
-
-def test_corners_read_as_widths_and_poor_detectors():
-    truth = grid(150)
-    counts, (message,) = compared(truth, make(ltwh=truth.boxes.xyxy, score=np.linspace(0.1, 0.9, 150)))
-    assert counts == {"conventions-differ": 1}
-    assert "as corners instead of left, top, width, height" in message
-    rng = np.random.default_rng(1)
-    corner = rng.random((150, 2)) * 400
-    poor = np.concatenate([corner, corner + 30], axis=1)
-    assert compared(truth, make(poor, score=np.linspace(0.1, 0.9, 150))) == ({}, [])

@@ -47,7 +47,6 @@ from odm.pairing import (
     check_numbers,
     pair,
     report_classes,
-    report_conventions,
     report_empty_images,
     report_images,
     report_splits,
@@ -258,8 +257,6 @@ def admit(
     asked = None if only_classes is None else set(only_classes)
     misread = unit == "images" and log.errors == errors_before
     misread = misread and check_numbers(truth, detections, pairing, log)
-    if unit == "images" and log.errors == errors_before:
-        report_conventions(truth, detections, pairing, log)
     det_only, hints = (
         ([], {})
         if misread

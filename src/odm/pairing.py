@@ -103,14 +103,6 @@ IMAGE_NUMBERS_SHIFTED = Code(
     "Image ids start at 0 in some exports and at 1 in others. If they are off by one, every detection is "
     "compared with the objects of another image.",
 )
-CONVENTIONS_DIFFER = Code(
-    "conventions-differ",
-    "warning",
-    "the detections fit the ground truth far better {how}: mean best IoU {better} instead of {value}",
-    "read them that way, or correct the export",
-    "The two sides use different box conventions, so hardly any pair overlaps as it should.",
-)
-
 SAMPLE = 1000
 """Detections that are enough to see whether the numbers of classes and images were understood."""
 ENOUGH = 5
@@ -424,49 +416,6 @@ def _surest(truth: Dataset, detections: Dataset, pairing: Pairing) -> NDArray[np
     if len(boxes) > most:  # those without a score, which sort last, are none of them
         rows = np.sort(np.argpartition(-boxes.score, most)[:most])
     return rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
-
-
-def report_conventions(truth: Dataset, detections: Dataset, pairing: Pairing, log: Log) -> None:
-    """Report detections that fit the ground truth well only if their numbers are read otherwise."""
-    boxes = detections.boxes
-    rows = _surest(truth, detections, pairing)
-    if not len(rows) or not len(truth):
-        return
-    image, category = pairing.image[boxes.image[rows]], pairing.category[boxes.category[rows]]
-    det, gt = candidates(truth, image)
-    if (category >= 0).any():
-        same = category[det] == truth.boxes.category[gt]
-        det, gt = det[same], gt[same]
-    compared = distinct(det)
-    if len(compared) < 3:
-        return
-
-    def fit(xyxy: Floats) -> float:
-        """The mean best IoU of the detections, if these are their corners."""
-        best = np.zeros(len(rows))
-        with np.errstate(all="ignore"):
-            np.maximum.at(best, det, np.nan_to_num(iou(xyxy[det], truth.boxes.xyxy[gt])))
-        return float(best[compared].mean())
-
-    now = fit(boxes.xyxy[rows])
-    if now >= 0.5:
-        return
-    size = np.tile(np.maximum(np.stack([truth.images.width, truth.images.height], axis=1), 1)[image], 2)
-    given = boxes.xyxy[rows]
-    one, two = given[:, :2], given[:, 2:]
-    readings = {
-        "as left, top, width, height instead of corners": np.hstack([one, one + two]),
-        "as corners instead of left, top, width, height": np.hstack([one, boxes.wh[rows]]),
-        "with x and y swapped": given[:, [1, 0, 3, 2]],
-        "as centre, width, height instead of corners": np.hstack([one - two / 2, one + two / 2]),
-        "read as relative coordinates": given * size,
-        "divided by the image size (the ground truth seems to be relative)": given / size,
-    }
-    fits = {how: fit(xyxy) for how, xyxy in readings.items()}
-    how = max(fits, key=fits.__getitem__)
-    if fits[how] > 0.6 and fits[how] > 2 * now:
-        better, value = Trusted(f"{fits[how]:.2f}"), Trusted(f"{now:.2f}")
-        log.report(CONVENTIONS_DIFFER, source_of(detections), how=Trusted(how), better=better, value=value)
 
 
 def _images_shifted(

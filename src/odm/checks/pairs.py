@@ -30,7 +30,6 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
         if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
             _report_unfound_classes(truth, paired, log)
     _report_sizes(truth, detections, paired.image, log)
-    pairing.report_conventions(truth, detections, paired, log)
 
 
 CLASS_ONLY_IN_TRUTH = Code(

@@ -1,0 +1,634 @@
+"""Why a result is near nothing: a sample of the boxes is read in other ways, and what explains it is named.
+
+Readings of the coordinates are compared by how many objects some detection covers (IoU at least 0.5, of any
+class). One is believed only if it covers many objects that are not covered as the files are read, far more
+than by chance (the same reading with the images mixed up), and if AP50 rises far. A reading may hold in some
+of the images only: in each image the better one counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.doubts import LIKELY_CAUSE
+from odm.evaluate.matching.match import match
+from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.switches import resolve
+from odm.issues import Log, Trusted, plural, shorten
+from odm.pairing import iou
+from odm.tables import Dataset, Flag, Floats, Longs
+
+Boxes = Callable[[Floats, Floats], Floats]
+"""Corners and the sizes of their images, (n, 4) and (n, 2), to other corners."""
+
+MOST_PAIRS = 8_000
+"""Pairs of a detection and an object in the sample, about: enough to tell, and soon read."""
+MOST_BOXES = 20_000
+"""Detections in the images of the sample, about."""
+MOST_IMAGES = 500
+MOST_IN_ALL = 0.8
+"""Of the images that fit in some reading, the share that is spoken of as all."""
+WELL_COVERED = 0.7
+"""Share of the objects that are covered as the files are read, above which only single readings are tried."""
+TRIED = (
+    "corners, sizes and centres, scales and letterboxes, shifted images, other classes, "
+    "inverted scores and duplicates"
+)
+CHANCE = 1e-3
+"""How likely it may be that any of the readings fits so well by chance."""
+LEAST_CHANCE = 0.05
+"""The chance that a box covers an object at least, in case the mixed images show none."""
+CONSISTENT = 0.7
+"""Share of the covered objects whose classes a reading of the classes has to explain."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """Another meaning of the four numbers of a box."""
+
+    what: str
+    remedy: str
+    change: Boxes
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Finding:
+    """A reading of a sample that explains the result."""
+
+    what: tuple[str, ...]
+    remedy: tuple[str, ...]
+    now: float
+    """AP50 of the sample as the files are read."""
+    better: float
+
+
+def diagnose(joined: Joined, truth: Dataset, path: str, log: Log, *, asked: bool = False) -> None:
+    """Report what explains that a result is poor, if anything does; if `asked`, note that nothing does.
+
+    Parameters
+    ----------
+    joined
+        Both sides.
+    truth
+        The ground truth, for the sizes of images.
+    path
+        What the detections were read from, for the message.
+    """
+    images = _sampled_images(joined)
+    if not len(images):
+        return
+    size_of = dict(zip(truth.images.name, truth.limits().tolist(), strict=True))
+    sizes = np.array([size_of.get(name, (0, 0)) for name in joined.images], np.int64).reshape(-1, 2)
+    where = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
+    found = find_cause(joined.shard(images), images, sizes)
+    if found.what:
+        log.report(
+            LIKELY_CAUSE,
+            path,
+            what=Trusted(" and ".join(found.what)),
+            better=Trusted(f"{found.better:.2f}"),
+            value=Trusted(f"{found.now:.2f}"),
+            where=Trusted(where),
+            remedy=Trusted("; ".join(dict.fromkeys(found.remedy))),
+        )
+    elif asked:
+        log.note(f"AP50 is {found.now:.2f}{where}, and no other reading fits better; tried were {TRIED}")
+
+
+def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
+    """What explains the result of `part`, which holds the boxes of `images` (numbers, ascending)."""
+    now = _ap50(part)
+    sample = _Sample.of(part, images, sizes)
+    best, what, remedy = part, [], []
+    for step in (_geometry, _classes):
+        changed = step(sample)
+        if changed is not None:
+            sample, said, advice = changed
+            what.append(said)
+            remedy.append(advice)
+    if what:
+        best = sample.joined
+    reached = _ap50(best)
+    if what and reached < 1.3 * now + 0.03:
+        best, reached, what, remedy = part, now, [], []
+    for said, advice, other in _of_scores(best):
+        value = _ap50(other)
+        if value >= reached + 0.1 and (value >= 1.5 * reached or 1 - value <= (1 - reached) / 2):
+            best, reached = other, value
+            what.append(said)
+            remedy.append(advice)
+    return Finding(tuple(what), tuple(remedy), now, reached)
+
+
+@functools.cache
+def _protocol() -> Protocol:
+    return resolve("coco", iou=0.5)[0]
+
+
+def _ap50(joined: Joined) -> float:
+    value = accumulate(match(joined, _protocol())).summary["AP50"]
+    return 0.0 if math.isnan(value) else value
+
+
+# -------------------------------------------------------------------------------------------- the sample
+
+
+def _sampled_images(joined: Joined) -> Longs:
+    """Numbers of images with objects: whole stretches, so that shifted image numbers show."""
+    n_images = joined.n_truth_images
+    gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
+    det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
+    wanted = np.flatnonzero((gt > 0) & (det > 0))
+    if not len(wanted):
+        return wanted
+    stretch = 16
+    starts = np.arange(0, len(wanted), stretch)
+    # Evenly spread over the data set: every other stretch, then those between, and so on.
+    order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
+    taken, pairs, boxes = [], 0, 0
+    for start in starts[order].tolist():
+        rows = wanted[start : start + stretch]
+        taken.append(rows)
+        pairs += int((gt[rows] * _most_compared(gt[rows], det[rows])).sum())
+        boxes += int(det[rows].sum())
+        if pairs > MOST_PAIRS or boxes > MOST_BOXES or len(taken) * stretch >= MOST_IMAGES:
+            break
+    return np.sort(np.concatenate(taken))
+
+
+def _most_compared(gt: Longs, det: Longs) -> Longs:
+    """How many detections of an image are compared: about twice as many as there are objects."""
+    return np.minimum(det, 2 * gt + 2)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Some images of both sides, with the pairs of boxes that are compared."""
+
+    joined: Joined
+    images: Longs
+    sizes: Longs
+    """(all images, 2) width and height, 0 = unknown."""
+    rows: Longs
+    """The detections that are compared: the surest of each image."""
+    objects: Longs
+    """The ground truths that are compared: no crowds."""
+    pairs: tuple[Longs, Longs]
+    """Positions in `rows` and `objects` of one image."""
+
+    @classmethod
+    def of(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
+        truth, detections = joined.truth, joined.detections
+        objects = np.flatnonzero((truth.flags & np.uint16(Flag.CROWD)) == 0)
+        order = np.lexsort((-detections.score, detections.image))
+        image = detections.image[order]
+        rank = np.arange(len(order)) - np.searchsorted(image, image)
+        n = np.bincount(truth.image, minlength=len(joined.images))
+        rows = np.sort(order[rank < 2 * n[image] + 2])
+        return cls(joined, images, sizes, rows, objects, _pairs(detections.image[rows], truth.image[objects]))
+
+    def covered(self, truth: Floats, detections: Floats, pairs: tuple[Longs, Longs] | None = None) -> Mask:
+        """(objects,) whether a detection covers each, if these are the corners of all boxes."""
+        det, gt = pairs or self.pairs
+        found = np.zeros(len(self.objects), bool)
+        with np.errstate(all="ignore"):
+            near = iou(detections[self.rows[det]], truth[self.objects[gt]]) >= 0.5
+        found[gt[near]] = True
+        return found
+
+    def moved(self, step: int, *, around: bool = False) -> tuple[Longs, Longs]:
+        """The pairs if every detection were on the image `step` further in the list; `around` its end."""
+        place = np.searchsorted(self.images, self.joined.detections.image[self.rows]) + step
+        if around:
+            place %= len(self.images)
+        image = self.images[np.clip(place, 0, len(self.images) - 1)]
+        image = np.where((place >= 0) & (place < len(self.images)), image, -1)
+        return _pairs(image, self.joined.truth.image[self.objects])
+
+    def of_images(self, found: Mask) -> Longs:
+        """(images,) how many objects of each are covered."""
+        image = np.searchsorted(self.images, self.joined.truth.image[self.objects])
+        return np.bincount(image[found], minlength=len(self.images))
+
+    def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
+        """The same with other corners."""
+        joined = dataclasses.replace(
+            self.joined,
+            truth=_with_boxes(self.joined.truth, truth),
+            detections=_with_boxes(self.joined.detections, detections),
+        )
+        return dataclasses.replace(self, joined=joined)
+
+
+def _pairs(det_image: NDArray[Any], gt_image: NDArray[Any]) -> tuple[Longs, Longs]:
+    """Every pair of entries of one image; `gt_image` is ascending."""
+    low = np.searchsorted(gt_image, det_image, "left")
+    n = np.searchsorted(gt_image, det_image, "right") - low
+    det = np.repeat(np.arange(len(det_image)), n)
+    return det, np.arange(len(det)) + np.repeat(low - (np.cumsum(n) - n), n)
+
+
+def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
+    """The same boxes with other corners; where they are no boxes, empty ones."""
+    xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
+    xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
+    wh = xyxy[:, 2:] - xyxy[:, :2]
+    return dataclasses.replace(side, xyxy=xyxy, wh=wh, area=np.full(len(side), np.nan))
+
+
+# ------------------------------------------------------------------------------------------- coordinates
+
+_MEANINGS = {
+    "ltrb": "left, top, right and bottom",
+    "ltwh": "left, top, width and height",
+    "cxcywh": "centre, width and height",
+}
+
+
+def _numbers(xyxy: Floats, meaning: str) -> tuple[Floats, Floats]:
+    """The two pairs of numbers that boxes are written with."""
+    first, second = xyxy[:, :2], xyxy[:, 2:]
+    if meaning == "ltrb":
+        return first, second
+    return (first if meaning == "ltwh" else (first + second) / 2), second - first
+
+
+def _corners(first: Floats, second: Floats, meaning: str) -> Floats:
+    if meaning == "cxcywh":
+        return np.hstack([first - second / 2, first + second / 2])
+    return np.hstack([first, second if meaning == "ltrb" else first + second])
+
+
+def _box_readings() -> Iterator[Reading]:
+    """What the four numbers may mean, whatever they were taken for."""
+    for taken, meant in itertools.product(_MEANINGS, repeat=2):
+        for swapped in (False, True):
+            if taken == meant and (not swapped or taken != "ltrb"):
+                continue  # as it is; and swapped is the same for all
+
+            def change(
+                xyxy: Floats, _: Floats, how: tuple[str, str, bool] = (taken, meant, swapped)
+            ) -> Floats:
+                taken, meant, swapped = how
+                first, second = _numbers(xyxy, taken)
+                if swapped:
+                    first, second = first[:, ::-1], second[:, ::-1]
+                return _corners(first, second, meant)
+
+            what = _MEANINGS[meant] if taken != meant else "y before x"
+            if swapped and taken != meant:
+                what += ", y before x"
+            option = "" if swapped else f"give --{{side}}-box {meant} if it is plain text, or "
+            yield Reading(what, option + "correct the export of {whose}", change)
+
+
+def _scaled(factor: Callable[[Floats], Floats], shift: Callable[[Floats], Floats] | None = None) -> Boxes:
+    """Coordinates times a factor of the image's size, after a shift; both functions of (n, 2) sizes."""
+
+    def change(xyxy: Floats, size: Floats) -> Floats:
+        if shift is not None:
+            xyxy = xyxy - np.tile(shift(size), 2)
+        return xyxy * np.tile(factor(size), 2)
+
+    return change
+
+
+SCALES_WITHOUT_SIZE = 2
+"""The first so many readings need no size of the image."""
+SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
+
+
+def _scale_readings() -> Iterator[Reading]:
+    """What coordinates may be measured in."""
+    convert = "convert the coordinates of {whose} to pixels of the image"
+    yield Reading("pixels of a picture of half the size", convert, _scaled(lambda s: np.full_like(s, 2)))
+    yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda s: np.full_like(s, 0.5)))
+    for parts, name in ((1, "fractions"), (100, "percent"), (1000, "thousandths")):
+        factor = functools.partial(lambda s, parts: s / parts, parts=parts)
+        option = "give --{side}-coords rel if it is plain text or CSV, or " if parts == 1 else ""
+        yield Reading(f"{name} of the width and height", option + convert, _scaled(factor))
+    yield Reading("fractions times height and width, exchanged", convert, _scaled(lambda s: s / s[:, ::-1]))
+    for side in SIDES_OF_NETWORKS:
+
+        def gain(size: Floats, side: int = side) -> Floats:
+            return np.repeat(side / size.max(axis=1, keepdims=True), 2, axis=1)  # the same for x and y
+
+        def border(size: Floats, side: int = side) -> Floats:
+            shift: Floats = (side - size * gain(size, side)) / 2
+            return shift
+
+        stretched = functools.partial(lambda s, side: s / side, side=side)
+        resized = functools.partial(lambda s, gain: 1 / gain(s), gain=gain)
+        yield Reading(
+            f"pixels of the letterboxed picture of {side} x {side}",
+            convert,
+            _scaled(resized, border),
+        )
+        yield Reading(f"pixels of a picture stretched to {side} x {side}", convert, _scaled(stretched))
+        yield Reading(f"pixels of a picture whose longer side is {side}", convert, _scaled(resized))
+
+
+@functools.cache
+def _readings() -> tuple[list[Reading], list[Reading]]:
+    return list(_box_readings()), list(_scale_readings())
+
+
+_WHOSE = {"det": "the detections", "gt": "the ground truth"}
+_LOOKS = {"det": "the detections look like", "gt": "the ground truth looks like"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Candidate:
+    """A way to read one side, and what it covers."""
+
+    side: str
+    readings: tuple[Reading, ...]
+    step: int
+    """How many images further the detections belong."""
+    truth: Floats
+    detections: Floats
+    better: Mask
+    """(images,) where it covers more objects than the files as they are read."""
+    gain: int
+    """How many more objects are covered there."""
+
+    @property
+    def changes(self) -> int:
+        """How many things it changes."""
+        return len(self.readings) + abs(self.step)
+
+    @property
+    def said(self) -> str:
+        parts = [f"{_LOOKS[self.side]} {', in '.join(reading.what for reading in self.readings)}"]
+        if self.step:
+            where = "after" if self.step > 0 else "before"
+            parts.append(f"the detections look like those of the image {where} theirs")
+        return " and ".join(parts if self.readings else parts[1:])
+
+    @property
+    def advice(self) -> str:
+        parts = [r.remedy.format(side=self.side, whose=_WHOSE[self.side]) for r in self.readings[:1]]
+        if self.step:
+            parts.append("number the images of both sides alike")
+        return "; ".join(parts)
+
+
+def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
+    """The sample with coordinates, or image numbers, that fit far better; what it is, and what to do."""
+    if not len(sample.pairs[0]):
+        return None
+    now = sample.covered(sample.joined.truth.xyxy, sample.joined.detections.xyxy)
+    tried = list(_candidates(sample, now))
+    most = max(candidate.gain for candidate in tried)
+    best = min((c for c in tried if c.gain >= 0.97 * most), key=lambda c: (c.changes, c.side))
+    best, also = _right_side(sample, best, tried)
+    if not _significant(sample, best, int((~now).sum()), len(tried)):
+        return None
+    said = best.said + also
+    some, fitting = int(best.better.sum()), int((best.better | (sample.of_images(now) > 0)).sum())
+    if some < MOST_IN_ALL * fitting:
+        said = f"in {some} of {plural(fitting, 'image')} {said}"
+    return _applied(sample, best), said, best.advice
+
+
+def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:
+    """Which side is to be read otherwise, and in words the other if that would do as well.
+
+    Reading the other side in the opposite way explains as much, or more if it makes all boxes larger. What
+    leaves fewer boxes outside their images is right.
+    """
+    others = (c for c in tried if c.side != best.side and c.changes == best.changes and not c.step)
+    twin = max(others, key=lambda c: c.gain, default=None)
+    if twin is None or twin.gain < 0.5 * best.gain or not best.readings:
+        return best, ""
+    few = 0.05 * (len(sample.joined.truth) + len(sample.joined.detections))
+    ours, theirs = (_outside(sample, c) // few for c in (best, twin))
+    if ours == theirs:
+        best, twin = sorted((best, twin), key=lambda c: c.side)
+        return best, f" (or {twin.said})"
+    return (best if ours < theirs else twin), ""
+
+
+def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
+    """Readings of either side alone, and shifted images; if none explains much, with a scale or a shift."""
+    truth, detections = sample.joined.truth, sample.joined.detections
+    boxes: dict[str, Floats] = {"gt": truth.xyxy, "det": detections.xyxy}
+    sizes: dict[str, Floats] = {
+        "gt": sample.sizes[truth.image] * 1.0,
+        "det": sample.sizes[detections.image] * 1.0,
+    }
+    per_image = sample.of_images(now)
+    moved = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
+
+    def candidate(side: str, readings: tuple[Reading, ...], step: int = 0) -> _Candidate:
+        read = dict(boxes)
+        with np.errstate(all="ignore"):
+            for reading in readings:
+                read[side] = reading.change(read[side], sizes[side])
+        covered = sample.covered(read["gt"], read["det"], moved.get(step))
+        more = sample.of_images(covered) - per_image
+        return _Candidate(side, readings, step, read["gt"], read["det"], more > 0, int(more[more > 0].sum()))
+
+    of_box, of_scale = _readings()
+    if not (sample.sizes[sample.images] > 0).all():
+        of_scale = of_scale[:SCALES_WITHOUT_SIZE]
+    single = (*of_box, *of_scale)
+    first = [candidate(side, (reading,)) for side in boxes for reading in single]
+    first += [candidate("det", (), step) for step in moved]
+    yield from first
+    if now.mean() < WELL_COVERED and max(c.gain for c in first) < 0.5 * np.count_nonzero(~now):
+        yield from (candidate(side, pair) for side in boxes for pair in itertools.product(of_box, of_scale))
+        yield from (candidate(side, (r,), step) for step in moved for side in boxes for r in single)
+
+
+def _outside(sample: _Sample, candidate: _Candidate) -> int:
+    """How many boxes lie far beyond their image, where the reading is better."""
+    n = 0
+    for side, xyxy in (
+        (sample.joined.truth, candidate.truth),
+        (sample.joined.detections, candidate.detections),
+    ):
+        size = sample.sizes[side.image]
+        beyond = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
+        held = candidate.better[np.searchsorted(sample.images, side.image)]
+        n += int((beyond & held & (size > 0).all(axis=1)).sum())
+    return n
+
+
+def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) -> bool:
+    """Whether so many of the `uncovered` objects are hardly ever covered by chance in any reading `tried`.
+
+    The chance for an object is seen where every image has the detections of another.
+    """
+    chance, n_images = LEAST_CHANCE, len(sample.images)
+    for step in {n_images // 2, n_images // 3} - {0, 1, n_images - 1}:
+        mixed = sample.covered(best.truth, best.detections, sample.moved(step, around=True))
+        chance = max(chance, (int(mixed.sum()) + 1) / (len(mixed) + 2))
+    return _tail(uncovered, best.gain, chance) * tried < CHANCE
+
+
+def _tail(n: int, k: int, p: float) -> float:
+    """The probability of at least `k` of `n` where each has probability `p`: a bound (Chernoff) on it."""
+    share = k / n if n else 0.0
+    if share <= p:
+        return 1.0
+    rest = (1 - share) * math.log((1 - share) / (1 - p)) if share < 1 else 0.0
+    return math.exp(-n * (share * math.log(share / p) + rest))
+
+
+def _applied(sample: _Sample, best: _Candidate) -> _Sample:
+    """The sample read so where it is better, and as before in the other images."""
+    images = best.better
+    place = {}
+    changed = {}
+    for name, side, xyxy in (
+        ("gt", sample.joined.truth, best.truth),
+        ("det", sample.joined.detections, best.detections),
+    ):
+        place[name] = np.searchsorted(sample.images, side.image)
+        changed[name] = np.where(images[place[name]][:, None], xyxy, side.xyxy)
+    if not best.step:
+        return sample.with_boxes(changed["gt"], changed["det"])
+    # The image that a detection belongs to decides.
+    target = place["det"] + best.step
+    moves = (target >= 0) & (target < len(images))
+    moves[moves] = images[target[moves]]
+    xyxy = np.where(moves[:, None], best.detections, sample.joined.detections.xyxy)
+    sample = sample.with_boxes(changed["gt"], xyxy)
+    stays = moves | ~images[place["det"]]
+    image = np.where(
+        moves, sample.images[np.clip(target, 0, len(images) - 1)], sample.joined.detections.image
+    )
+    detections = dataclasses.replace(sample.joined.detections, image=image.astype(np.int32)).take(stays)
+    order = np.argsort(detections.image, kind="stable")
+    joined = dataclasses.replace(sample.joined, detections=detections.take(order))
+    return _Sample.of(joined, sample.images, sample.sizes)
+
+
+# ----------------------------------------------------------------------------------------------- classes
+
+
+def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
+    """The sample with other classes of the detections, as the boxes that cover each other show them."""
+    det, gt = sample.pairs
+    truth, detections = sample.joined.truth, sample.joined.detections
+    overlap = iou(detections.xyxy[sample.rows[det]], truth.xyxy[sample.objects[gt]])
+    order = np.lexsort((-overlap, gt))
+    order = order[overlap[order] >= 0.5]
+    first = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
+    theirs = detections.category[sample.rows[det[first]]]  # of the best detection on each object
+    ours = truth.category[sample.objects[gt[first]]]
+    image = np.searchsorted(sample.images, truth.image[sample.objects[gt[first]]])
+    any_class = np.bincount(image, minlength=len(sample.images))
+    same_class = np.bincount(image[theirs == ours], minlength=len(sample.images))
+    affected = same_class < 0.5 * any_class
+    votes = affected[image]
+    if votes.sum() < 6:
+        return None
+    n = len(sample.joined.classes)
+    table = np.bincount(theirs[votes].astype(np.int64) * n + ours[votes], minlength=n * n).reshape(n, n)
+    meant = np.where(table.sum(axis=1) > 0, table.argmax(axis=1), np.arange(n))
+    agreeing = int(table.max(axis=1).sum())
+    moved = np.flatnonzero((meant != np.arange(n)) & (table.max(axis=1) > 0))
+    if agreeing < CONSISTENT * votes.sum() or not _plausible(sample, meant, moved, table):
+        return None
+    said, advice = _class_words(sample.joined.classes, meant, moved, truth)
+    some, fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
+    if some < MOST_IN_ALL * fitting and not _in_some_images(any_class, same_class):
+        return None
+    if some < MOST_IN_ALL * fitting:
+        said = f"in {some} of {plural(fitting, 'image')} {said}"
+    changes = affected[np.searchsorted(sample.images, detections.image)]
+    category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
+    joined = dataclasses.replace(sample.joined, detections=dataclasses.replace(detections, category=category))
+    return dataclasses.replace(sample, joined=joined), said, advice
+
+
+def _in_some_images(covered: Longs, same_class: Longs) -> bool:
+    """Whether the classes are right in some images and wrong in others, more than by chance.
+
+    A detector that confuses classes does so in every image: then few images have all right, or all wrong.
+    """
+    of = covered >= 2
+    wrong = 1 - same_class.sum() / covered.sum()
+    pure = (same_class == 0) | (same_class == covered)
+    expected = (wrong ** covered[of] + (1 - wrong) ** covered[of]).mean() if of.any() else 1.0
+    return _tail(int(of.sum()), int(pure[of].sum()), float(expected)) < CHANCE
+
+
+def _plausible(sample: _Sample, meant: Longs, moved: Longs, table: Longs) -> bool:
+    """Whether a mistake of names or numbers looks like this, and not a detector that confuses classes."""
+    if not len(moved) or len(np.unique(meant[moved])) < len(moved):
+        return False
+    has_truth = np.bincount(sample.joined.truth.category, minlength=len(meant)) > 0
+    unknown = moved[~has_truth[moved]]
+    if len(unknown) == len(moved):  # classes that only the detections have
+        return True
+    return len(moved) >= 2 and int(table.max(axis=1)[moved].min()) >= 2
+
+
+def _class_words(classes: Sequence[str], meant: Longs, moved: Longs, truth: SideTable) -> tuple[str, str]:
+    """What the classes look like, and what to do."""
+    known = int(truth.category.max()) + 1
+    steps = np.unique((moved - meant[moved]) % known).tolist()
+    if len(steps) == 1 and len(moved) > 1 and moved.max() < known:
+        step = steps[0] if steps[0] <= known // 2 else steps[0] - known
+        off = f"{abs(step)} too {'high' if step > 0 else 'low'}"
+        return f"the class numbers of the detections look {off}", "number the classes of both sides alike"
+    named = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in moved[:3].tolist()]
+    more = f", and {len(moved) - 3} more" if len(moved) > 3 else ""
+    shown = ", ".join(f"{old!r} is {new!r}" for old, new in named) + more
+    renames = " ".join(f"--rename {old}={new}" for old, new in named) + (" ..." if more else "")
+    return (
+        f"the classes of the detections look misnamed ({shown})",
+        f"rename them ({renames}) or give both sides the same class list",
+    )
+
+
+# ------------------------------------------------------------------------- scores and duplicates
+
+
+def _of_scores(joined: Joined) -> Iterator[tuple[str, str, Joined]]:
+    """Other readings of what is not a coordinate, a class or an image."""
+    detections = joined.detections
+    flipped = dataclasses.replace(joined, detections=dataclasses.replace(detections, score=-detections.score))
+    yield (
+        "the scores look inverted: the best have the lowest",
+        "turn the scores around, as 1 - score",
+        flipped,
+    )
+    single = _without_duplicates(joined)
+    per_object = len(detections) / max(len(single.detections), 1)
+    yield (
+        f"every object looks detected {per_object:.1f} times",
+        "export the detections after non-maximum suppression, and each file once",
+        single,
+    )
+
+
+def _without_duplicates(joined: Joined, overlap: float = 0.7) -> Joined:
+    """Without detections that a surer one of their image and class nearly equals, as `overlap` says."""
+    side = joined.detections
+    order = np.lexsort((-side.score, side.category, side.image))
+    key = joined.keys_of(side)[order]
+    starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else order
+    keep = np.ones(len(side), bool)
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        rows = order[start : min(stop, start + 300)]
+        while len(rows) > 1:
+            near = (
+                iou(np.broadcast_to(side.xyxy[rows[0]], (len(rows) - 1, 4)), side.xyxy[rows[1:]]) >= overlap
+            )
+            keep[rows[1:][near]] = False
+            rows = rows[1:][~near]
+    return joined.only(detections=keep)
