@@ -44,9 +44,9 @@ TRIED = (
     "corners, sizes and centres, scales and letterboxes, shifted images, other classes, "
     "inverted scores and duplicates"
 )
-CHANCE = 1e-3
+CHANCE = 1e-4
 """How likely it may be that any of the readings fits so well by chance."""
-LEAST_CHANCE = 0.05
+LEAST_CHANCE = 0.02
 """The chance that a box covers an object at least, in case the mixed images show none."""
 CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
@@ -119,7 +119,7 @@ def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
     if what:
         best = sample.joined
     reached = _ap50(best)
-    if what and reached < 1.3 * now + 0.03:
+    if what and reached < 1.3 * now + 0.07:
         best, reached, what, remedy = part, now, [], []
     for said, advice, other in _of_scores(best):
         value = _ap50(other)
@@ -423,10 +423,8 @@ def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
     """Readings of either side alone, and shifted images; if none explains much, with a scale or a shift."""
     truth, detections = sample.joined.truth, sample.joined.detections
     boxes: dict[str, Floats] = {"gt": truth.xyxy, "det": detections.xyxy}
-    sizes: dict[str, Floats] = {
-        "gt": sample.sizes[truth.image] * 1.0,
-        "det": sample.sizes[detections.image] * 1.0,
-    }
+    pixels = sample.sizes.astype(np.float64)
+    sizes = {"gt": pixels[truth.image], "det": pixels[detections.image]}
     per_image = sample.of_images(now)
     moved = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
 
@@ -471,7 +469,9 @@ def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) 
     The chance for an object is seen where every image has the detections of another.
     """
     chance, n_images = LEAST_CHANCE, len(sample.images)
-    for step in {n_images // 2, n_images // 3} - {0, 1, n_images - 1}:
+    # Images far away, for neighbours may be frames of one video; of few images, all.
+    steps = {n_images // 2, n_images // 3} if n_images >= 6 else set(range(1, n_images))
+    for step in steps - {best.step % n_images}:
         mixed = sample.covered(best.truth, best.detections, sample.moved(step, around=True))
         chance = max(chance, (int(mixed.sum()) + 1) / (len(mixed) + 2))
     return _tail(uncovered, best.gain, chance) * tried < CHANCE
@@ -601,12 +601,12 @@ def _class_words(classes: Sequence[str], meant: Longs, moved: Longs, truth: Side
 def _of_scores(joined: Joined) -> Iterator[tuple[str, str, Joined]]:
     """Other readings of what is not a coordinate, a class or an image."""
     detections = joined.detections
-    flipped = dataclasses.replace(joined, detections=dataclasses.replace(detections, score=-detections.score))
-    yield (
-        "the scores look inverted: the best have the lowest",
-        "turn the scores around, as 1 - score",
-        flipped,
-    )
+    if _has_lower_scores(joined):
+        yield (
+            "the scores look inverted: the best have the lowest",
+            "turn the scores around, as 1 - score",
+            dataclasses.replace(joined, detections=dataclasses.replace(detections, score=-detections.score)),
+        )
     single = _without_duplicates(joined)
     per_object = len(detections) / max(len(single.detections), 1)
     yield (
@@ -614,6 +614,23 @@ def _of_scores(joined: Joined) -> Iterator[tuple[str, str, Joined]]:
         "export the detections after non-maximum suppression, and each file once",
         single,
     )
+
+
+def _has_lower_scores(joined: Joined) -> bool:
+    """Whether the detections on an object of their class have lower scores than the others, not by chance."""
+    truth, detections = joined.truth, joined.detections
+    det, gt = _pairs(detections.image, truth.image)
+    same = detections.category[det] == truth.category[gt]
+    det, gt = det[same], gt[same]
+    right = np.zeros(len(detections), bool)
+    right[det[iou(detections.xyxy[det], truth.xyxy[gt]) >= 0.5]] = True
+    fewer = min(int(right.sum()), int((~right).sum()))
+    if not fewer:
+        return False
+    # The share of pairs of a right and a wrong detection in which the right one has the lower score.
+    wrong = np.sort(detections.score[~right])
+    lower = float((len(wrong) - np.searchsorted(wrong, detections.score[right], "right")).mean() / len(wrong))
+    return _tail(fewer, round(lower * fewer), 0.5) < CHANCE
 
 
 def _without_duplicates(joined: Joined, overlap: float = 0.7) -> Joined:
