@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from odm.evaluate.matching.confusion import one_to_one
 from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
 from odm.issues import UsageError
@@ -177,59 +178,55 @@ AT_A_TIME = 2**20
 
 def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
     """Pairs taken one to one, of several images together where they have few boxes."""
-    by_first, by_other = (np.argsort(side.image, kind="stable") for side in (first, other))
-    n_images = int(max(first.image.max(initial=-1), other.image.max(initial=-1))) + 1
-    edges = np.arange(n_images + 1)
-    a_edge = np.searchsorted(first.image[by_first], edges)
-    b_edge = np.searchsorted(other.image[by_other], edges)
-    done = np.cumsum(np.append(0, np.diff(a_edge) * np.diff(b_edge)))
-    found: list[tuple[Longs, Longs]] = [(by_first[:0], by_other[:0])]
+    sides = [_Side.of(first), _Side.of(other)]
+    n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
+    n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
+    done = np.cumsum(np.append(0, n_first * n_other))
+    found: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
     start = 0
     while start < n_images:
         stop = max(start + 1, int(np.searchsorted(done, done[start] + AT_A_TIME, side="right")) - 1)
-        sides = [
-            _Side(own.xyxy[rows], own.image[rows], edge)
-            for own, order, edge in ((first, by_first, a_edge), (other, by_other, b_edge))
-            for rows in (order[edge[start] : edge[stop]],)
-        ]
-        a, b = _greedy(sides[0], sides[1], least)
-        found.append((by_first[a_edge[start] + a], by_other[b_edge[start] + b]))
+        one, two = (side.images(start, stop) for side in sides)
+        a, b = _greedy(one, two, least)
+        found.append((one.row[a], two.row[b]))
         start = stop
     of_first, of_other = (np.concatenate(rows) for rows in zip(*found, strict=True))
     overlap = _iou(first.xyxy[of_first], other.xyxy[of_other])
     return of_first.astype(np.int32), of_other.astype(np.int32), overlap
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Side:
-    """The boxes of one annotator on consecutive images, by image, and where each image begins."""
+class _Side(NamedTuple):
+    """The boxes of one annotator by image: the place of each within its image, and its row in the input."""
 
     xyxy: Floats
     image: Longs
-    edge: Longs
+    place: Longs
+    row: Longs
 
-    @property
-    def place(self) -> Longs:
-        """(n,) the position of each box within its image."""
-        place: Longs = np.arange(len(self.image)) + self.edge[self.image[0]] - self.edge[self.image]
-        return place
+    @classmethod
+    def of(cls, side: Annotations) -> _Side:
+        row = np.argsort(side.image, kind="stable")
+        image = side.image[row]
+        return cls(side.xyxy[row], image, np.arange(len(row)) - np.searchsorted(image, image), row)
+
+    def images(self, start: int, stop: int) -> _Side:
+        """The boxes of consecutive images."""
+        own = slice(*np.searchsorted(self.image, [start, stop]).tolist())
+        return _Side(self.xyxy[own], self.image[own], self.place[own], self.row[own])
 
 
 def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
     """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
-    from odm.evaluate.matching.confusion import one_to_one
-
     if not len(one.image) or not len(two.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     free_a, free_b = np.arange(len(one.image)), np.arange(len(two.image))
-    place_a, place_b = one.place, two.place
     taken: list[tuple[Longs, Longs]] = []
     while True:
         best: tuple[Any, ...] = (free_a[:0], free_b[:0], np.zeros(0))
         n_b = np.searchsorted(two.image[free_b], one.image[free_a], side="right")
         first_b = np.searchsorted(two.image[free_b], one.image[free_a])
         ends = np.cumsum(n_b - first_b)
-        whole, lowest, most, at = True, least, len(place_a) + len(place_b), 0
+        whole, lowest, most, at = True, least, len(one.place) + len(two.place), 0
         while at < len(free_a):
             before = int(ends[at - 1]) if at else 0
             stop = max(at + 1, int(np.searchsorted(ends, before + AT_A_TIME, side="right")))
@@ -238,13 +235,13 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
             begins = np.repeat(ends[at:stop] - count - before - first_b[at:stop], count)
             b = free_b[np.arange(len(a)) - begins]
             iou = _iou(one.xyxy[a], two.xyxy[b])
-            kept = (iou > lowest) | ((iou == lowest) & (place_a[a] + place_b[b] <= most))
+            kept = (iou > lowest) | ((iou == lowest) & (one.place[a] + two.place[b] <= most))
             best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
-            order = np.lexsort((place_a[best[0]], place_a[best[0]] + place_b[best[1]], -best[2]))
+            order = np.lexsort((one.place[best[0]], one.place[best[0]] + two.place[best[1]], -best[2]))
             if len(order) > AT_A_TIME:  # the others wait until these are taken
                 whole, order = False, order[:AT_A_TIME]
                 last = order[-1]
-                lowest, most = float(best[2][last]), int(place_a[best[0][last]] + place_b[best[1][last]])
+                lowest, most = float(best[2][last]), int(one.place[best[0][last]] + two.place[best[1][last]])
             best = tuple(column[order] for column in best)
             at = stop
         pairs = one_to_one(best[0], best[1])

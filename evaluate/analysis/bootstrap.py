@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.replicates import Plan, Replicates
+from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError
 from odm.parallel import in_order, worker_count
@@ -134,7 +134,7 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
         return [
             Replicates(
                 dict.fromkeys(plan.keys, nothing),
-                dict.fromkeys(plan.class_keys, np.full((replicates, plan.n_classes), np.nan)),
+                dict.fromkeys(class_keys_of(plan.rules), np.full((replicates, plan.n_classes), np.nan)),
             )
             for plan in plans
         ]

@@ -66,11 +66,6 @@ class Plan:
         """The summary keys that it gives."""
         return keys_of(self.rules, self.areas)
 
-    @property
-    def class_keys(self) -> tuple[str, ...]:
-        """The keys of the metrics of each class."""
-        return class_keys_of(self.rules)
-
     def n_of_class(self, images: Longs | None = None) -> Longs:
         """(classes,) how many images, of those with the numbers `images`, hold ground truth of each class."""
         truth = self.table.truth
@@ -145,7 +140,7 @@ class Plan:
                 of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
             summary[key] = mean_of_defined(of_class)
         of_classes = {
-            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in _class_keys(self.rules).items()
+            key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in class_keys_of(self.rules).items()
         }
         return Replicates(summary, of_classes)
 
@@ -191,16 +186,16 @@ class Plan:
 
 def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
     """The summary keys that a plan gives with some of the area ranges."""
-    return tuple(_selectors(rules, areas)) if rules.metric == "ap" else _whole(rules)
+    return tuple(_selectors(rules, areas)) if rules.metric == "ap" else summary_keys(rules)
 
 
-def class_keys_of(rules: Protocol) -> tuple[str, ...]:
-    """The metrics of each class: AP, and AP50 and AP75 where AP is a mean over thresholds."""
-    return tuple(_class_keys(rules)) if rules.metric == "ap" else ()
+def class_keys_of(rules: Protocol) -> dict[str, int]:
+    """The metrics of each class, and the number of the IoU threshold of each, -1 for the mean over all.
 
-
-def _class_keys(rules: Protocol) -> dict[str, int]:
-    """The number of the IoU threshold of each metric of a class, -1 for the mean over all."""
+    They are AP, and AP50 and AP75 where AP is a mean over thresholds.
+    """
+    if rules.metric != "ap":
+        return {}
     return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if rules.averaged else {})}
 
 
@@ -208,13 +203,6 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
     """Those of the IoU thresholds 50 and 75 percent that the protocol has, and their numbers."""
     near = [(at, np.flatnonzero(np.isclose(rules.ious, at / 100, rtol=0, atol=1e-9))) for at in (50, 75)]
     return [(at, int(found[0])) for at, found in near if len(found)]
-
-
-def _whole(rules: Protocol) -> tuple[str, ...]:
-    """The summary keys of the protocols without AP per class."""
-    if rules.metric == "top-k":
-        return tuple(f"top{k}_{what}" for what in ("cls", "loc") for k in (1, 5))
-    return ("CorLoc",) if rules.metric == "corloc" else ("AP",)
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import COVERAGE
@@ -128,12 +127,11 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
     detections, truth = table.detections, table.truth
     number = {name: i for i, name in enumerate(table.images)}
     found = table.found_at(level)
-    of_det = _rows_of(detections.image, np.flatnonzero(table.level >= level))
-    of_gt = _rows_of(truth.image, np.arange(len(truth)))
+    kept = table.level >= level
     made = []
     for name in names:
         image = number.get(name, -1)
-        d, g = of_det(image), of_gt(image)
+        d, g = np.flatnonzero((detections.image == image) & kept), np.flatnonzero(truth.image == image)
         kinds = table.kind[d].tolist()
         state = [
             "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)
@@ -147,30 +145,19 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
                 category=[table.classes[c] for c in (*detections.category[d], *truth.category[g])],
                 xyxy=np.concatenate([detections.xyxy[d], truth.xyxy[g]]),
                 score=np.concatenate([detections.score[d], np.full(len(g), np.nan)]),
-                why=why + [_missed(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
+                why=why
+                + [_truth_words(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
             )
         )
     return made
 
 
-def _missed(table: ReportData, row: int, kind: str) -> str:
+def _truth_words(table: ReportData, row: int, kind: str) -> str:
     if kind != "FN":
         return "truth" if kind == "GT" else "ignored"
     if table.truth.found_by[row] >= 0:
         return f"missed · found only at {table.truth.score[row]:.2f}"
     return f"missed · {MISS_WORDS[MISSES[table.truth.miss[row]]]}"
-
-
-def _rows_of(image: NDArray[Any], rows: NDArray[Any]) -> Any:
-    """Answers which of the rows belong to an image."""
-    rows = rows[np.argsort(image[rows], kind="stable")]
-    sorted_ = image[rows]
-
-    def of(number: int) -> NDArray[Any]:
-        low, high = np.searchsorted(sorted_, [number, number + 1])
-        return rows[low:high]
-
-    return of
 
 
 def compare_page(
