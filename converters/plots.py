@@ -171,15 +171,16 @@ def _log_bins(values: Floats, number: int) -> Floats:
     return bins
 
 
-def _positive(values: Floats) -> Floats:
-    return values[np.isfinite(values) & (values > 0)]
+def _log_hist(axes: Axes, values: Floats, **scale: Any) -> None:
+    """A histogram of what is positive over a logarithmic axis."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    if len(positive):
+        axes.hist(positive, bins=_log_bins(positive, 50).tolist(), color=BLUE)
+        axes.set_xscale("log", **scale)
 
 
 def _areas(axes: Axes, areas: Floats) -> None:
-    values = _positive(areas)
-    if len(values):
-        axes.hist(values, bins=_log_bins(values, 50).tolist(), color=BLUE)
-        axes.set_xscale("log")
+    _log_hist(axes, areas)
     for bound, label in ((AREAS["medium"][0], "32²"), (AREAS["large"][0], "96²")):
         axes.axvline(bound, color=GREY, linestyle="--", linewidth=1)
         axes.annotate(label, (bound, 0.97), xycoords=("data", "axes fraction"), fontsize=8, color="#555555")
@@ -187,10 +188,7 @@ def _areas(axes: Axes, areas: Floats) -> None:
 
 
 def _aspects(axes: Axes, aspects: Floats) -> None:
-    values = _positive(aspects)
-    if len(values):
-        axes.hist(values, bins=_log_bins(values, 50).tolist(), color=BLUE)
-        axes.set_xscale("log", base=2)
+    _log_hist(axes, aspects, base=2)
     axes.axvline(1, color=GREY, linestyle="--", linewidth=1)
     _title(axes, "Box aspect ratios", "width / height", "boxes")
 

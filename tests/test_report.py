@@ -21,7 +21,7 @@ from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output.report_data import KINDS, MISSES, score_levels
 from odm.issues import Log, PathError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, write
-from odm.report.selection import choose
+from odm.report.columns import choose
 from odm.tables import Dataset, Flag
 
 

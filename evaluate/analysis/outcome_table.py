@@ -153,7 +153,14 @@ class OutcomeTable:
             by_row = np.argsort(detections.row)
             detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])
         outcome, gt_row = outcomes(matches)
-        gt = _positions(truth.row, truth.category, gt_row, matches.category)
+        # With a class hierarchy, one row of the dataset is a ground truth of several classes.
+        gt = np.full(len(gt_row), -1, np.int32)
+        taken = np.flatnonzero(gt_row >= 0)
+        n_classes = len(matches.classes)
+        key = truth.row.astype(np.int64) * n_classes + truth.category
+        by_key = np.argsort(key)
+        wanted = gt_row[taken].astype(np.int64) * n_classes + matches.category[taken]
+        gt[taken] = by_key[np.searchsorted(key[by_key], wanted)]
         iou = np.full(len(outcome), np.nan)
         hit = np.flatnonzero((outcome == TP) & (gt >= 0))
         det = geometry(detections.xyxy[hit], detections.wh[hit], rules)
@@ -163,18 +170,11 @@ class OutcomeTable:
             iou[hit] = inter / (det[4] + own[4] - inter)
             in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
             iou[hit[in_group]] = (inter / det[4])[in_group]
+        boxes = truth.row, truth.image, truth.category, truth.xyxy
         return cls(
             matches=matches,
             images=joined.images,
-            truth=Truths(
-                truth.row,
-                truth.image,
-                truth.category,
-                truth.xyxy,
-                areas_of(truth),
-                truth.flags,
-                counts,
-            ),
+            truth=Truths(*boxes, areas_of(truth), truth.flags, counts),
             xyxy=detections.xyxy,
             outcome=outcome,
             gt=gt,
@@ -205,26 +205,10 @@ class OutcomeTable:
             matches=matches,
             images=images,
             truth=Truths(*columns),
-            xyxy=np.concatenate([part.xyxy for part in parts]),
-            outcome=np.concatenate([part.outcome for part in parts]),
             gt=np.concatenate(gt),
-            iou=np.concatenate([part.iou for part in parts]),
-            guess_image=np.concatenate([part.guess_image for part in parts]),
             chosen=parts[0].chosen,
+            **{
+                name: np.concatenate([getattr(part, name) for part in parts])
+                for name in ("xyxy", "outcome", "iou", "guess_image")
+            },
         )
-
-
-def _positions(row: Ints, category: Ints, wanted: Ints, of_class: Ints) -> Ints:
-    """(n,) position of the ground truth of a row and class, -1 where no row is wanted.
-
-    With a class hierarchy, one row of the dataset is a ground truth of several classes.
-    """
-    at = np.full(len(wanted), -1, np.int32)
-    some = np.flatnonzero(wanted >= 0)
-    if len(some):
-        n_classes = int(max(category.max(), of_class.max())) + 1
-        key = row.astype(np.int64) * n_classes + category
-        by_key = np.argsort(key)
-        asked = wanted[some].astype(np.int64) * n_classes + of_class[some]
-        at[some] = by_key[np.searchsorted(key[by_key], asked)]
-    return at

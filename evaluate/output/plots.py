@@ -222,14 +222,8 @@ def _all_curves(result: Result) -> Figure:
             mean += np.append(envelope, 0.0)[at]
         else:
             x, y = np.zeros(2), np.array([1.0, 0.0])
-        if len(names) <= NAMED:
-            ap = _ap(result, [row.name for row in result.classes].index(name))
-            label = f"{percent(ap)}  {_shown(name)}"
-            axes.plot(x, y, color=_colour(n), linewidth=1.3, label=label)
-        else:
-            axes.plot(
-                x, y, color=_GREY, linewidth=0.5, alpha=0.6, label=f"{len(names)} classes" if not n else None
-            )
+        ap = _ap(result, [row.name for row in result.classes].index(name))
+        _class_line(axes, x, y, n, len(names), f"{percent(ap)}  {_shown(name)}")
     if len(names) > 1:
         axes.plot(
             points, mean / len(names), color="black", linewidth=2, label="mean precision at this recall"
@@ -241,10 +235,16 @@ def _all_curves(result: Result) -> Figure:
     return figure
 
 
-def _colour(n: int) -> Any:
+def _class_line(axes: Axes, x: Floats, y: Floats, n: int, n_classes: int, label: str, **style: Any) -> None:
+    """The line of the class with the number `n`: of many in grey, with one label for all of them."""
     from matplotlib import colormaps
 
-    return colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
+    if n_classes <= NAMED:
+        colour = colormaps["tab20"](n % 10 * 2 + n // 10 % 2)
+        axes.plot(x, y, color=colour, linewidth=1.3, label=label, **style)
+    else:
+        of_all = f"{n_classes} classes" if not n else None
+        axes.plot(x, y, color=_GREY, linewidth=0.5, alpha=0.6, label=of_all, **style)
 
 
 def _f1(result: Result) -> Figure:
@@ -256,7 +256,6 @@ def _f1(result: Result) -> Figure:
     low, high = (float(f(matches.score, initial=i)) for f, i in ((np.min, 0.0), (np.max, 1.0)))
     grid = np.linspace(low, high, 501)
     names = [row.name for row in result.classes if row.name in result.curves]
-    label: str | None
     n = 0
     for k, row in enumerate(result.classes):
         if row.name not in result.curves:
@@ -264,12 +263,8 @@ def _f1(result: Result) -> Figure:
         chosen = matches.category == k
         scores = _steps(grid, matches.score[chosen], row.score)
         f1 = _f1_at(scores, matches.score, outcome, chosen, row.gt)
-        if len(names) <= NAMED:
-            label = f"{number(row.f1, '.3f')}  {_shown(row.name)}"
-            axes.plot(scores, f1, color=_colour(n), linewidth=1.3, drawstyle="steps-pre", label=label)
-        else:
-            label = f"{len(names)} classes" if not n else None
-            axes.plot(scores, f1, drawstyle="steps-pre", color=_GREY, linewidth=0.5, alpha=0.6, label=label)
+        label = f"{number(row.f1, '.3f')}  {_shown(row.name)}"
+        _class_line(axes, scores, f1, n, len(names), label, drawstyle="steps-pre")
         n += 1
     every = np.ones(len(matches.score), np.bool_)
     overall = result.overall

@@ -20,6 +20,7 @@ from odm.evaluate.analysis.overlaps import BACKGROUND
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.confusion import counts_as_nothing, one_to_one, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
+from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
 from odm.evaluate.scores.protocols import AreaBits, Protocol
@@ -103,10 +104,8 @@ class ReportData:
         (classes, sizes, 1 + L).
     confusion
         The confusion matrix at every level: (L, classes + 1, classes + 1), as `Confusion.counts`.
-    wrong_images
-        (L,) how many images have a false positive or a missed object at each level.
-    best
-        The level of the operating point of all classes, a position in `levels`.
+    best_score
+        That of the operating point of all classes; NaN where there is none.
     """
 
     classes: tuple[str, ...]
@@ -121,12 +120,16 @@ class ReportData:
     objects: Counts
     pairing: Pairing
     confusion: Counts
-    wrong_images: Longs
-    best: int
+    best_score: float
 
     def level_of(self, score: float) -> int:
         """The highest of the levels that a score reaches; the lowest if it reaches none."""
-        return level_below(self.levels, score)
+        return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
+
+    @property
+    def best(self) -> int:
+        """The level of the operating point of all classes, a position in `levels`."""
+        return 0 if math.isnan(self.best_score) else self.level_of(self.best_score)
 
     def found_at(self, level: int) -> Mask:
         """(ground truths,) which of them are found by detections of at least a level."""
@@ -144,10 +147,10 @@ class ReportData:
         errors = np.bincount(self.detections.image[false], minlength=n)
         return false, missed, errors + np.bincount(self.truth.image[missed], minlength=n)
 
-
-def level_below(levels: Floats, score: float) -> int:
-    """The highest of the levels that a score reaches; the lowest if it reaches none."""
-    return max(0, int(np.searchsorted(levels, score, side="right")) - 1)
+    @property
+    def wrong_images(self) -> list[int]:
+        """(L,) how many images have a false positive or a missed object at each level."""
+        return [int(np.count_nonzero(self.wrong_at(level)[2])) for level in range(len(self.levels))]
 
 
 def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_score: float) -> ReportData:
@@ -181,8 +184,7 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
         ),
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
-        wrong_images=_wrong_images(table, truth, is_fp, level, n_levels),
-        best=0 if math.isnan(best_score) else level_below(levels, best_score),
+        best_score=best_score,
     )
 
 
@@ -218,8 +220,10 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
     found_by[table.at[hits]] = hits
     found = found_by >= 0
     if rules.metric in ("corloc", "top-k"):
-        n_classes = max(len(table.classes), 1)
-        counts = _one_per_image(side.image.astype(np.int64) * n_classes + side.category, found_by)
+        # One box of every image and class: the one that was hit, else the first.
+        order = np.lexsort((~found, side.category, side.image))
+        counts = np.zeros(len(side), np.bool_)
+        counts[order[first_of_runs(side.image[order], side.category[order])]] = True
     score = np.full(len(side), np.nan)
     score[found] = table.score[found_by[found]]
     same, other = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
@@ -241,34 +245,6 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
         other_iou=other,
         miss=np.where(counts & ~found, miss, np.int8(-1)),
     )
-
-
-def _one_per_image(key: Longs, found_by: Ints) -> Mask:
-    """One box of every image and class: the one that was hit, else the first."""
-    order = np.lexsort((np.arange(len(key)), found_by < 0, key))
-    first = np.concatenate([[True], key[order][1:] != key[order][:-1]])[: len(key)]
-    chosen = np.zeros(len(key), np.bool_)
-    chosen[order[first]] = True
-    return chosen
-
-
-def _wrong_images(
-    table: DetectionTable, truth: TruthTable, is_fp: Mask, level: Longs, n_levels: int
-) -> Longs:
-    """(levels,) the images with a false positive or a missed object."""
-    n_images = len(table.images)
-    highest_fp = np.full(n_images, -1, np.int64)
-    np.maximum.at(highest_fp, table.image[is_fp], level[is_fp])
-    all_found = np.full(n_images, n_levels, np.int64)  # up to which level nothing is missed
-    since = np.full(len(truth), -1, np.int64)
-    hit = truth.found_by >= 0
-    since[hit] = level[truth.found_by[hit]]
-    np.minimum.at(all_found, truth.image[truth.counts], since[truth.counts])
-    right = np.zeros(n_levels + 2, np.int64)  # an image is right at the levels between the two
-    between = highest_fp < all_found
-    np.add.at(right, highest_fp[between] + 1, 1)
-    np.add.at(right, np.minimum(all_found[between] + 1, n_levels + 1), -1)
-    return n_images - np.cumsum(right)[:n_levels]
 
 
 # ------------------------------------------------------------------------------------------- the confusion
@@ -296,7 +272,9 @@ def _confusions(
     n = len(table.classes)
     shape = (n_levels, n + 1, n + 1)
     alone = ~pairing.spared
-    unmatched = _at_least(table.category[alone], level[alone], n, n_levels)
+    # How many detections of each class have at least each level.
+    exact = np.bincount(level[alone] * n + table.category[alone], minlength=n_levels * n)
+    unmatched = np.cumsum(exact.reshape(n_levels, n)[::-1], axis=0)[::-1].copy()
     missed = np.tile(np.bincount(truth.category[pairing.eligible], minlength=n), (n_levels, 1))
     keys, counts = [], []
     for k, det, gt in _taken(pairing, level, n_levels):
@@ -314,13 +292,6 @@ def _confusions(
     key, count = np.concatenate(keys).astype(np.int64), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
-
-
-def _at_least(category: Ints, level: Longs, n: int, n_levels: int) -> Longs:
-    """(levels, classes) how many rows of each class have at least each level."""
-    exact = np.bincount(level * n + category, minlength=n_levels * n).reshape(n_levels, n)
-    sums: Longs = np.cumsum(exact[::-1], axis=0)[::-1].copy()
-    return sums
 
 
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:

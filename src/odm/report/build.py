@@ -17,7 +17,7 @@ from typing import Any
 import odm
 from odm.files import Output
 from odm.issues import Log, PathError, UsageError, printable
-from odm.report.pictures import Picture, Shot, shots
+from odm.report.pictures import Picture, shots
 
 LARGEST_FILE = 80_000_000
 """Bytes; browsers fail on single files above this, so they are refused."""
@@ -108,13 +108,16 @@ def write(
     log = Log() if log is None else log
     single = is_file(target)
     with Output(target, single=single, overwrite=overwrite, sources=sources) as output:
-        entries: list[list[Any]] = []
+        entries: list[list[Any]] = []  # name, width, height and remark of each picture
         held: list[str] = []
         room = LARGEST_FILE
         stream = shots(page.pictures, size)
         for number in log.track(range(len(page.pictures)), "pictures"):
             shot = next(stream)
-            entries.append(_entry(page, number, shot))
+            size_of = [shot.width, shot.height]
+            if min(size_of) <= 0:  # an image of unknown size is as large as its boxes
+                size_of = [max(edge, 1) for edge in page.extents[number]]
+            entries.append([page.pictures[number].name, *size_of, shot.remark])
             if single:
                 held.append(base64.b64encode(shot.jpeg).decode())
                 room -= len(held[-1])
@@ -142,14 +145,6 @@ def _too_large(target: str) -> PathError:
         f"{printable(target)}: a single file of more than {LARGEST_FILE // 10**6} MB does not open in "
         "every browser; use a name without .html to write a folder, or show fewer or smaller pictures"
     )
-
-
-def _entry(page: Page, number: int, shot: Shot) -> list[Any]:
-    """Name, width, height and remark of a picture; an image of unknown size is as large as its boxes."""
-    width, height = shot.width, shot.height
-    if min(width, height) <= 0:
-        width, height = (max(edge, 1) for edge in page.extents[number])
-    return [page.pictures[number].name, width, height, shot.remark]
 
 
 def _note_pictures(entries: list[list[Any]], log: Log) -> None:

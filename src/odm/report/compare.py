@@ -13,9 +13,8 @@ from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import COVERAGE
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
-from odm.report.columns import MISS_WORDS, distinct_parts, reading, rounded
+from odm.report.columns import IMAGES, MISS_WORDS, choose, distinct_parts, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.selection import IMAGES, choose
 from odm.tables import Floats
 
 FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"

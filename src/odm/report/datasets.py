@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from odm.evaluate.output.report_data import score_levels
 from odm.issues import Log
 from odm.report.build import Page
-from odm.report.columns import last_part, reading, rounded
+from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.selection import IMAGES, Shown, by_cell
 from odm.tables import Dataset, Flag, Longs
 
 

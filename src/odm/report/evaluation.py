@@ -11,9 +11,8 @@ from odm.evaluate import Evaluation, Result
 from odm.evaluate.output.report_data import KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code
 from odm.report.build import Page
-from odm.report.columns import MISS_WORDS, last_part, reading, rounded
+from odm.report.columns import IMAGES, MISS_WORDS, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.selection import IMAGES, Shown, by_cell
 from odm.tables import Floats, Longs
 
 CURVE_POINTS = 16_000
@@ -110,7 +109,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "perImage": result.rules.metric in ("corloc", "top-k"),
         "levels": table.levels.tolist(),
         "best": table.best,
-        "wrongImages": table.wrong_images.tolist(),
+        "wrongImages": table.wrong_images,
         "outcomes": _sparse(table.outcomes),
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),

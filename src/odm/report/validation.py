@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from odm.issues import CODES, Issue, Log
 from odm.names import number_of
 from odm.report.build import Page
-from odm.report.columns import issue_row, last_part, reading
+from odm.report.columns import IMAGES, Shown, issue_row, last_part, reading
 from odm.report.datasets import box_columns
 from odm.report.pictures import Picture
-from odm.report.selection import IMAGES, Shown
 from odm.tables import Dataset, Longs
 
 LISTED = 1000
