@@ -248,9 +248,9 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     report_target(given, sources=(gt, det))
     check_markdown(given)
     if "plots" in outputs:
-        from odm.evaluate.output.plots import require
+        from odm.drawing import check_matplotlib
 
-        require()  # before the work, not after it
+        check_matplotlib()  # before the work, not after it
     try:
         datasets = None
         if partwise:

@@ -12,8 +12,9 @@ from odm.cli._messages import print_log
 from odm.cli._options import TARGET, choice, common_options, option, source_options, switch, wide_option
 from odm.cli._print import say, show, table_width
 from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.converters.plots import check_matplotlib, save_plots
+from odm.converters.plots import save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, TrackCounts, describe
+from odm.drawing import check_matplotlib
 from odm.issues import printable
 from odm.screen import cell, json_text, text_table
 from odm.screen import markdown as escaped

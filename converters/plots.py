@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
+from odm.drawing import check_matplotlib, drawing, encoded
 from odm.files import Output
-from odm.issues import Log, UsageError, plural, printable
+from odm.issues import Log, plural, printable
 from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
@@ -53,26 +52,20 @@ def save_plots(
     }
     names = [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
     output.plan(names, names, log, target)
-    lacking: set[str] = set()
-    with output:
+    from matplotlib.figure import Figure
+
+    with drawing(log, "drawn as empty boxes") as settings, output:
+        settings.update({"svg.hashsalt": "odm", "svg.fonttype": "path"})
         for name in log.track(list(pictures), "plots"):
             draw, height = pictures[name]
-            for suffix, data in _render(draw, height, lacking).items():
+            figure = Figure(figsize=(8, height), layout="constrained")
+            axes = figure.add_subplot()
+            draw(axes)
+            for side in ("top", "right"):
+                axes.spines[side].set_visible(False)
+            for suffix, data in encoded(figure, 144):
                 output.write(f"{name}.{suffix}", data)
-    if lacking:
-        log.note(
-            f"plots: the font has no glyphs for {', '.join(sorted(lacking)[:5])}"
-            f"{', ...' if len(lacking) > 5 else ''}, which are drawn as empty boxes"
-        )
     return tuple(output.written)
-
-
-def check_matplotlib() -> None:
-    """UsageError, with the way out, if matplotlib is not installed."""
-    try:
-        import matplotlib  # noqa: F401, ICN001
-    except ImportError:
-        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
 
 
 def _pictures(
@@ -94,32 +87,6 @@ def _pictures(
         ("image_sizes", lambda axes: _image_sizes(axes, statistics), 4.5 if statistics.image_sizes else None),
         ("scores", lambda axes: _scores(axes, dataset.boxes.score), any_box if statistics.scores else None),
     ]
-
-
-def _render(draw: Callable[[Axes], None], height: float, lacking: set[str]) -> dict[str, bytes]:
-    """A picture as PNG and SVG; signs that the font lacks are added to `lacking`."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    made = {}
-    # A salt and no date: the same data gives the same bytes.
-    with (
-        mpl.rc_context({"svg.hashsalt": "odm", "svg.fonttype": "path"}),
-        warnings.catch_warnings(record=True) as warned,
-    ):
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("always", message="Glyph")
-        figure = Figure(figsize=(8, height), layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            stream = io.BytesIO()
-            figure.savefig(stream, format=suffix, dpi=144, metadata=metadata)
-            made[suffix] = stream.getvalue()
-    lacking.update(chr(int(str(w.message).split()[1])) for w in warned)
-    return made
 
 
 def _counts(axis: Axis) -> None:

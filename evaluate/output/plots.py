@@ -5,16 +5,15 @@ They need Matplotlib. Figures are made without its global state, and the same re
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odm.drawing import check_matplotlib, drawing, encoded
 from odm.evaluate.results import Evaluation, Result
-from odm.issues import UsageError, printable, shorten
+from odm.issues import printable, shorten
 from odm.screen import number, percent
 from odm.tables import Floats
 
@@ -43,20 +42,6 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def require() -> None:
-    """Make sure that pictures can be drawn.
-
-    Raises
-    ------
-    UsageError
-        If Matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
-    except ImportError:
-        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
-
-
 def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     """Give `write` the name and content of every picture.
 
@@ -68,32 +53,19 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     UsageError
         If Matplotlib is not installed.
     """
-    require()
+    check_matplotlib()
     import matplotlib as mpl
 
-    with mpl.rc_context(), warnings.catch_warnings(record=True) as warned:
+    shown = "shown as empty boxes in PNG files; the SVG files have the names"
+    with drawing(evaluation.log, shown) as settings:
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)  # type: ignore[arg-type]  # its keys are a list of words
-        warnings.filterwarnings("always", message="Glyph")
+        settings.update(_STYLE)
         for n, result in enumerate(evaluation.results, 1):
             folder = _folder(evaluation, n, result)
             for name, figure in _pictures(result):
-                for suffix, metadata in (
-                    ("png", {"Software": None}),
-                    ("svg", {"Date": None, "Creator": None}),
-                ):
-                    out = io.BytesIO()
-                    figure.savefig(out, format=suffix, dpi=120, metadata=metadata)
-                    write(f"{folder}/{name}.{suffix}", out.getvalue())
+                for suffix, data in encoded(figure, 120):
+                    write(f"{folder}/{name}.{suffix}", data)
                     figure.set_layout_engine("none")  # the second picture keeps the places of the first
-    texts = [str(warning.message) for warning in warned]
-    lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
-    if lacking:
-        evaluation.log.note(
-            f"plots: the font has no glyphs for {', '.join(lacking[:5])}"
-            f"{', ...' if len(lacking) > 5 else ''}, which "
-            "are shown as empty boxes in PNG files; the SVG files have the names"
-        )
 
 
 def _folder(evaluation: Evaluation, n: int, result: Result) -> str:

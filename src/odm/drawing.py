@@ -1,0 +1,48 @@
+"""Figures of Matplotlib, made without its global state: the same data gives the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from odm.issues import Log, UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_matplotlib() -> None:
+    """UsageError, with the way out, if Matplotlib is not installed."""
+    try:
+        import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
+    except ImportError:
+        raise UsageError("plots need Matplotlib: pip install matplotlib") from None
+
+
+@contextlib.contextmanager
+def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
+    """The settings of Matplotlib, which are put back at the end.
+
+    Characters that the font lacks are noted then, with how they are `shown`.
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context(), warnings.catch_warnings(record=True) as warned:
+        warnings.filterwarnings("always", message="Glyph")
+        yield mpl.rcParams  # type: ignore[misc]  # its keys are a list of words
+    texts = [str(warning.message) for warning in warned]
+    lacking = sorted({chr(int(text.split()[1])) for text in texts if text.startswith("Glyph")})
+    if lacking:
+        more = ", ..." if len(lacking) > 5 else ""
+        log.note(f"plots: the font has no glyphs for {', '.join(lacking[:5])}{more}, which are {shown}")
+
+
+def encoded(figure: Figure, dpi: int) -> Iterator[tuple[str, bytes]]:
+    """A figure as PNG and as SVG, each with its suffix; neither has a date."""
+    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        out = io.BytesIO()
+        figure.savefig(out, format=suffix, dpi=dpi, metadata=metadata)
+        yield suffix, out.getvalue()
