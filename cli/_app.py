@@ -120,7 +120,8 @@ def run(args: Sequence[str]) -> int:
             code = _run(list(args))
             sys.stdout.flush()
         except Unwritten as e:
-            _let_go()
+            with contextlib.suppress(OSError):  # the interpreter's last flush, to whom nothing can be said
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- no data file
             if isinstance(e.error, BrokenPipeError):
                 return READER_LEFT  # as a command that SIGPIPE ends: whoever left needs no message
             return _fail(f"cannot write the output: {e.error.strerror or e.error}", 3)
@@ -147,12 +148,6 @@ def _changed() -> str:
     return "; ".join(parts) or "nothing was changed"
 
 
-def _let_go() -> None:
-    """Have the interpreter's last flush fail no more: nothing can be said to a reader that takes nothing."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # noqa: TID251 -- not a data file
-
-
 def _run(args: list[str]) -> int:
     from odm.issues import DataError, OdmError
 
@@ -167,8 +162,11 @@ def _run(args: list[str]) -> int:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
         return e.exit_code
-    except click.ClickException as e:
-        _show_usage(e)
+    except click.ClickException as e:  # how the command is called, and what is wrong with this call
+        context = getattr(e, "ctx", None)
+        if context is not None:
+            show(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\n", err=True)
+        say(f"Error: {e.format_message()}")
         return 2
     except click.Abort:
         raise KeyboardInterrupt from None
@@ -188,14 +186,6 @@ def _run(args: list[str]) -> int:
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
     return result if isinstance(result, int) else 0
-
-
-def _show_usage(error: click.ClickException) -> None:
-    """How the command is called, and what is wrong with this call; its words may come from anywhere."""
-    context = getattr(error, "ctx", None)
-    if context is not None:
-        show(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\n", err=True)
-    say(f"Error: {error.format_message()}")
 
 
 def _advice(args: Sequence[str], error: DataError) -> str:
@@ -222,13 +212,11 @@ def _words(error: Exception) -> str:
 
 def _trace(error: Exception) -> str:
     """Where an unexpected error happened, on one line."""
-    places = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{os.path.basename(code.co_filename)}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__}: {error} ({' > '.join(places[-4:])})"
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    places = (f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in frames)
+    return f"{type(error).__name__}: {error} ({' > '.join(places)})"
 
 
 def _fail(message: str, code: int) -> int:

@@ -30,7 +30,7 @@ MOST_NAMED = 5
 
 def _named(ctx: click.Context) -> list[str]:
     """The formats that the words so far name; all of them if none."""
-    values = [v for value in ctx.params.values() for v in (value if isinstance(value, tuple) else (value,))]
+    values = [v for value in ctx.params.values() for v in _as_tuple(value)]
     return [name for name in FORMATS if name in values] or list(FORMATS)
 
 
@@ -41,16 +41,14 @@ def _complete_option(ctx: click.Context, param: click.Parameter, incomplete: str
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-def _complete_file(*_: object) -> list[CompletionItem]:
+def _complete_path(kind: str, *_: object) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem("", type="file")]
+    return [CompletionItem("", type=kind)]
 
 
-def _complete_folder(*_: object) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem("", type="dir")]
+_complete_file = functools.partial(_complete_path, "file")
+_complete_folder = functools.partial(_complete_path, "dir")
 
 
 def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = False) -> Option:
@@ -182,20 +180,23 @@ class FormatCommand(click.Command):
         """Run the command; what its paths name is read, but for what a `TargetPath` names."""
         with inputs.gather():
             for param in self.params:
-                if isinstance(param.type, click.Path) and not isinstance(param.type, TargetPath):
-                    value = ctx.params.get(param.name or "")
-                    inputs.name(*(value if isinstance(value, tuple) else (value,)))
-                _refuse_empty(param, ctx)
+                if isinstance(param.type, click.Path):
+                    paths = _as_tuple(ctx.params.get(param.name or ""))
+                    if "" in paths:  # as an unset variable of a shell gives
+                        raise click.UsageError(f"{_name_of(param)} is an empty path", ctx)
+                    if not isinstance(param.type, TargetPath):
+                        inputs.name(*paths)
             _refuse_same(self.params, ctx)
             return super().invoke(ctx)
 
 
-def _refuse_empty(param: click.Parameter, ctx: click.Context) -> None:
-    """UsageError for a path without a character, as an unset variable of a shell gives."""
-    value = ctx.params.get(param.name or "")
-    if isinstance(param.type, click.Path) and "" in (value if isinstance(value, tuple) else (value,)):
-        name = param.opts[0] if isinstance(param, click.Option) else (param.metavar or param.name)
-        raise click.UsageError(f"{name} is an empty path", ctx)
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    """The values of a parameter, of which some may be given several times."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _name_of(param: click.Parameter) -> str:
+    return param.opts[0] if isinstance(param, click.Option) else str(param.metavar)
 
 
 def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
@@ -205,7 +206,7 @@ def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
         value = ctx.params.get(param.name or "")
         if not value or not isinstance(param.type, TargetPath) or "\0" in value:
             continue
-        name = param.opts[0] if isinstance(param, click.Option) else str(param.metavar)
+        name = _name_of(param)
         shared = "DIR" in str(param.metavar) and not value.lower().endswith(".html")
         first, also = seen.setdefault(os.path.realpath(value), (name, shared))
         if first != name and not (shared and also):
@@ -269,15 +270,13 @@ def _flags(
         _flag(flag, side, found)
         for flag, found in specs.items()
         for side in ("", *sides)
-        if any(_matters(spec, side, writing) for _, spec in found)
+        if any(  # whether the option does anything for a side of a command
+            side in writing
+            if spec.side == "write"
+            else spec.side == "both" or not side or side not in writing
+            for _, spec in found
+        )
     )
-
-
-def _matters(spec: OptionSpec, side: str, writing: Sequence[str]) -> bool:
-    """Whether an option does anything for a side of a command."""
-    if spec.side == "write":
-        return side in writing
-    return spec.side == "both" or not side or side not in writing
 
 
 def _check_reading(name: str, text: str) -> None:
@@ -334,7 +333,6 @@ def reading(given: Mapping[str, Any]) -> dict[str, Any]:
 def request_of(
     path: str,
     given: Mapping[str, Any],
-    options: Mapping[str, dict[str, Any]],
     side: str,
     kind: Kind | None,
     flag: str = "",
@@ -344,17 +342,16 @@ def request_of(
     own = reading(given)
     own["encoding"] = given.get(f"{side}_encoding") or own["encoding"]
     name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
-    values = options[side] if side else {}
-    return Request(
-        path=path, format=given[name], options=values, shared=options[""], kind=kind, flag=flag, **own
-    )
+    options = given["options"][side] if side else {}
+    shared = given["options"][""]
+    return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
 
 
 def load_source(
-    source: str, given: Mapping[str, Any], options: Mapping[str, dict[str, Any]], log: Log
+    source: str, given: Mapping[str, Any], log: Log
 ) -> tuple[Loaded, Callable[[], Dataset] | None]:
     """What `source_options` say of a single source, and what reads the ground truth that it refers to."""
-    own = options[""]
+    own = given["options"][""]
     request = Request(path=source, format=given["format_"], kind=given["kind"], options=own, **reading(given))
     truth = reference(given["gt"], log)
     spare = ("images",) if given["report"] else ()

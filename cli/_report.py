@@ -64,14 +64,13 @@ def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
 def pictures_of(
     names: Sequence[str],
     datasets: Sequence[Dataset],
-    options: Iterable[Mapping[str, Any]],
     given: Mapping[str, Any],
 ) -> list[Picture]:
     """The pictures of images, from the data sets or the folders of the options ``images``."""
     from odm.converters.photos import locate
     from odm.report import Picture
 
-    folders = [str(side["images"]) for side in options if side.get("images") is not None]
+    folders = [str(side["images"]) for side in given["options"].values() if side.get("images") is not None]
     log = Log()
     found = locate(names, datasets, folders, log, **reading(given))
     print_notes(log, given)

@@ -37,7 +37,7 @@ Examples:
 @skip_bad_option
 @format_options("a", "b")
 @common_options
-def command(first: str, other: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(first: str, other: str, **given: Any) -> int:
     """Measure the agreement between two annotators, A and B, of the same images.
 
     Boxes are paired by IoU regardless of class, then the classes of each pair are compared. Crowd and
@@ -47,7 +47,7 @@ def command(first: str, other: str, options: dict[str, dict[str, Any]], **given:
         raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
     log = terminal_log()
     try:
-        of_a, of_b = (request_of(path, given, options, s, "gt") for s, path in (("a", first), ("b", other)))
+        of_a, of_b = (request_of(path, given, s, "gt") for s, path in (("a", first), ("b", other)))
         sides = load_pair(of_a, of_b, log, skip_bad=given["skip_bad"])
         a, b, classes, left_out = share(sides[0].dataset, sides[1].dataset)
         for path, n in zip((first, other), left_out, strict=True):

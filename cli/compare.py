@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from odm.cli import eval as eval_
+from odm.cli._analysis import slices_of
 from odm.cli._common import FormatCommand, lines_of_files, terminal_log
 from odm.cli._messages import GITHUB, print_failed
 from odm.cli._options import PATH, TARGET, ProtocolChoice, option, switch
@@ -19,7 +20,6 @@ from odm.cli._report import (
     write_markdown,
     write_report,
 )
-from odm.cli._tags import slices_of
 from odm.converters import KeptTruth
 from odm.converters.edit import parse_renames
 from odm.evaluate import PROTOCOLS, Evaluation
@@ -87,7 +87,7 @@ Examples:
 @switch("--overwrite", "Replace existing files in the targets of --save and --report.")
 @option("--at-score SCORE", "Score threshold for counts per image. [default: that of the best F1]", of=float)
 @eval_.SHARED
-def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
     Each difference has a confidence interval, computed by resampling images. In the options below, DET stands
@@ -119,7 +119,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
     check_markdown(given)
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = [] if given["report"] else None
     try:
-        tables, truth = _tables(gt, runs, options, given, log, shown)
+        tables, truth = _tables(gt, runs, given, log, shown)
         slices = slices_of(given["tags"], tables[runs[0]].images, truth, log)
     finally:
         eval_.print_messages(log, given)
@@ -138,7 +138,7 @@ def command(gt: str, runs: tuple[str, ...], options: dict[str, dict[str, Any]], 
             with Output(given["save_to"], overwrite=given["overwrite"]) as output:
                 save_comparison(comparison, output.write)
         if shown is not None:
-            _report(comparison, shown, (gt, *runs), options, given, log)
+            _report(comparison, shown, (gt, *runs), given, log)
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
         width = table_width(given)
@@ -156,7 +156,6 @@ def _report(
     comparison: Comparison,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]],
     sources: tuple[str, ...],
-    options: dict[str, dict[str, Any]],
     given: dict[str, Any],
     log: Log,
 ) -> None:
@@ -185,7 +184,7 @@ def _report(
     levels = None if score is None else (data[0].level_of(score), data[1].level_of(score))
     changes = changes_of(*data, levels=levels, images=given["report_images"])
     names = [image.name for image in changes.images]
-    pictures = dict(zip(names, pictures_of(names, sets, options.values(), given), strict=True))
+    pictures = dict(zip(names, pictures_of(names, sets, given), strict=True))
     of_all = [d for d in comparison.deltas if d.category is None]
     of_classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
     page = compare_page(
@@ -207,7 +206,6 @@ def _report(
 def _tables(
     gt: str,
     runs: tuple[str, ...],
-    options: dict[str, dict[str, Any]],
     given: dict[str, Any],
     log: Log,
     shown: list[tuple[Evaluation, tuple[Dataset, Dataset]]] | None = None,
@@ -224,7 +222,7 @@ def _tables(
     for path in runs:
         own = log.fresh()
         try:
-            evaluation, datasets = eval_.evaluate_files(gt, path, options, given, renames, own, kept)
+            evaluation, datasets = eval_.evaluate_files(gt, path, given, renames, own, kept)
         finally:
             _add_new(log, own)
         tables[path], truth = table_of(evaluation.result), datasets[0]

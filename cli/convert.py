@@ -104,17 +104,7 @@ SETTINGS = (
 @switch("--dry-run", "Print the summary and write nothing.")
 @format_options("from", "to", writing=("", "to"), numbered=True)
 @common_options
-def command(
-    sources: tuple[str, ...],
-    target: str | None,
-    rename: tuple[str, ...],
-    drop: tuple[str, ...],
-    only_classes: str | None,
-    category_ids: Any,
-    class_list: str | None,
-    options: dict[str, dict[str, Any]],
-    **given: Any,
-) -> int:
+def command(sources: tuple[str, ...], target: str | None, **given: Any) -> int:
     """Convert annotations or detections from SRC to DST; several SRC are merged.
 
     Coordinates are neither shifted nor rounded. The summary at the end accounts for every box.
@@ -122,6 +112,7 @@ def command(
     if target is None or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if target else "Missing argument 'SRC...'.")
     log = terminal_log()
+    options = given["options"]
     lost: Ledger | None = None
     try:
         ledger = convert(
@@ -132,11 +123,11 @@ def command(
             source_options=_by_source(options, len(sources)),
             to_options=options["to"],
             edits=Edits(
-                only=split_names(only_classes),
-                drop=drop,
-                rename=parse_renames(lines_of_files(rename)),
-                category_ids=category_ids,
-                order=_names_of_classes(class_list) if class_list else (),
+                only=split_names(given["only_classes"]),
+                drop=given["drop"],
+                rename=parse_renames(lines_of_files(given["rename"])),
+                category_ids=given["category_ids"],
+                order=_names_of_classes(given["class_list"]) if given["class_list"] else (),
             ),
             selection=Selection(
                 stratify=not given["no_stratify"], **{name: given[name] for name in SELECTION}

@@ -231,7 +231,7 @@ SHARED = all_of(
 )
 @option("--rows-per-task N", "Number of detections per task.", of=click.IntRange(1))
 @SHARED
-def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(gt: str, det: str, **given: Any) -> int:
     """Evaluate the detections DET against the ground truth GT, each in any format."""
     log = terminal_log()
     gates = [parse_gate(text) for text in given["fail_under"]]
@@ -254,9 +254,9 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
     try:
         datasets = None
         if partwise:
-            evaluation = evaluate_in_parts(gt, det, options, given, log)
+            evaluation = evaluate_in_parts(gt, det, given, log)
         else:
-            evaluation, datasets = evaluate_files(gt, det, options, given, renames, log)
+            evaluation, datasets = evaluate_files(gt, det, given, renames, log)
         evaluation = asked.applied(evaluation, datasets and datasets[0], log)
     finally:  # before the numbers, which stay in view; what puts them in doubt is never hidden
         print_messages(log, given)
@@ -264,7 +264,7 @@ def command(gt: str, det: str, options: dict[str, dict[str, Any]], **given: Any)
         output.check_apart()
     failed, unknown = failures(evaluation, gates)
     try:  # before the numbers too, which are the last thing on the screen
-        _write(evaluation, datasets, asked, (gt, det), options, given)
+        _write(evaluation, datasets, asked, (gt, det), given)
         if given["markdown"]:
             write_markdown(render(evaluation, "markdown"), (*failed, *unknown), given)
     except OdmError:
@@ -282,12 +282,11 @@ def _write(
     datasets: tuple[Dataset, Dataset] | None,
     asked: Asked,
     sources: tuple[str, str],
-    options: dict[str, dict[str, Any]],
     given: dict[str, Any],
 ) -> None:
     """Write the files that were asked for; the report first, for it looks pictures up."""
     if given["report"] and datasets is not None:
-        _report(evaluation, datasets, sources, options, given)
+        _report(evaluation, datasets, sources, given)
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save(evaluation, output.write)
@@ -345,17 +344,6 @@ def names_as_flags() -> Iterator[None]:
         raise
 
 
-def _renamed(dataset: Dataset, renames: dict[str, str], log: Log) -> Dataset:
-    """The detections with some classes renamed."""
-    if not renames:
-        return dataset
-    n = np.bincount(dataset.boxes.category, minlength=len(dataset.categories)).tolist()
-    for name, count in zip(dataset.categories.name, n, strict=True):
-        if name in renames:
-            log.note(f"--rename: {name!r} of {count} detections is read as {renames[name]!r}")
-    return apply(Edits(rename=renames), dataset, Ledger("", ""))
-
-
 def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
     """The names in ``A,B``, or the lines of the file in ``@FILE``. UsageError if there is none."""
     text = given[option]
@@ -367,14 +355,9 @@ def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
     return names
 
 
-def _check_file_is_marked(text: str | None, images: Sequence[str]) -> None:
-    """UsageError for ``--only-images night.txt``, which must be ``@night.txt``."""
-    if text and text not in images and text.lower().endswith(".txt") and os.path.isfile(text):
-        raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
-
-
-def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> dict[str, Any]:
+def arguments(given: dict[str, Any], log: Log) -> dict[str, Any]:
     """What `evaluate` is asked for."""
+    options = given["options"]
     classes = options["gt"].get("classes", options[""].get("classes"))
     mids = given["image_labels"] or given["hierarchy"]
     names = read_descriptions(classes, log) if classes and mids else {}
@@ -392,9 +375,8 @@ def arguments(options: dict[str, dict[str, Any]], given: dict[str, Any], log: Lo
 
 
 def evaluate_files(
-    gt: str,
-    det: str,
-    options: dict[str, dict[str, Any]],
+    gt_path: str,
+    det_path: str,
     given: dict[str, Any],
     renames: dict[str, str],
     log: Log,
@@ -402,25 +384,30 @@ def evaluate_files(
 ) -> tuple[Evaluation, tuple[Dataset, Dataset]]:
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
-        asked = arguments(options, given, log)
-    truth = request_of(gt, given, options, "gt", "gt")
-    detections = request_of(det, given, options, "det", "det")
-    spare = ("images",) if given.get("report") else ()
+        asked = arguments(given, log)
     loaded = load_pair(
-        truth,
-        detections,
+        request_of(gt_path, given, "gt", "gt"),
+        request_of(det_path, given, "det", "det"),
         log,
         skip_bad=given["skip_bad"],
         skip_bad_files=given["skip_bad_files"],
-        spare=spare,
+        spare=("images",) if given.get("report") else (),
         kept=kept,
     )
+    gt, det = loaded[0].dataset, loaded[1].dataset
     if not given["merge_runs"]:
-        check_one_run(loaded[1].dataset)
+        check_one_run(det)
     with names_as_flags():
-        _check_file_is_marked(given["only_images"], loaded[0].dataset.images.name)
-        evaluation = evaluate(loaded[0].dataset, _renamed(loaded[1].dataset, renames, log), log=log, **asked)
-    return evaluation, (loaded[0].dataset, loaded[1].dataset)
+        text = given["only_images"] or ""
+        if text.lower().endswith(".txt") and text not in gt.images.name and os.path.isfile(text):
+            raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
+        if renames:
+            n = np.bincount(det.boxes.category, minlength=len(det.categories)).tolist()
+            for name, count in zip(det.categories.name, n, strict=True):
+                if name in renames:
+                    log.note(f"--rename: {name!r} of {count} detections is read as {renames[name]!r}")
+            det = apply(Edits(rename=renames), det, Ledger("", ""))
+        return evaluate(gt, det, log=log, **asked), (gt, loaded[1].dataset)
 
 
 def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
@@ -442,11 +429,9 @@ def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
     return True
 
 
-def evaluate_in_parts(
-    gt: str, det: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
-) -> Evaluation:
+def evaluate_in_parts(gt: str, det: str, given: dict[str, Any], log: Log) -> Evaluation:
     """Evaluate a part of the detections at a time."""
-    asked = arguments(options, given, log)
+    asked = arguments(given, log)
     del asked["class_agnostic"]
     from odm.evaluate.parts.job import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
@@ -465,8 +450,8 @@ def evaluate_in_parts(
         if given["cluster"] is not None:
             executor = stack.enter_context(dask_executor(given["cluster"], tell))
         return evaluate_shards(
-            request_of(gt, given, options, "gt", "gt"),
-            request_of(det, given, options, "det", "det"),
+            request_of(gt, given, "gt", "gt"),
+            request_of(det, given, "det", "det"),
             executor=executor,
             scratch=given["scratch"],
             rows_per_task=given["rows_per_task"],
@@ -481,12 +466,11 @@ def _report(
     evaluation: Evaluation,
     datasets: tuple[Dataset, Dataset],
     sources: tuple[str, str],
-    options: dict[str, dict[str, Any]],
     given: dict[str, Any],
 ) -> None:
     from odm.report import evaluation_page
 
-    pictures = pictures_of(evaluation.joined.images, datasets, options.values(), given)
+    pictures = pictures_of(evaluation.joined.images, datasets, given)
     page = evaluation_page(
         evaluation,
         pictures,

@@ -29,7 +29,7 @@ Examples:
 @source_options
 @format_options()
 @common_options
-def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(source: str, **given: Any) -> int:
     """Write an HTML page with the boxes of SRC, annotations or detections, drawn on their images.
 
     The page works offline. Give the image folder with --images.
@@ -39,12 +39,12 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
     report_target(given, sources=(source,))
     log = terminal_log()
     try:
-        loaded, truth = load_source(source, given, options, log)
+        loaded, truth = load_source(source, given, log)
     finally:
         print_log(log, given)
     dataset = loaded.dataset
     datasets = [dataset] if truth is None else [dataset, truth()]
-    pictures = pictures_of(dataset.images.name, datasets, [options[""]], given)
+    pictures = pictures_of(dataset.images.name, datasets, given)
     page = dataset_page(
         dataset,
         pictures,

@@ -39,7 +39,7 @@ Examples:
 @switch("--overwrite", "Replace existing files in the targets of --plots and --report.")
 @format_options()
 @common_options
-def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> int:
+def command(source: str, **given: Any) -> int:
     """Summarise SRC: objects and images per class, sizes of images and boxes, scores.
 
     Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
@@ -50,7 +50,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
     try:
         if given["plots"] is not None:
             check_matplotlib()
-        loaded, _ = load_source(source, given, options, log)
+        loaded, _ = load_source(source, given, log)
         statistics = describe(loaded.dataset)
         if given["plots"] is not None:
             files = save_plots(
@@ -65,7 +65,7 @@ def command(source: str, options: dict[str, dict[str, Any]], **given: Any) -> in
     if given["report"]:
         from odm.report import statistics_page
 
-        pictures = pictures_of(loaded.dataset.images.name, [loaded.dataset], [options[""]], given)
+        pictures = pictures_of(loaded.dataset.images.name, [loaded.dataset], given)
         page = statistics_page(
             loaded.dataset,
             statistics.to_dict(),

@@ -70,6 +70,8 @@ Examples:
   odm validate labels/ --images photos/ --fix order,clip,dedupe --out fixed/
   odm validate --explain inverted-box
 """
+OF_REPAIR = "to kind gt skip_bad skip_bad_files tolerance overwrite dry_run".split()
+"""Options that `repair` takes as they are."""
 KEPT_FOR_MACHINES = 1_000_000
 """How many issues of one code an output for machines has; more would fill the memory."""
 
@@ -119,9 +121,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 @switch("--dry-run", "Print the summary of --fix and write nothing.")
 @format_options("gt", "det", writing=("",))
 @common_options
-def command(
-    sources: tuple[str, ...], explained: str | None, options: dict[str, dict[str, Any]], **given: Any
-) -> int:
+def command(sources: tuple[str, ...], explained: str | None, **given: Any) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
     SRC is annotations or detections in any format; several sources are checked one by one. Exit code
@@ -134,7 +134,9 @@ def command(
     if given["gt"] is not None and given["against"] is not None:
         raise click.UsageError("--gt and --against exclude each other")
     _check_fix(given)
-    _check_number(sources, given)
+    for name in ("gt", "against", "fix", "report"):
+        if len(sources) > 1 and given[name] is not None:
+            raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
     source = sources[0]
     named = [path for path in (source, given["against"]) if path is not None]
     report_target(given, sources=named)
@@ -152,16 +154,16 @@ def command(
     loaded: tuple[Loaded, ...] = ()
     if given["fix"] is not None:
         try:
-            ledger = _repair(source, options, given, log)
+            ledger = _repair(source, given, log)
         except DataError as e:
             refused = e
     elif len(sources) > 1:
-        loaded, refused = _examine_each(sources, options, given, log)
+        loaded, refused = _examine_each(sources, given, log)
     else:
-        loaded = _examine(source, options, given, log)
+        loaded = _examine(source, given, log)
     log = chosen(log, select, ignore)
     if given["report"]:
-        _report(log, loaded, named, options, given)
+        _report(log, loaded, named, given)
     _print(log, loaded, ledger, given)
     if refused is not None:
         raise refused
@@ -173,7 +175,6 @@ def _report(
     log: Log,
     loaded: tuple[Loaded, ...],
     sources: list[str],
-    options: dict[str, dict[str, Any]],
     given: dict[str, Any],
 ) -> None:
     from odm.report import validation_page
@@ -182,7 +183,7 @@ def _report(
     page = validation_page(
         datasets,
         sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, options.values(), given) for one in datasets],
+        [pictures_of(one.images.name, datasets, given) for one in datasets],
         log=log,
         sources=sources,
         title=given["report_title"],
@@ -222,15 +223,8 @@ def _check_fix(given: dict[str, Any]) -> None:
         raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
 
 
-def _check_number(sources: tuple[str, ...], given: dict[str, Any]) -> None:
-    """UsageError for an option that concerns a single source, where there are several."""
-    for name in ("gt", "against", "fix", "report"):
-        if len(sources) > 1 and given[name] is not None:
-            raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
-
-
 def _examine_each(
-    sources: tuple[str, ...], options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
+    sources: tuple[str, ...], given: dict[str, Any], log: Log
 ) -> tuple[tuple[Loaded, ...], OdmError | None]:
     """Examine several sources one by one. Returns what was read, and the error of those that cannot be.
 
@@ -241,7 +235,7 @@ def _examine_each(
     for source in log.track(list(dict.fromkeys(sources)), "sources"):
         own = log.fresh()
         try:
-            loaded += _examine(source, options, given, own)
+            loaded += _examine(source, given, own)
         except OdmError as e:
             refused.setdefault(str(e.args[0]), e)
         log.extend(own)
@@ -251,21 +245,19 @@ def _examine_each(
     return tuple(loaded), errors[-1] if errors else None
 
 
-def _examine(
-    source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log
-) -> tuple[Loaded, ...]:
+def _examine(source: str, given: dict[str, Any], log: Log) -> tuple[Loaded, ...]:
     gt, against = given["gt"], given["against"]
-    if gt is None and against is None and (options["gt"] or options["det"]):
+    if gt is None and against is None and (given["options"]["gt"] or given["options"]["det"]):
         raise click.UsageError("options of one side (--gt-..., --det-...) need --gt or --against")
 
     side = "gt" if against is not None else "det" if gt is not None else ""
     kind: Kind | None = given["kind"] or (None if against is None else "gt")
     try:
         loaded = examine(
-            request_of(source, given, options, side, kind, "--format"),
+            request_of(source, given, side, kind, "--format"),
             log,
-            gt=None if gt is None else request_of(gt, given, options, "gt", "gt"),
-            against=None if against is None else request_of(against, given, options, "det", "det"),
+            gt=None if gt is None else request_of(gt, given, "gt", "gt"),
+            against=None if against is None else request_of(against, given, "det", "det"),
             tolerance=given["tolerance"],
         )
     except AmbiguousFormat:
@@ -299,7 +291,8 @@ def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
         log.extend(refusals)
 
 
-def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, Any], log: Log) -> Ledger:
+def _repair(source: str, given: dict[str, Any], log: Log) -> Ledger:
+    options = given["options"]
     if options["gt"] or options["det"]:
         raise click.UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
     fixes = split_names(given["fix"])
@@ -310,19 +303,7 @@ def _repair(source: str, options: dict[str, dict[str, Any]], given: dict[str, An
         format=given["format_"],
         options=options[""],
         log=log,
-        **{
-            name: given[name]
-            for name in (
-                "to",
-                "kind",
-                "gt",
-                "skip_bad",
-                "skip_bad_files",
-                "tolerance",
-                "overwrite",
-                "dry_run",
-            )
-        },
+        **{name: given[name] for name in OF_REPAIR},
         **reading(given),
     )
 
