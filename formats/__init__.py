@@ -44,6 +44,9 @@ __all__ = [
 ]
 
 
+DIALECTS = {"lvis": "coco.lvis"}
+"""Formats that lie in the folder of another, whose reader and writer they share, with their modules."""
+
 GROUP = "odm.formats"
 """The entry point group by which other packages add a format."""
 
@@ -53,7 +56,7 @@ class Registry(Mapping[str, Format]):
 
     def __init__(self) -> None:
         modules = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-        self._found: dict[str, Format | None] = dict.fromkeys(modules)
+        self._found: dict[str, Format | None] = dict.fromkeys([*modules, *DIALECTS])
         if names_entry_point(GROUP):
             from importlib.metadata import entry_points
 
@@ -66,7 +69,7 @@ class Registry(Mapping[str, Format]):
     def __getitem__(self, name: str) -> Format:
         found = self._found[name]
         if found is None:
-            module = importlib.import_module(f"{__name__}.{name}")
+            module = importlib.import_module(f"{__name__}.{DIALECTS.get(name, name)}")
             found = self._found[name] = cast("Format", module.FORMAT)
         return found
 

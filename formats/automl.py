@@ -38,7 +38,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.csv_tables import Quote, Rows, head_rows, is_number, merged, tables
+from odm.formats._shared.csv_tables import Quote, head_rows, is_number, merged, tables
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.splits import SplitOptions, miss_split
@@ -125,74 +125,53 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     sets: dict[str, str] = {}
     for _, rows in files:
         for _, cells in rows:
-            split, name = _start(cells)
+            split, path, _ = _parts(cells)
             if split:
-                sets.setdefault(name, split)
+                sets.setdefault(_name(path), split)
     wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
     if miss_split(wanted, (*sets.values(), ""), source, log):
         return
     paths: dict[str, str] = {}
-    for path, rows in files:
-        kept: Rows = []
+    for file, rows in files:
+        kept: list[list[str]] = []
+        lines: list[int] = []
         for line, cells in rows:
-            split, name = _start(cells)
-            if split is not None and wanted not in (None, sets.get(name, "")):
+            split, path, row = _parts(cells)
+            name, path, n = _name(path), path.strip(" \t"), len(row)
+            own = sets.get(name, "")
+            if split is not None and wanted not in (None, own):
                 continue
-            row = _row(cells, path, line, log)
-            if row is not None and _agrees(row, path, line, paths, sets, log):
-                kept.append((line, row))
+            if split is None:
+                log.report(BAD_SET, file, line=line, field="set", value=cells[0])
+            elif n > 12 or n < 2 or 3 < n < 9:
+                expected, found = "a set, a path, a label and 8 cells of corners", f"{n} cells"
+                log.report(WRONG_COUNT, file, line=line, expected=expected, found=found)
+            elif paths.setdefault(name, path) != path:
+                log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=paths[name])
+            elif split and split != own:
+                found, other = _WRITTEN[split], _WRITTEN[own]
+                log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=found, other=other)
             else:
-                builder.skipped += 1
-        columns = [[row[k] for _, row in kept] for k in range(12)]
-        table.add(path, LAYOUT, columns, [line for line, _ in kept])
+                lines.append(line)
+                kept.append([own, name, *row[2:], *[""] * (12 - n)])
+                continue
+            builder.skipped += 1
+        table.add(file, LAYOUT, [[row[k] for row in kept] for k in range(12)], lines)
     table.finish()
 
 
-def _start(cells: list[str]) -> tuple[str | None, str]:
-    """The split that a row names, None if that is no set, and the image; a row may begin with the path."""
+def _parts(cells: list[str]) -> tuple[str | None, str, list[str]]:
+    """The split that a row names, None if that is no set, the path, and all cells with that of the set."""
     split = SPLITS.get(cells[0].strip().upper())
     if split is None and ("/" in cells[0] or "." in cells[0]):
-        return "", _name(cells[0])
-    return split, _name(cells[1]) if len(cells) > 1 else ""
+        split, cells = "", ["", *cells]
+    return split, cells[1] if len(cells) > 1 else "", cells
 
 
 def _name(path: str) -> str:
     """The path without the bucket."""
     text = path.strip(" \t")
     return text.partition("://")[2].partition("/")[2] if text.startswith("gs://") else path
-
-
-def _row(cells: list[str], path: str, line: int, log: Log) -> list[str] | None:
-    """Split, path, label, corners and score: twelve cells; None, and an issue, if there are others."""
-    split, _ = _start(cells)
-    if split is None:
-        log.report(BAD_SET, path, line=line, field="set", value=cells[0])
-        return None
-    if cells[0].strip().upper() not in SPLITS:
-        cells = ["", *cells]  # no set
-    n = len(cells)
-    if n > 12 or n < 2 or (n > 3 and not n >= 9):
-        expected = "a set, a path, a label and 8 cells of corners"
-        log.report(WRONG_COUNT, path, line=line, expected=expected, found=f"{n} cells")
-        return None
-    return [split, cells[1], *cells[2:], *[""] * (12 - n)]
-
-
-def _agrees(
-    row: list[str], path: str, line: int, paths: dict[str, str], sets: dict[str, str], log: Log
-) -> bool:
-    """Cut the bucket from the path of a row; False, and an issue, if it contradicts an earlier row."""
-    full = row[1].strip(" \t")
-    row[1] = name = _name(row[1])
-    if paths.setdefault(name, full) != full:
-        log.report(DUPLICATE_IMAGE, path, line=line, field="path", value=name, first=paths[name])
-        return False
-    said, row[0] = row[0], sets.get(name, "")
-    if said and said != row[0]:
-        found, other = _WRITTEN[said], _WRITTEN[row[0]]
-        log.report(SET_CONFLICT, path, line=line, field="set", value=name, found=found, other=other)
-        return False
-    return True
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) -> None:

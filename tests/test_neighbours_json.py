@@ -160,7 +160,7 @@ def test_via_writes_the_annotations_alone(tmp_path):
 
 def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
     import odm.formats._shared.json_columns as under
-    from odm.formats import lvis
+    from odm.formats.coco import reader
 
     text = (FIXTURES / "mixed" / "lvis" / "input.json").read_text(encoding="utf-8")
     (tmp_path / "a.json").write_text(text, encoding="utf-8")
@@ -168,9 +168,9 @@ def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
 
     class Slow(under.Document):
         def __init__(self, *args, **more):
-            super().__init__(*args, **more, fast=False)
+            super().__init__(*args, **{**more, "fast": False})
 
-    monkeypatch.setattr(lvis, "Document", Slow)
+    monkeypatch.setattr(reader, "Document", Slow)
     slow, log = read(tmp_path / "a.json", "lvis")
     assert not log.counts
     assert rows(fast) == rows(slow)

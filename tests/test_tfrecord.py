@@ -11,7 +11,7 @@ from PIL import Image
 import odm
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options
-from odm.formats.tfrecord.label_map import label_map, read_label_map
+from odm.formats.tfrecord.layout import label_map, read_label_map
 from odm.formats.tfrecord.wire import Damaged, begins_record, encoded, example, framed, records
 from odm.issues import DataError, Log
 from odm.tables import Builder, Dataset

@@ -198,7 +198,14 @@ class Header:
         """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
         any(self._find(role, names, self.places) for names in _NAMES[role][:groups])
 
-    def claim_sizes(self) -> set[str]:
+    def find_roles(self, *skipped: str, image_groups: int | None = None) -> None:
+        """Find the columns of image, size, class, score and flags, but of those `skipped`, by usual names."""
+        sized = self._sizes_of_box()
+        for role in ("image", "width", "height", "class", "score", *FLAGS):
+            if role not in {*sized, *skipped, *self.roles, *self.constants}:
+                self.find_usual(role, groups=image_groups if role == "image" else None)
+
+    def _sizes_of_box(self) -> set[str]:
         """Which of ``width`` and ``height`` are the size of the box, as beside x and y, not of the image."""
         bare = {_bare(key) for key in self.places}
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))

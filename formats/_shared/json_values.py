@@ -63,6 +63,31 @@ class Nothing:
     """A value that could not be read; the log has the reason."""
 
 
+def choose_files(
+    source: Source,
+    says: HeadCheck,
+    title: str,
+    log: Log,
+    suffixes: tuple[str, ...] = (".json",),
+    *,
+    file_per_image: bool = False,
+) -> list[str]:
+    """The files to be read: the file itself, or those of a folder that fit.
+
+    With `file_per_image` all files beside several that fit are read: another one is damaged.
+    """
+    if not source.is_dir:
+        return [""]
+    given = source.with_suffix(*suffixes)
+    later = [file for file in given[LOOKED_AT:] if check_head(source.head(file), says)]
+    files = fitting(source, says, suffixes) + later
+    if file_per_image and len(files) > 1:
+        homes = {file.rpartition("/")[0] for file in files}
+        files = [file for file in given if file.rpartition("/")[0] in homes]
+    report_unread(source, given, files, title, log)
+    return files
+
+
 # ----------------------------------------------------------------------------------------------- reading
 
 
@@ -133,20 +158,8 @@ class Reader(Gather):
         *,
         file_per_image: bool = False,
     ) -> list[str]:
-        """The files to be read: the file itself, or those of a folder that fit.
-
-        With `file_per_image` all files beside several that fit are read: another one is damaged.
-        """
-        if not self.source.is_dir:
-            return [""]
-        given = self.source.with_suffix(*suffixes)
-        later = [file for file in given[LOOKED_AT:] if check_head(self.source.head(file), says)]
-        files = fitting(self.source, says, suffixes) + later
-        if file_per_image and len(files) > 1:
-            homes = {file.rpartition("/")[0] for file in files}
-            files = [file for file in given if file.rpartition("/")[0] in homes]
-        report_unread(self.source, given, files, title, self.log)
-        return files
+        """`choose_files` of this source."""
+        return choose_files(self.source, says, title, self.log, suffixes, file_per_image=file_per_image)
 
     # -- values
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import ALL_SCORED, NO_SIZE, SCORE_MISSING, SOME_SCORES
-from odm.formats._shared.codes import DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
+from odm.formats._shared.codes import BAD_FLAG, DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import Code, Log, Trusted, first_few
@@ -26,6 +26,8 @@ class Table:
 
     path: str
     pointer: str
+    flag: tuple[str, Flag] = "iscrowd", Flag.CROWD
+    """The key that is 0 or 1, and what 1 means."""
     file: int = -1
     """The file as the place of its images, where it has any."""
     n: int = 0
@@ -53,7 +55,7 @@ class Table:
         *,
         score: NDArray[Any] | None,
         area: NDArray[Any] | None,
-        crowd: NDArray[Any] | None,
+        flag: NDArray[Any] | None,
         expected: int = 0,
     ) -> None:
         """Append boxes, of which `expected` in all are likely; a column that is None is missing for all."""
@@ -75,8 +77,14 @@ class Table:
         for name, values in (("score", score), ("area", area)):
             if values is not None or name in self.columns:
                 self._put(name, begin, np.nan if values is None else values)
-        if "flags" in self.columns or (crowd is not None and bool((crowd == 1).any())):
-            self._put("flags", begin, 0 if crowd is None else np.where(crowd == 1, np.uint16(Flag.CROWD), 0))
+        for name in ("flags", "odd"):
+            values = None
+            if flag is not None and name == "flags":
+                values = np.where(flag == 1, np.uint16(self.flag[1]), 0)
+            elif flag is not None:
+                values = np.where((flag == 1) | (flag == NONE), 0, flag)
+            if name in self.columns or (values is not None and values.any()):
+                self._put(name, begin, 0 if values is None else values)
         for key in ("image_id", "category_id", "id", "track_id"):
             part = ids.get(key)
             if key not in self.ids:
@@ -154,6 +162,11 @@ class Table:
         score, index = self.column("score"), self.column("index")
         assert index is not None
         good = np.ones(self.n, bool)
+        if (odd := self.column("odd")) is not None:
+            bad = np.flatnonzero(odd)
+            about = {"expected": "0 or 1"}
+            self._tell(log, BAD_FLAG, bad, self.flag[0], lambda row: {"value": int(odd[row]), **about})
+            good[bad] = False
         if builder.kind == "det":
             bad = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
             self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
@@ -302,6 +315,7 @@ _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
     "score": ((), np.float64, np.nan),
     "area": ((), np.float64, np.nan),
     "flags": ((), np.uint16, 0),
+    "odd": ((), np.int64, 0),  # values of the flag's key that are neither 0 nor 1
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from odm.codes import NO_REFERENCE
 from odm.files import Source
-from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
+    BAD_FLAG,
     BAD_IMAGE_SIZE,
-    BAD_LISTED_CLASS,
     DUPLICATE_BOX_KEY,
     DUPLICATE_IMAGE,
-    DUPLICATE_KEY,
     FILE_NAME_MISSING,
     MISSING_BOX_KEY,
     MISSING_KEY,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
+    UNNAMED_IMAGE,
     WRONG_BOX_TYPE,
     WRONG_TYPE,
 )
@@ -36,32 +35,28 @@ from odm.formats._shared.json_columns import (
     load,
     show,
 )
-from odm.formats._shared.own_fields import own_fields
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats.coco.boxes import Table, none
+from odm.formats.coco.boxes import Table
 from odm.formats.coco.ids import (
     category_readings,
     choose_reading,
     counted_ids,
     image_readings,
-    listed,
     note_categories,
     note_positions,
     packed,
     position_hint,
 )
-from odm.formats.coco.values import ANNOTATION, CATEGORY, IMAGE, RESULT, Values
+from odm.formats.coco.values import COCO, RESULT, Dialect, Values
 from odm.formats.coco.videos import (
-    FRAME_KEYS,
     Frames,
     TubeReader,
     is_tubes,
     read_scores,
-    read_videos,
     track_ids,
 )
 from odm.issues import Code, Log, Trusted, plural, printable
-from odm.names import accept_name, is_usual, refuse_class
+from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
 from odm.tables.own import NOTHING, OwnRows
 
@@ -111,11 +106,12 @@ class Reader:
         builder: Builder,
         log: Log,
         options: ImageOptions,
+        dialect: Dialect = COCO,
         *,
         counted: str | None = None,
         units: str = "pixel",
     ) -> None:
-        self._units = units
+        self._dialect, self._units = dialect, units
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
@@ -137,21 +133,22 @@ class Reader:
         data = self._source.read(file, self._log)
         if data is None:
             return
-        values = Values(path, self._builder, self._log)
+        values = Values(path, self._builder, self._log, self._dialect)
         sizes = {} if self.slice_size is None else {"slice_size": self.slice_size}
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path, fast=self.fast, **sizes)
-            if is_tubes(data):
+            lists = self._dialect.results
+            if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":
                 self._read_object(document, values, split)
-            elif document.top == "[":
+            elif document.top == "[" and lists:
                 self._read_list(document, values)
             else:
                 value = document.value()
                 document.end()
-                values.wrong(WRONG_TYPE, "", "", "an object or a list", value)
+                values.wrong(WRONG_TYPE, "", "", "an object or a list" if lists else "an object", value)
         except Broken:
             pass
 
@@ -201,14 +198,16 @@ class Reader:
                 pass
             return
         self._own = path
-        table = Table(path, "/annotations")
+        dialect = self._dialect
+        table = Table(path, "/annotations", dialect.flag)
         lists: set[str] = set()
         frames, scores = Frames(self._builder), []
         own: dict[str, bytes] = {}
+        labels: dict[str, list[tuple[int, list[int]]]] = {key: [] for key in dialect.labels}
         for key, top in document.members():
             if key in ("videos", "tracks") and top == "[":
                 if key == "videos":
-                    read_videos(document, values, frames)
+                    frames.read_videos(document, values)
                 else:
                     scores = read_scores(document, values)
                 continue
@@ -221,22 +220,29 @@ class Reader:
                 values.wrong(WRONG_TYPE, f"/{key}", "", "a list", value)
                 table.unlisted.add("image_id" if key == "images" else "category_id")
             elif key == "images":
-                self._read_images(document, values, split, table, frames)
+                self._read_images(document, values, split, table, frames, labels)
             elif key == "categories":
-                self._read_categories(document, values, table)
+                table.categories = values.read_categories(document)
             else:
-                self._read_boxes(document, values, table, ANNOTATION)
-        for key, id_key in (("images", "image_id"), ("categories", "category_id")):
-            if key not in lists and (table.seen or key == "images"):
+                self._read_boxes(document, values, table, dialect.annotation)
+        for key, id_key in (("images", "image_id"), ("annotations", ""), ("categories", "category_id")):
+            if key not in lists and (key in dialect.needs or (key == "categories" and table.seen)):
                 self._log.report(MISSING_KEY, path, value=key)
                 table.unlisted.add(id_key)
-        if "annotations" not in lists and "images" in lists:
+        if "images" in lists and not {"annotations"} <= lists | dialect.needs:
             self._log.report(NO_ANNOTATIONS, path)
         if own:
             if table.file < 0:
                 table.file = self._builder.file(path, "/images")
             self._builder.describe(table.file, own)
         frames.finish()
+        for key, found in labels.items() if "categories" in lists else ():
+            image = np.repeat([row for row, _ in found], [len(ids) for _, ids in found])
+            category = np.array([table.categories.get(id_, -1) for _, ids in found for id_ in ids], np.int64)
+            known = category >= 0
+            self._builder.labels(image=image[known], category=category[known], verdict=dialect.labels[key])
+            if not known.all():
+                values.count({f"{key} of unlisted classes": int(np.count_nonzero(~known))})
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         self._tables.append(table)
 
@@ -246,206 +252,102 @@ class Reader:
         wanted = self._builder.keeps_own and key not in ("videos", "tracks")
         if wanted and text is not None and len(text) <= _MOST_OWN:
             own[key] = text
-        elif text not in NOTHING:
+        elif text not in NOTHING and key not in self._dialect.unsaid:
             values.count({key: 1})
 
     def _read_images(
-        self, document: Document, values: Values, split: str, table: Table, frames: Frames
-    ) -> None:
-        ids: list[Id] = []
-        names: list[Any] = []
-        sizes: list[tuple[Any, Any]] = []
-        index: list[int] = []
-        keeps = self._builder.keeps_own
-        own = OwnRows()
-        for chunk in document.records(IMAGE, rest=keeps):
-            values.note(chunk, "/images")
-            if chunk.records is None:
-                n, columns = chunk.n, chunk.columns
-                own.extend(n, chunk.rest)
-                ids += listed(columns["id"])
-                names += columns.get("file_name") or [None] * n
-                sizes += zip(*(listed(columns.get(key, none(n))) for key in ("width", "height")), strict=True)
-                index += range(chunk.start, chunk.start + n)
-                frames.keep({key: listed(columns[key]) for key in FRAME_KEYS if key in columns}, n)
-                continue
-            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, location, record in values.objects(chunk, "/images", IMAGE, codes, count=not keeps):
-                id_ = values.id(record, "id", location, "/images", (MISSING_KEY, WRONG_TYPE))
-                name = record.get("file_name")
-                if name is not None and not isinstance(name, str):
-                    values.wrong(WRONG_TYPE, location, "file_name", "text", name)
-                    name = False  # an error already; its boxes are left out without one of their own
-                if id_ is not None:
-                    ids.append(id_)
-                    names.append(name)
-                    own.extend(1, _own(record, IMAGE, values) if keeps else {})
-                    sizes.append((record.get("width"), record.get("height")))
-                    index.append(i)
-                    frames.keep({key: [record[key]] for key in FRAME_KEYS if key in record}, 1)
-        first = self._builder.n_images
-        kept = self._add_images(values, split, table, ids, names, sizes, index)
-        self._builder.add_own("images", range(first, first + len(kept)), own.at(kept))
-        frames.place(first, kept)
-
-    def _add_images(
         self,
+        document: Document,
         values: Values,
         split: str,
         table: Table,
-        ids: list[Id],
-        names: list[Any],
-        sizes: list[tuple[Any, Any]],
-        index: list[int],
-    ) -> list[int]:
-        """Add the images; the positions in `ids` of those that could be."""
-        path, log, builder = values.path, self._log, self._builder
-        first_ids: dict[Id, int] = {}
-        kept: list[tuple[str, int, int, Id, str, int]] = []
-        at: list[int] = []
-        first = builder.n_images
-        for n, (id_, name, size, i) in enumerate(zip(ids, names, sizes, index, strict=True)):
+        frames: Frames,
+        labels: Mapping[str, list[tuple[int, list[int]]]],
+    ) -> None:
+        path, builder, dialect = values.path, self._builder, self._dialect
+        own = OwnRows() if builder.keeps_own else None
+        first, first_ids = builder.n_images, dict[Id, int]()
+        kept: list[tuple[str, int, int, str, Id, int]] = []
+        for i, record in values.entries(document, "/images", dialect.image, own):
+            location = f"/images/{i}"
+            id_ = values.id(record, "id", location, "/images")
+            key, name = dialect.name_of(record)
+            if name is not None and not isinstance(name, str):
+                values.wrong(WRONG_TYPE, location, key, "text", name)
+            if id_ is None:
+                continue
             if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(f"/images/{i}", id_, f"#/images/{first_ids[id_]}")
+                values.duplicate_id(location, id_, f"#/images/{first_ids[id_]}")
                 continue
-            if name is None:
-                name = str(id_)  # noqa: PLW2901
-                pointer = f"/images/{i}"
-                log.report(
-                    FILE_NAME_MISSING, path, pointer=pointer, where="file_name", name=name, source="its id"
-                )
             table.images[id_] = -2
-            if name is False:
+            if name is None and dialect.id_names:
+                name = str(id_)
+                values.report(FILE_NAME_MISSING, location, where="file_name", name=name, source="its id")
+            elif name is None:
+                self._log.report(UNNAMED_IMAGE, path, pointer=location, field=key)
+            if not isinstance(name, str):
                 continue
-            if not is_usual(name) and not accept_name(
-                name, log, path, pointer=f"/images/{i}/file_name", field="file_name"
-            ):
+            at = f"{location}/{key}"
+            if not is_usual(name) and not accept_name(name, self._log, path, pointer=at, field=key):
                 continue
             if self._image_places.setdefault(name, (path, i)) != (path, i):
-                self._report_twice(name, path, f"/images/{i}")
+                there, n = self._image_places[name]
+                place = Trusted(f"{printable(there) if there != path else ''}#/images/{n}")
+                self._log.report(DUPLICATE_IMAGE, path, pointer=location, field=key, value=name, first=place)
                 continue
-            table.images[id_] = first + len(kept)
-            width, height = size
-            picture = ""
-            usual = type(width) is int and type(height) is int and 0 < width < 2**31 and 0 < height < 2**31
-            if not usual or self._pictures is not None:
-                width, height, picture = self._size(name, size, path, f"/images/{i}")
-            kept.append((name, width, height, id_, picture, i))
-            at.append(n)
+            row = table.images[id_] = first + len(kept)
+            kept.append((name, *self._size(name, record, values, location), id_, i))
+            if "video_id" in record:
+                frames.place(row, record)
+            for key, found in labels.items():
+                if classes := _whole_numbers(record.get(key), values, location, key):
+                    found.append((row, classes))
         if kept:
             table.file = builder.file(path, "/images")
-            all_names, widths, heights, all_ids, pictures, lines = zip(*kept, strict=True)
+            names, widths, heights, pictures, ids, lines = zip(*kept, strict=True)
             builder.add_images(
-                all_names,
+                names,
                 width=np.array(widths, np.int32),
                 height=np.array(heights, np.int32),
-                source_id=all_ids,
+                source_id=ids,
                 path=pictures,
                 split=[split] * len(kept),
                 file=table.file,
                 line=lines,
             )
-        return at
+            if own is not None:
+                builder.add_own("images", range(first, first + len(kept)), own.at(lines))
 
-    def _report_twice(self, name: str, path: str, location: str) -> None:
-        """Report an image whose name another one has."""
-        there, i = self._image_places[name]
-        first = Trusted(f"{printable(there) if there != path else ''}#/images/{i}")
-        self._log.report(DUPLICATE_IMAGE, path, pointer=location, field="file_name", value=name, first=first)
-
-    def _size(self, name: str, given: tuple[Any, Any], path: str, location: str) -> tuple[int, int, str]:
+    def _size(
+        self, name: str, record: Mapping[str, Any], values: Values, location: str
+    ) -> tuple[int, int, str]:
         """Width and height, 0 where unknown, and the path of the picture where one was looked for."""
-        log = self._log
-        size = []
-        wrong = False
-        for key, value in zip(("width", "height"), given, strict=True):
-            pixels = value
-            if value is None or (type(value) is int and value in (0, NONE)):
+        pictures, size, wrong = self._pictures, [], False
+        width, height = record.get("width"), record.get("height")
+        if type(width) is type(height) is int and 0 < width < 2**31 and 0 < height < 2**31 and not pictures:
+            return width, height, ""
+        for key in ("width", "height"):
+            pixels = record.get(key)
+            if pixels is None:
                 pixels = 0
-            elif isinstance(value, float) and value.is_integer():
-                pixels = int(value)
+            elif isinstance(pixels, float) and pixels.is_integer():
+                pixels = int(pixels)
             if type(pixels) is not int or not 0 <= pixels < 2**31:
-                pointer = f"{location}/{key}"
-                log.report(BAD_IMAGE_SIZE, path, pointer=pointer, field=key, value=Trusted(show(value)))
+                values.report(BAD_IMAGE_SIZE, location, key, value=Trusted(show(record[key])))
                 wrong, pixels = True, 0
             size.append(pixels)
-        picture = self._pictures.named(name) if self._pictures is not None else None
+        picture = pictures.named(name) if pictures is not None else None
         file = picture.path if picture else ""
         if min(size) > 0 or wrong:
             return size[0], size[1], file
-        if self._pictures is not None:
-            if explicit := self._pictures.size(name):
+        if pictures is not None:
+            if explicit := pictures.size(name):
                 return *explicit, file
-            if picture and (found := self._pictures.size(name, picture)):
-                log.report(
-                    SIZE_FROM_PICTURE, path, pointer=location, value=name, size=f"{found[0]}x{found[1]}"
-                )
+            if picture and (found := pictures.size(name, picture)):
+                values.report(SIZE_FROM_PICTURE, location, value=name, size=f"{found[0]}x{found[1]}")
                 return *found, file
-        log.report(SIZE_MISSING, path, pointer=location, value=name)
+        values.report(SIZE_MISSING, location, value=name)
         return 0, 0, file
-
-    def _read_categories(self, document: Document, values: Values, table: Table) -> None:
-        path = values.path
-        entries: list[tuple[Any, Any, int]] = []
-        keeps, fields = self._builder.keeps_own, OwnRows()
-        for chunk in document.records(CATEGORY, rest=keeps):
-            values.note(chunk, "/categories")
-            if chunk.records is None:
-                columns = chunk.columns
-                fields.extend(chunk.n, chunk.rest)
-                entries += zip(
-                    listed(columns["id"]),
-                    columns["name"],
-                    range(chunk.start, chunk.start + chunk.n),
-                    strict=True,
-                )
-                continue
-            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, location, record in values.objects(chunk, "/categories", CATEGORY, codes, count=not keeps):
-                id_ = values.id(record, "id", location, "/categories", (MISSING_KEY, WRONG_TYPE))
-                name = record.get("name")
-                if "name" not in record:
-                    self._log.report(MISSING_KEY, path, pointer=location, value="name")
-                elif not isinstance(name, str):
-                    values.wrong(WRONG_TYPE, location, "name", "text", name)
-                if id_ is not None:
-                    entries.append((id_, name if isinstance(name, str) else None, i))
-                    fields.extend(1, _own(record, CATEGORY, values) if keeps else {})
-        log = self._log
-        first_ids: dict[Id, int] = {}
-        own: dict[str, str] = {}
-        kept: dict[int, int] = {}
-        for n, (id_, name, i) in enumerate(entries):
-            location = f"/categories/{i}"
-            if first_ids.setdefault(id_, i) != i:
-                values.duplicate_id(location, id_, f"#/categories/{first_ids[id_]}")
-                continue
-            table.categories[id_] = -2
-            if name is None:
-                continue
-            if reason := refuse_class(name):
-                log.report(
-                    BAD_LISTED_CLASS,
-                    path,
-                    pointer=f"{location}/name",
-                    field="name",
-                    value=name,
-                    reason=reason,
-                )
-                continue
-            before = own.setdefault(name, f"id {show(id_)}")
-            if before != f"id {show(id_)}":
-                log.report(
-                    DUPLICATE_CLASS,
-                    path,
-                    pointer=location,
-                    value=name,
-                    first=Trusted(before),
-                    second=Trusted(f"id {show(id_)}"),
-                )
-            row = table.categories[id_] = self._builder.category(name, source_id=id_)
-            kept[row] = kept.get(row, n)
-        self._builder.add_own("categories", [*kept], fields.at([*kept.values()]))
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         for chunk in document.records(fields):
@@ -454,30 +356,14 @@ class Reader:
             if chunk.records is not None:
                 self._add_slowly(chunk, values, table, fields)
                 continue
-            columns = track_ids(chunk.columns)
-            crowd: Any = columns.get("iscrowd")
-            index = np.arange(chunk.start, chunk.start + chunk.n, dtype=np.int32)
-            if crowd is not None:
-                bad = (crowd != 0) & (crowd != 1) & (crowd != NONE)
-                if bad.any():
-                    for i in np.flatnonzero(bad).tolist():
-                        values.bad_crowd(f"{table.pointer}/{chunk.start + i}", int(crowd[i]))
-                    self._builder.skipped += int(np.count_nonzero(bad))
-                    keep = np.flatnonzero(~bad)
-                    index = index[keep]
-                    columns = {
-                        k: [v[i] for i in keep.tolist()] if isinstance(v, list) else v[keep]
-                        for k, v in columns.items()
-                    }
-            bbox = columns["bbox"]
-            assert isinstance(bbox, np.ndarray)
+            columns: dict[str, Any] = track_ids(chunk.columns)
             table.add(
-                index,
+                np.arange(chunk.start, chunk.start + chunk.n, dtype=np.int32),
                 columns,
-                bbox,
-                score=columns.get("score"),  # type: ignore[arg-type]
-                area=columns.get("area"),  # type: ignore[arg-type]
-                crowd=columns.get("iscrowd"),  # type: ignore[arg-type]
+                columns["bbox"],
+                score=columns.get("score"),
+                area=columns.get("area"),
+                flag=columns.get(table.flag[0]),
                 expected=chunk.expected,
             )
         if values.outlined:
@@ -485,32 +371,35 @@ class Reader:
             self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
+        codes, pointer, log = (MISSING_BOX_KEY, WRONG_BOX_TYPE), table.pointer, self._log
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        for i, location, record in values.objects(chunk, table.pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
-            errors = self._log.errors
-            image = values.id(record, "image_id", location, table.pointer, codes)
-            category = values.id(record, "category_id", location, table.pointer, codes)
+        for i, location, given in values.objects(chunk, pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
+            errors, record = log.errors, given
+            if self._dialect.sparse:
+                record = {k: int(v) if type(v) is bool else v for k, v in given.items() if v is not None}
+            image = values.id(record, "image_id", location, pointer, codes)
+            category = values.id(record, "category_id", location, pointer, codes)
             own: Id | None = NONE
             if "id" in keys and "id" in record:
-                own = values.id(record, "id", location, table.pointer, codes)
+                own = values.id(record, "id", location, pointer, codes)
             box = values.box(record, location)
-            score = values.number(record, "score", location) if "score" in record else float("nan")
+            score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
-                area = values.number(record, "area", location)
-            track = values.track(record, location, table.pointer, codes)
-            crowd = record.get("iscrowd", 0) if "iscrowd" in keys else 0
-            if isinstance(crowd, (bool, Repeated)) or crowd not in (0, 1):
-                values.bad_crowd(location, crowd)
-            if self._log.errors > errors:
+                area = values.number(record["area"], location, "area")
+            track = values.track(record, location, pointer, codes)
+            key = table.flag[0]
+            flag = record.get(key, 0) if key in keys else 0
+            if isinstance(flag, (bool, Repeated)) or flag not in (0, 1):
+                values.report(BAD_FLAG, location, key, value=flag, expected="0 or 1")
+            if log.errors > errors:
                 continue
-            rows.append((i, image, category, own, track, *box, score, area, int(crowd)))
+            rows.append((i, image, category, own, track, *box, score, area, int(flag)))
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
-        index, images, categories, own_ids, tracks, *numbers, crowds = zip(*rows, strict=True)
+        index, images, categories, own_ids, tracks, *numbers, flags = zip(*rows, strict=True)
         ids = {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)}
         if set(tracks) != {NONE}:
             ids["track_id"] = packed(tracks)
@@ -520,7 +409,7 @@ class Reader:
             np.array(numbers[:4], np.float64).T,
             score=np.array(numbers[4]),
             area=np.array(numbers[5]),
-            crowd=np.array(crowds),
+            flag=np.array(flags),
         )
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
@@ -611,8 +500,17 @@ class Reader:
             self._builder.category(name, source_id=id_, parent=parent)
 
 
-def _own(record: dict[str, Any], fields: Sequence[Field], values: Values) -> dict[str, list[bytes]]:
-    return own_fields(record, {field.key for field in fields}, lambda key: values.count({key: 1}))
+def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
+    """A list of whole numbers, or nothing and, unless there is none, an issue."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        values.wrong(WRONG_TYPE, location, key, "a list of whole numbers", value)
+        return []
+    wrong = [i for i, one in enumerate(value) if type(one) is not int]
+    for i in wrong:
+        values.wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
+    return [] if wrong else value
 
 
 def _videos_of(reference: Dataset, builder: Builder) -> list[int] | None:

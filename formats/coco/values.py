@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
-    BAD_FLAG,
+    BAD_LISTED_CLASS,
     DUPLICATE_ID,
+    DUPLICATE_KEY,
     MISSING_BOX_KEY,
+    MISSING_KEY,
     NOT_FINITE,
     WRONG_BOX_TYPE,
     WRONG_COUNT,
+    WRONG_TYPE,
 )
-from odm.formats._shared.json_columns import NONE, Chunk, Field, Repeated, Token, show
+from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
+from odm.formats._shared.own_fields import own_fields
+from odm.formats.coco.ids import listed
 from odm.issues import Code, Log, Trusted
-from odm.tables import Builder, Id
+from odm.names import refuse_class
+from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
+from odm.tables.own import OwnRows
 
 FLOAT_ID = Code(
     "id-written-as-float",
@@ -24,15 +34,6 @@ FLOAT_ID = Code(
     "write ids without a decimal point",
     "Table software turns columns with gaps into decimal numbers. Other tools may refuse such ids, or lose "
     "digits of large ones. Only the first of each kind is reported.",
-)
-IMAGE = (
-    Field("id", "id", required=True),
-    Field("file_name", "text"),
-    Field("width", "int"),
-    Field("height", "int"),
-    Field("video_id", "id"),
-    Field("frame_id", "int"),
-    Field("frame_index", "int"),
 )
 VIDEO = (
     Field("id", "id", required=True),
@@ -43,48 +44,139 @@ VIDEO = (
     Field("height", "int"),
 )
 TRACK = (Field("id", "id", required=True), Field("video_id", "id"), Field("score", "number"))
-CATEGORY = (Field("id", "id", required=True), Field("name", "text", required=True))
-ANNOTATION = (
+RESULT = (
     Field("image_id", "id", required=True),
     Field("category_id", "id", required=True),
     Field("bbox", "numbers", required=True),
     Field("score", "number"),
-    Field("area", "number"),
-    Field("iscrowd", "int"),
-    Field("id", "id"),
     Field("track_id", "id"),
     Field("instance_id", "id"),
-    Field("attributes", "raw"),
 )
-RESULT = (*ANNOTATION[:4], *ANNOTATION[7:9])
 TRACK_KEYS = ("track_id", "instance_id")
-_UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd", "video_id"})
+_UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
 """Names of unread keys that are counted separately."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
 
+def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
+    return "file_name", record.get("file_name")
+
+
+def _nothing(_: Dataset) -> dict[str, list[Any]]:
+    return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Dialect:
+    """What differs between COCO JSON and files that are like it; as it stands, COCO itself."""
+
+    image: tuple[Field, ...] = (
+        Field("id", "id", required=True),
+        Field("file_name", "text"),
+        Field("width", "int"),
+        Field("height", "int"),
+        Field("video_id", "id"),
+        Field("frame_id", "int"),
+        Field("frame_index", "int"),
+    )
+    category: tuple[Field, ...] = (Field("id", "id", required=True), Field("name", "text", required=True))
+    annotation: tuple[Field, ...] = (
+        *RESULT,
+        Field("area", "number"),
+        Field("iscrowd", "int"),
+        Field("id", "id"),
+        Field("attributes", "raw"),
+    )
+    flag: tuple[str, Flag] = "iscrowd", Flag.CROWD
+    """The key of annotations that is 0 or 1, and what 1 means."""
+    sparse: bool = False
+    """Whether annotations leave out a flag that is 0, and an empty ``segmentation``; they may then say null
+    too, or true and false for 1 and 0."""
+    whole_ids: bool = False
+    """Whether ids must be whole numbers."""
+    results: bool = True
+    """Whether a file may also be a list of results, or hold its boxes in tracks."""
+    needs: frozenset[str] = frozenset({"images"})
+    """The lists without which a file is at fault, and not only incomplete."""
+    unsaid: frozenset[str] = frozenset()
+    """Keys that are not worth a word where they are not read."""
+    name_of: Callable[[Mapping[str, Any]], tuple[str, Any]] = _file_name
+    """The key that names an image, and its value."""
+    id_names: bool = True
+    """Whether an image without a name is called by its id."""
+    kept: frozenset[str] = frozenset()
+    """Keys that are read and kept for writing as well."""
+    labels: Mapping[str, LabelState] = dataclasses.field(default_factory=dict)
+    """Lists of ids of classes that images have, and what they say of these."""
+    least_id: int = 0
+    """The lowest id of an image, class, video or track that is written."""
+    frame_key: str = "frame_id"
+    """How the number of an image in its video is written."""
+    all_tracks: bool = False
+    """Whether the tracks without a score are listed, too, and their boxes name the video."""
+    of_categories: Callable[[Dataset], dict[str, list[Any]]] = _nothing
+    """Other columns of categories that are written."""
+
+
+COCO = Dialect()
+
+
 class Values:
     """Takes values from the records of one file."""
 
-    def __init__(self, path: str, builder: Builder, log: Log) -> None:
-        self.path = path
-        self._builder, self._log = builder, log
-        self.log = log
+    def __init__(self, path: str, builder: Builder, log: Log, dialect: Dialect = COCO) -> None:
+        self.path, self.dialect = path, dialect
+        self._builder, self.log = builder, log
         self._float_ids: set[str] = set()
         self.outlined = 0
         """How many boxes are those of outlines, because there is no bbox."""
 
+    def entries(
+        self,
+        document: Document,
+        pointer: str,
+        fields: Sequence[Field],
+        own: OwnRows | None = None,
+        *,
+        count: bool = True,
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Number of each object of the list that begins here, and what the fields name of it.
+
+        Other keys are kept in `own`, which gets a row for each entry, or else are counted as unread.
+        """
+        keys = {field.key for field in fields}
+        for chunk in document.records(fields, rest=own is not None):
+            if count:
+                self.note(chunk, pointer)
+            if chunk.records is None:
+                columns = {key: listed(column) for key, column in chunk.columns.items()}
+                if own is not None:
+                    kept = {
+                        key: [b"" if value is None else json.dumps(value).encode() for value in columns[key]]
+                        for key in self.dialect.kept & columns.keys()
+                    }
+                    own.extend(chunk.n, chunk.rest | kept)
+                for i, row in enumerate(zip(*columns.values(), strict=True), chunk.start):
+                    pairs = zip(columns, row, strict=True)
+                    yield i, {key: value for key, value in pairs if value is not None and value != NONE}
+                continue
+            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+            for i, _, record in self.objects(chunk, pointer, fields, codes, count=count and own is None):
+                if own is not None:
+                    own.extend(i - own.n, {})
+                    own.extend(1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
+                yield i, {key: value for key, value in record.items() if key in keys}
+            if own is not None:
+                own.extend(chunk.start + chunk.n - own.n, {})
+
     def note(self, chunk: Chunk, pointer: str) -> None:
-        """Count the unread keys of a chunk, and return which of its ids are written with a decimal point."""
-        self.count(
-            {k: n for k, n in chunk.extras.items() if k != "video_id"}
-            if pointer
-            else {k: n for k, n in chunk.extras.items() if k not in _UNREAD_IN_RESULTS}
-        )
+        """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
+        unsaid = self.dialect.unsaid if pointer else _UNREAD_IN_RESULTS
+        self.count({k: n for k, n in chunk.extras.items() if k not in unsaid and k != "video_id"})
         for key, i in chunk.written_float.items():
-            self._float_id(pointer, i, key, "with a point, as in 1.0,")
+            self._float_id(pointer, i, key)
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Count keys that are not read."""
@@ -93,46 +185,26 @@ class Values:
             name = key if key in extras or len(extras) < _MOST_EXTRAS else "other keys"
             extras[name] = extras.get(name, 0) + n
 
-    def _float_id(self, pointer: str, index: int, key: str, value: str) -> None:
+    def _float_id(self, pointer: str, index: int, key: str) -> None:
         if f"{pointer}/{key}" not in self._float_ids:
             self._float_ids.add(f"{pointer}/{key}")
-            self._log.report(
-                FLOAT_ID, self.path, pointer=f"{pointer}/{index}/{key}", field=key, value=Trusted(value)
-            )
+            value = Trusted("with a point, as in 1.0,")
+            self.report(FLOAT_ID, f"{pointer}/{index}", key, value=value)
+
+    # -- faults
+
+    def report(self, code: Code, location: str, key: str = "", **about: Any) -> None:
+        """Report an issue about a record, or about its value under a key."""
+        pointer = f"{location}/{key}" if key else location
+        self.log.report(code, self.path, pointer=pointer, field=key, **about)
 
     def duplicate_id(self, location: str, id_: Id, first: str) -> None:
         """Report an id that an earlier entry has."""
-        self._log.report(
-            DUPLICATE_ID,
-            self.path,
-            pointer=f"{location}/id",
-            field="id",
-            value=Trusted(show(id_)),
-            first=Trusted(first),
-        )
-
-    def bad_crowd(self, location: str, value: Any) -> None:
-        """Report an ``iscrowd`` that is neither 0 nor 1."""
-        self._log.report(
-            BAD_FLAG,
-            self.path,
-            pointer=f"{location}/iscrowd",
-            field="iscrowd",
-            value=value,
-            expected="0 or 1",
-        )
+        self.report(DUPLICATE_ID, location, "id", value=Trusted(show(id_)), first=Trusted(first))
 
     def wrong(self, code: Code, location: str, key: str, expected: str, value: Any) -> None:
         """Report a value of another type."""
-        pointer = f"{location}/{key}" if key else location
-        self._log.report(
-            code,
-            self.path,
-            pointer=pointer,
-            field=key,
-            expected=Trusted(expected),
-            value=Trusted(show(value)),
-        )
+        self.report(code, location, key, expected=Trusted(expected), value=Trusted(show(value)))
 
     def is_object(
         self,
@@ -140,23 +212,19 @@ class Values:
         location: str,
         wrong: Code,
         repeated: Code,
-        fields: Sequence[Field],
-        *,
-        count: bool = True,
+        fields: Sequence[Field] = (),
     ) -> bool:
-        """Whether a record is an object without repeated keys; its unread keys are counted."""
+        """Whether a record is an object without repeated keys; those no field names, if any, are counted."""
         if not isinstance(record, dict):
             self.wrong(wrong, location, "", "an object", record)
             return False
         if isinstance(record, Repeated):
-            self._log.report(repeated, self.path, pointer=location, value=record.repeated)
+            self.report(repeated, location, value=record.repeated)
             return False
-        if not count:
-            return True
-        known = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
-        if fields is RESULT:
-            known |= _UNREAD_IN_RESULTS
-        self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
+        if fields:
+            known = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
+            known |= _UNREAD_IN_RESULTS if fields is RESULT else self.dialect.unsaid
+            self.count({k: 1 for k, v in record.items() if k not in known and v not in _EMPTY})
         return True
 
     def objects(
@@ -175,34 +243,42 @@ class Values:
         """
         missing, wrong, repeated = codes
         assert chunk.records is not None
-        empty = 0 if self._log.keeps(missing) else chunk.records.count({})
+        empty = 0 if self.log.keeps(missing) else chunk.records.count({})
         if empty:
-            self._log.counts[missing.name] += empty * sum(field.required for field in fields)
+            self.log.counts[missing.name] += empty * sum(field.required for field in fields)
         for i, record in enumerate(chunk.records if empty < chunk.n else (), chunk.start):
             if empty and record == {}:
                 continue
             location = f"{pointer}/{i}"
-            if self.is_object(record, location, wrong, repeated, fields, count=count):
+            if self.is_object(record, location, wrong, repeated, fields if count else ()):
                 yield i, location, record
 
+    # -- values
+
     def id(
-        self, record: dict[str, Any], key: str, location: str, pointer: str, codes: tuple[Code, Code]
+        self,
+        record: Mapping[str, Any],
+        key: str,
+        location: str,
+        pointer: str,
+        codes: tuple[Code, Code] = (MISSING_KEY, WRONG_TYPE),
     ) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
-            self._log.report(codes[0], self.path, pointer=location, value=key)
+            self.log.report(codes[0], self.path, pointer=location, value=key)
             return None
         value = record[key]
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-            index = int(location.rsplit("/", 1)[-1])
-            self._float_id(pointer, index, key, "with a point, as in 1.0,")
-            return int(value)
         if type(value) is int and -(2**63) < value < 2**63:
             return value
+        if self.dialect.whole_ids:
+            self.wrong(codes[1], location, key, "a whole number", value)
+            return None
+        if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
+            self._float_id(pointer, int(location.rsplit("/", 1)[-1]), key)
+            return int(value)
         if type(value) is str:
             return value
-        expected = "an id: a 64-bit whole number or text"
-        self.wrong(codes[1], location, key, expected, value)
+        self.wrong(codes[1], location, key, "an id: a 64-bit whole number or text", value)
         return None
 
     def track(self, record: dict[str, Any], location: str, pointer: str, codes: tuple[Code, Code]) -> Id:
@@ -217,16 +293,17 @@ class Values:
             return NONE if found is None else found
         return NONE
 
-    def number(self, record: dict[str, Any], key: str, location: str) -> float:
-        """A number, or NaN and an issue."""
-        value = record[key]
+    def number(self, value: Any, location: str, key: str, field: str = "") -> float:
+        """A number, or NaN and an issue; it stands under a key, which is a field or an index in one."""
+        if type(value) in (int, float):
+            return float(value)
+        where: dict[str, Any] = {"pointer": f"{location}/{key}", "field": field or key}
         if isinstance(value, Token):
-            self._log.report(NOT_FINITE, self.path, pointer=f"{location}/{key}", field=key, value=value)
-            return float("nan")
-        if type(value) not in (int, float):
-            self.wrong(WRONG_BOX_TYPE, location, key, "a number", value)
-            return float("nan")
-        return float(value)
+            self.log.report(NOT_FINITE, self.path, **where, value=value)
+        else:
+            expected = Trusted("a number")
+            self.log.report(WRONG_BOX_TYPE, self.path, **where, expected=expected, value=Trusted(show(value)))
+        return float("nan")
 
     def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
         """The four numbers of a box, or fewer and an issue; where it is missing, those of the outline."""
@@ -236,39 +313,59 @@ class Values:
                 self.outlined += 1
                 return outline
         if "bbox" not in record:
-            self._log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox")
+            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox")
             return ()
         box = record["bbox"]
         if not isinstance(box, list):
             self.wrong(WRONG_BOX_TYPE, location, "bbox", "a list of x, y, width and height", box)
             return ()
         if len(box) != 4:
-            self._log.report(
-                WRONG_COUNT,
-                self.path,
-                pointer=f"{location}/bbox",
-                field="bbox",
-                expected=Trusted("4 numbers x, y, width and height"),
-                found=len(box),
-            )
+            expected = Trusted("4 numbers x, y, width and height")
+            self.report(WRONG_COUNT, location, "bbox", expected=expected, found=len(box))
             return ()
-        values = []
-        for k, value in enumerate(box):
-            pointer = f"{location}/bbox/{k}"
-            if isinstance(value, Token):
-                self._log.report(NOT_FINITE, self.path, pointer=pointer, field="bbox", value=value)
-            elif type(value) not in (int, float):
-                self._log.report(
-                    WRONG_BOX_TYPE,
-                    self.path,
-                    pointer=pointer,
-                    field="bbox",
-                    expected=Trusted("a number"),
-                    value=Trusted(show(value)),
-                )
-            else:
-                values.append(float(value))
-        return tuple(values)
+        return tuple(self.number(value, f"{location}/bbox", str(k), "bbox") for k, value in enumerate(box))
+
+    # -- classes
+
+    def read_categories(self, document: Document, *, count: bool = True) -> dict[Id, int]:
+        """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
+        builder, fields = self._builder, self.dialect.category
+        own = OwnRows() if builder.keeps_own else None
+        first: dict[Id, int] = {}
+        rows: dict[Id, int] = {}
+        id_of: dict[str, str] = {}
+        kept: dict[int, int] = {}
+        for i, record in self.entries(document, "/categories", fields, own, count=count):
+            location = f"/categories/{i}"
+            id_ = self.id(record, "id", location, "/categories")
+            name, frequency = record.get("name"), record.get("frequency") or ""
+            if "name" not in record:
+                self.report(MISSING_KEY, location, value="name")
+            elif not isinstance(name, str):
+                self.wrong(WRONG_TYPE, location, "name", "text", name)
+            if frequency and frequency not in FREQUENCIES:
+                self.wrong(WRONG_TYPE, location, "frequency", "r, c or f", frequency)
+                frequency = ""
+            if id_ is None:
+                continue
+            if first.setdefault(id_, i) != i:
+                self.duplicate_id(location, id_, f"#/categories/{first[id_]}")
+                continue
+            rows[id_] = -2
+            if not isinstance(name, str):
+                continue
+            if reason := refuse_class(name):
+                self.report(BAD_LISTED_CLASS, location, "name", value=name, reason=reason)
+                continue
+            shown = f"id {show(id_)}"
+            before = Trusted(id_of.setdefault(name, shown))
+            if before != shown:
+                self.report(DUPLICATE_CLASS, location, value=name, first=before, second=Trusted(shown))
+            row = rows[id_] = builder.category(name, source_id=id_, frequency=frequency)
+            kept.setdefault(row, i)
+        if own is not None:
+            builder.add_own("categories", [*kept], own.at([*kept.values()]))
+        return rows
 
 
 def _around(polygons: Any) -> tuple[float, ...]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
-from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
     BAD_FRAME,
-    BAD_LISTED_CLASS,
     DUPLICATE_BOX_ID,
     DUPLICATE_BOX_KEY,
-    DUPLICATE_KEY,
     MISSING_BOX_KEY,
     MISSING_KEY,
     UNKNOWN_CATEGORY,
@@ -25,9 +22,9 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats.coco.ids import category_readings, choose_reading, listed, packed
-from odm.formats.coco.values import CATEGORY, TRACK, TRACK_KEYS, VIDEO, Values
+from odm.formats.coco.values import TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted
-from odm.names import accept_name, refuse_class
+from odm.names import accept_name
 from odm.tables import NO_ID, Builder, Dataset, Id
 
 UNKNOWN_VIDEO = Code(
@@ -45,7 +42,6 @@ OUTSIDE_COUNTS = Code(
     "Where the object has left the view some tools keep a box and mark it as outside. The evaluation that "
     "this layout comes from counts such boxes too.",
 )
-FRAME_KEYS = ("video_id", "frame_id", "frame_index")
 TUBE = (
     Field("video_id", "id", required=True),
     Field("category_id", "id", required=True),
@@ -83,105 +79,71 @@ class Frames:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
         self._rows: dict[Id, int] = {}
-        self._columns: dict[str, list[Any]] = {key: [] for key in FRAME_KEYS}
-        self._n = 0
-        self._placed: list[tuple[int, list[Any], list[int]]] = []
-
-    def add_video(self, id_: Id, name: str, length: int) -> None:
-        """Add a video of the list."""
-        self._rows[id_] = self._builder.video(name, length=length, source_id=id_)
+        self._placed: list[tuple[int, Any, int]] = []
+        """Row of an image, the id of its video and its number there."""
 
     def row(self, video: Id | None) -> int:
         """The row of a video by its id, -1 for none."""
         return -1 if video is None else self._rows.get(video, -1)
 
-    def keep(self, columns: Mapping[str, list[Any]], n: int) -> None:
-        """Store the video and frame of the next `n` images."""
-        for key, values in columns.items():
-            self._columns[key] += [None] * (self._n - len(self._columns[key])) + values
-        self._n += n
-
-    def place(self, first: int, kept: list[int]) -> None:
-        """Of the images of a list those at `kept` became rows from `first` on."""
-        if any(self._columns.values()):
-            full = {k: v + [None] * (self._n - len(v)) for k, v in self._columns.items()}
-            frames = zip(full["frame_id"], full["frame_index"], strict=True)
-            numbers = [_frame(a) if _frame(a) >= 0 else _frame(b) for a, b in frames]
-            self._placed.append((first, [full["video_id"][i] for i in kept], [numbers[i] for i in kept]))
-        self._columns, self._n = {key: [] for key in FRAME_KEYS}, 0
+    def place(self, row: int, record: Mapping[str, Any]) -> None:
+        """The next image that is a frame has this row and record."""
+        number = frame_number(record.get("frame_id"))
+        number = number if number >= 0 else frame_number(record.get("frame_index"))
+        self._placed.append((row, record["video_id"], number))
 
     def finish(self) -> None:
         """Tell the builder."""
-        for first, ids, frames in self._placed:
-            rows = []
-            for id_ in ids:
-                if id_ is None or id_ == NONE or isinstance(id_, (bool, float, dict, list)):
-                    rows.append(-1)
-                    continue
+        first = self._placed[0][0] if self._placed else 0
+        n = self._placed[-1][0] - first + 1 if self._placed else 0
+        videos, frames = [-1] * n, [-1] * n
+        for row, id_, number in self._placed:
+            if isinstance(id_, (int, str)) and not isinstance(id_, bool):
                 if id_ not in self._rows:
-                    self.add_video(id_, str(id_), 0)
-                rows.append(self._rows[id_])
-            if any(row >= 0 for row in rows):
-                self._builder.set_frames(first, rows, frames)
+                    self._rows[id_] = self._builder.video(str(id_), source_id=id_)
+                videos[row - first], frames[row - first] = self._rows[id_], number
+        if n:
+            self._builder.set_frames(first, videos, frames)
+
+    def read_videos(self, document: Document, values: Values) -> dict[int, tuple[int, int]]:
+        """Add the list of videos; the sizes of their frames by row, where they are given."""
+        sizes: dict[int, tuple[int, int]] = {}
+        for i, record in values.entries(document, "/videos", VIDEO, count=False):
+            location = f"/videos/{i}"
+            id_ = values.id(record, "id", location, "/videos")
+            if id_ is None:
+                continue
+            if id_ in self._rows:
+                values.duplicate_id(location, id_, "this list")
+                continue
+            name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
+            if name is not None and not isinstance(name, str):
+                values.wrong(WRONG_TYPE, location, "name", "text", name)
+                name = None
+            if name is not None and not accept_name(name, values.log, values.path, pointer=location):
+                name = None
+            length = max(0, frame_number(record.get("length")))
+            self._rows[id_] = self._builder.video(name or str(id_), length=length, source_id=id_)
+            size = frame_number(record.get("width")), frame_number(record.get("height"))
+            if min(size) > 0:
+                sizes[self._rows[id_]] = size
+        return sizes
 
 
-def _frame(value: Any) -> int:
+def frame_number(value: Any) -> int:
+    """A value that is a whole number from 0, else -1."""
     return value if type(value) is int and 0 <= value < 2**31 else -1
-
-
-def read_videos(document: Document, values: Values, frames: Frames) -> dict[int, tuple[int, int]]:
-    """Add the list of videos; the sizes of their frames by row, where they are given."""
-    sizes: dict[Any, tuple[int, int]] = {}
-    for location, record, id_ in _entries(document, values, "/videos", VIDEO):
-        if id_ is None:
-            continue
-        if frames.row(id_) >= 0:
-            values.duplicate_id(location, id_, "this list")
-            continue
-        name = next((record[key] for key in ("name", "file_name") if record.get(key)), None)
-        if name is not None and not isinstance(name, str):
-            values.wrong(WRONG_TYPE, location, "name", "text", name)
-            name = None
-        if name is not None and not accept_name(name, values.log, values.path, pointer=location):
-            name = None
-        length = record.get("length")
-        frames.add_video(id_, name or str(id_), length if type(length) is int and length > 0 else 0)
-        size = tuple(_frame(record.get(key)) for key in ("width", "height"))
-        if min(size) > 0:
-            sizes[frames.row(id_)] = (size[0], size[1])
-    return sizes
 
 
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
     """Id, video and score of the tracks of a list that have a score."""
     found: list[tuple[Id, Id | None, float]] = []
-    for _, record, id_ in _entries(document, values, "/tracks", TRACK):
-        score = record.get("score")
-        if id_ is not None and score is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
+    for i, record in values.entries(document, "/tracks", TRACK, count=False):
+        id_ = values.id(record, "id", f"/tracks/{i}", "/tracks")
+        score: Any = record.get("score")
+        if id_ is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
             found.append((id_, record.get("video_id"), float(score)))
     return found
-
-
-def _entries(
-    document: Document, values: Values, pointer: str, fields: Sequence[Field]
-) -> Iterator[tuple[str, dict[str, Any], Id | None]]:
-    """Location, record and id of each object of a list; anything else is reported, and so are bad ids."""
-    for chunk in document.records(fields):
-        for i, record in enumerate(_records(chunk), chunk.start):
-            location = f"{pointer}/{i}"
-            if values.is_object(record, location, WRONG_TYPE, DUPLICATE_KEY, fields, count=False):
-                yield location, record, values.id(record, "id", location, pointer, (MISSING_KEY, WRONG_TYPE))
-
-
-def _records(chunk: Chunk) -> list[Any]:
-    """The records of a chunk as Python values; of columns only what was given."""
-    if chunk.records is not None:
-        return chunk.records
-    columns = {key: listed(column) for key, column in chunk.columns.items()}
-    return [
-        {key: column[i] for key, column in columns.items() if column[i] is not None and column[i] != NONE}
-        for i in range(chunk.n)
-    ]
 
 
 def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
@@ -255,9 +217,9 @@ class TubeReader:
             if key in ("videos", "annotations", "categories") and top == "[":
                 seen.add(key)
                 if key == "videos":
-                    self._sizes = read_videos(document, self._values, self._frames)
+                    self._sizes = self._frames.read_videos(document, self._values)
                 elif key == "categories":
-                    self._read_categories(document)
+                    self._categories = self._values.read_categories(document, count=False)
                 else:
                     self._read_tubes(document)
             elif key not in ("info", "licenses"):
@@ -265,32 +227,6 @@ class TubeReader:
         for key in ("videos", "categories"):
             if key not in seen:
                 self._log.report(MISSING_KEY, self._values.path, value=key)
-
-    def _read_categories(self, document: Document) -> None:
-        values = self._values
-        for location, record, id_ in _entries(document, values, "/categories", CATEGORY):
-            name = record.get("name")
-            if not isinstance(name, str):
-                if "name" in record:
-                    values.wrong(WRONG_TYPE, location, "name", "text", name)
-                else:
-                    self._log.report(MISSING_KEY, values.path, pointer=location, value="name")
-            elif reason := refuse_class(name):
-                where: dict[str, Any] = {"pointer": f"{location}/name", "field": "name"}
-                self._log.report(BAD_LISTED_CLASS, values.path, **where, value=name, reason=reason)
-            elif id_ is not None and id_ in self._categories:
-                values.duplicate_id(location, id_, "this list")
-            elif id_ is not None:
-                if self._builder.category_row(name) in self._categories.values():
-                    self._log.report(
-                        DUPLICATE_CLASS,
-                        values.path,
-                        pointer=location,
-                        value=name,
-                        first=Trusted("another id"),
-                        second=Trusted(f"id {show(id_)}"),
-                    )
-                self._categories[id_] = self._builder.category(name, source_id=id_)
 
     def _read_tubes(self, document: Document) -> None:
         for chunk in document.records(TUBE):
@@ -331,7 +267,7 @@ class TubeReader:
         values, location = self._values, f"{self._pointer}/{i}"
         codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
         errors = self._log.errors
-        if not values.is_object(record, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY, TUBE, count=False):
+        if not values.is_object(record, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY):
             self._builder.skipped += 1
             return
         video = values.id(record, "video_id", location, self._pointer, codes)
@@ -340,7 +276,7 @@ class TubeReader:
         score = float("nan")
         for key in ("score", "confidence"):
             if record.get(key) is not None:
-                score = values.number(record, key, location)
+                score = values.number(record[key], location, key)
         rows = []
         track = record.get("track")
         if not isinstance(track, list):
@@ -361,8 +297,7 @@ class TubeReader:
     def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
         """Frame, bbox and score of one box of a track; None, and an issue, if it cannot be one."""
         values = self._values
-        known = (Field("frame", "int"), Field("bbox", "numbers"))
-        if not values.is_object(box, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY, known, count=False):
+        if not values.is_object(box, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY):
             return None
         frame = box.get("frame")
         if type(frame) is not int or not 0 <= frame < 2**31:
@@ -371,7 +306,7 @@ class TubeReader:
             return None
         numbers = values.box(box, location)
         given = next((key for key in ("confidence", "score") if box.get(key) is not None), None)
-        score = float("nan") if given is None else values.number(box, given, location)
+        score = float("nan") if given is None else values.number(box[given], location, given)
         self._outside += bool(box.get("outside"))
         return (frame, *numbers, score) if len(numbers) == 4 else None
 

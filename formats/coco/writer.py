@@ -13,8 +13,9 @@ from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.own_fields import of_images
 from odm.formats.coco.ids import box_ids, own_ids
+from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log
-from odm.tables import Dataset, Flag, Floats, Id
+from odm.tables import Dataset, Floats, Id
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
@@ -44,37 +45,38 @@ def results_of(
     return b"".join([*_array(_lines(columns, "write detections", log, heads, optional=tracks)), b"\n"])
 
 
-def object_of(dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], log: Log) -> bytes:
+def object_of(
+    dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], log: Log, dialect: Dialect = COCO
+) -> bytes:
     """These images and boxes, with all categories, as one object."""
-    import msgspec
-
-    categories = dataset.categories
-    image_ids = own_ids(dataset.images.source_id[image_rows], 0)
-    category_ids = own_ids(categories.source_id, 0)
+    categories, least = dataset.categories, dialect.least_id
+    image_ids, category_ids = (
+        own_ids(dataset.images.source_id[image_rows], least),
+        own_ids(categories.source_id, least),
+    )
     members, own = of_images(dataset, image_rows)
-    image_lines = _with_fields(_image_lines(dataset, image_rows, image_ids), own)
-    category = msgspec.defstruct("Category", ["id", "name"], gc=False)
-    category_lines = msgspec.json.Encoder().encode_lines(list(map(category, category_ids, categories.name)))
-    category_lines = _with_fields(category_lines, categories.own)
+    names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
-    columns = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64))
-    lists, tracks = tracks_of(dataset, box_rows, log)
-    return b"".join(
-        [
-            b"{",
-            b",".join(_member(key, value) for key, value in members.items()),
-            b",\n",
-            *lists,
-            b'"images":',
-            *_array([image_lines[:-1].replace(b"\n", b",\n")]),
-            b',\n"annotations":',
-            *_array(_lines(columns, "write annotations", log, optional=tracks, same=_NO_OUTLINE)),
-            b',\n"categories":',
-            *_array([category_lines[:-1].replace(b"\n", b",\n")]),
-            b"}\n",
-        ]
-    )
+    columns, optional = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
+    tables, tracks = tracks_of(dataset, box_rows, log, dialect)
+    lists = {
+        "images": _array([_image_lines(dataset, image_rows, image_ids, category_ids, own, dialect)]),
+        "annotations": _array(
+            _lines(
+                columns,
+                "write annotations",
+                log,
+                optional={**optional, **tracks},
+                same={} if dialect.sparse else _NO_OUTLINE,
+            )
+        ),
+        "categories": _array([_records("Category", names, [], categories.own)]),
+    }
+    lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
+    head = b",".join(_member(key, value) for key, value in members.items())
+    body = [[b",\n", _member(key, b""), *lines] for key, lines in lists.items()]
+    return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
 
 
 _NO_OUTLINE = {"segmentation": b"[]"}
@@ -87,109 +89,123 @@ def _member(key: str, value: bytes) -> bytes:
     return msgspec.json.encode(key) + b":" + value
 
 
-def _with_fields(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
-    """Records, one a line, with more fields; where one is empty the record has none."""
-    if not own:
-        return lines
-    heads = {key: b"," + _member(key, b"") for key in own}
-    records = []
-    for line, *values in zip(lines.splitlines(), *own.values(), strict=True):
-        more = [head + value for head, value in zip(heads.values(), values, strict=True) if value]
-        records.append(line[:-1] + b"".join(more) + b"}\n")
-    return b"".join(records)
+def _records(
+    name: str,
+    columns: Mapping[str, Sequence[Any]],
+    optional: Sequence[tuple[str, Sequence[int], int]],
+    own: Mapping[str, Sequence[bytes]],
+) -> bytes:
+    """Records as JSON, one a line, with commas between them.
 
-
-def _image_lines(dataset: Dataset, image_rows: NDArray[Any], image_ids: list[int]) -> bytes:
-    """The images, one a line."""
+    `optional` columns have a value that is left out; of the `own` fields, as JSON, empty ones are.
+    """
     import msgspec
 
-    images = dataset.images
-    image = msgspec.defstruct(
-        "Image",
-        [
-            "id",
-            "file_name",
-            ("width", int, 0),
-            ("height", int, 0),
-            ("video_id", int, -1),
-            ("frame_id", int, -1),
-        ],
-        omit_defaults=True,
-        gc=False,
-    )
-    return msgspec.json.Encoder().encode_lines(
-        list(
-            map(
-                image,
-                image_ids,
-                [images.name[row] for row in image_rows.tolist()],
-                images.width[image_rows].tolist(),
-                images.height[image_rows].tolist(),
-                *frame_columns(dataset, image_rows),
-            )
-        )
-    )
+    members: list[Any] = [*columns, *((key, int, default) for key, _, default in optional)]
+    record = msgspec.defstruct(name, members, omit_defaults=True, gc=False)
+    rows = map(record, *columns.values(), *(column for _, column, _ in optional))
+    lines = msgspec.json.Encoder().encode_lines(list(rows))
+    named = {*columns, *(key for key, _, _ in optional)}
+    heads = {key: b"," + _member(key, b"") for key in own if key not in named}
+    if heads:
+        records = []
+        for line, *values in zip(lines.splitlines(), *(own[key] for key in heads), strict=True):
+            more = [head + value for head, value in zip(heads.values(), values, strict=True) if value]
+            records.append(line[:-1] + b"".join(more) + b"}\n")
+        lines = b"".join(records)
+    return lines[:-1].replace(b"\n", b",\n")
+
+
+def _image_lines(
+    dataset: Dataset,
+    rows: NDArray[Any],
+    image_ids: list[int],
+    category_ids: list[int],
+    own: Mapping[str, Sequence[bytes]],
+    dialect: Dialect,
+) -> bytes:
+    images, names = dataset.images, dataset.images.name
+    columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
+    for key, verdict in dialect.labels.items():
+        said = dataset.labels.take(dataset.labels.verdict == verdict)
+        of_row: dict[int, list[int]] = {}
+        for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
+            of_row.setdefault(row, []).append(category_ids[k])
+        columns[key] = [of_row.get(row, []) for row in rows.tolist()]
+    videos = frames = [-1] * len(rows)
+    if images.video is not None:
+        ids = np.array([*own_ids(dataset.videos.source_id, dialect.least_id), -1], np.int64)
+        videos = ids[images.video[rows]].tolist()
+        frames = frames if images.frame is None else images.frame[rows].tolist()
+    optional = [
+        ("width", images.width[rows].tolist(), 0),
+        ("height", images.height[rows].tolist(), 0),
+        ("video_id", videos, -1),
+        (dialect.frame_key, frames, -1),
+    ]
+    return _records("Image", columns, optional, own)
 
 
 def _box_columns(
-    dataset: Dataset, box_rows: NDArray[Any], image_ids: NDArray[Any], category_ids: NDArray[Any]
-) -> dict[str, NDArray[Any]]:
-    """The fields of the annotations; the ids are by row."""
+    dataset: Dataset,
+    rows: NDArray[Any],
+    image_ids: NDArray[Any],
+    category_ids: NDArray[Any],
+    dialect: Dialect,
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """The fields of the annotations, and those that are left out where they are -1; the ids are by row."""
     boxes = dataset.boxes
-    ltwh = _ltwh(dataset, box_rows)
-    area = boxes.area[box_rows]
+    ltwh = _ltwh(dataset, rows)
+    area = boxes.area[rows]
     with np.errstate(over="ignore"):
         area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
     area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
     columns: dict[str, NDArray[Any]] = {
-        "id": np.array(box_ids(boxes.source_id[box_rows]), np.int64),
-        "image_id": image_ids[boxes.image[box_rows]],
-        "category_id": category_ids[boxes.category[box_rows]],
+        "id": np.array(box_ids(boxes.source_id[rows]), np.int64),
+        "image_id": image_ids[boxes.image[rows]],
+        "category_id": category_ids[boxes.category[rows]],
         "bbox": ltwh,
         "area": area,
-        "iscrowd": ((boxes.flags[box_rows] & np.uint16(Flag.CROWD)) != 0).astype(int),
     }
+    key, flag = dialect.flag
+    flags = ((boxes.flags[rows] & np.uint16(flag)) != 0).astype(int)
+    if not dialect.sparse:
+        columns[key] = flags
     if dataset.kind == "det":
-        columns["score"] = boxes.score[box_rows] + 0.0
-    return columns
+        columns["score"] = boxes.score[rows] + 0.0
+    return columns, {key: np.where(flags, 1, -1)} if dialect.sparse and flags.any() else {}
 
 
-def frame_columns(dataset: Dataset, rows: NDArray[Any]) -> list[list[int]]:
-    """The ids of the videos and the frame numbers of some images, -1 = none."""
-    images, none = dataset.images, [-1] * len(rows)
-    if images.video is None:
-        return [none, none]
-    ids = np.array([*own_ids(dataset.videos.source_id, 0), -1], np.int64)
-    frame = none if images.frame is None else images.frame[rows].tolist()
-    return [ids[images.video[rows]].tolist(), frame]
-
-
-def tracks_of(dataset: Dataset, rows: NDArray[Any], log: Log) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
-    """The lists of videos and of tracks with a score as members, and the column of the boxes' tracks."""
+def tracks_of(
+    dataset: Dataset, rows: NDArray[Any], log: Log, dialect: Dialect = COCO
+) -> tuple[dict[str, list[bytes]], dict[str, NDArray[Any]]]:
+    """The lists of videos and tracks by their keys, and the columns of the boxes' tracks."""
     import msgspec
 
-    encode = msgspec.json.encode
-    videos, tracks = dataset.videos, dataset.tracks
-    members: list[bytes] = []
-    video_ids = own_ids(videos.source_id, 0)
+    videos, tracks, track = dataset.videos, dataset.tracks, dataset.boxes.track
+    video_ids = [*own_ids(videos.source_id, dialect.least_id), -1]  # by row, -1 for none
+    lists: dict[str, list[dict[str, Any]]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     if len(videos):
-        records = [
+        lists["videos"] = [
             {"id": id_, "name": name} | ({"length": length} if length else {})
-            for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=True)
+            for id_, name, length in zip(video_ids, videos.name, videos.length.tolist(), strict=False)
         ]
-        members += [b'"videos":', *_array([b",\n".join(map(encode, records))]), b",\n"]
-    if dataset.boxes.track is None:
-        return members, {}
-    numbers = track_numbers(dataset, log)
-    scored = np.flatnonzero(~np.isnan(tracks.score)).tolist()
-    if scored:
-        rest = [
-            {"id": int(numbers[i]), "video_id": video_ids[tracks.video[i]], "score": float(tracks.score[i])}
-            for i in scored
+    if track is not None:
+        numbers = track_numbers(dataset, log, least=dialect.least_id)
+        listed = [
+            {"id": int(number), "video_id": video_ids[video]} | ({} if np.isnan(score) else {"score": score})
+            for number, video, score in zip(numbers, tracks.video, tracks.score.tolist(), strict=True)
+            if dialect.all_tracks or not np.isnan(score)
         ]
-        members += [b'"tracks":', *_array([b",\n".join(map(encode, rest))]), b",\n"]
-    column = box_tracks(dataset, numbers, -1)
-    return members, {} if column is None else {"track_id": column[rows]}
+        if listed:
+            lists["tracks"] = listed
+        if (column := box_tracks(dataset, numbers, -1)) is not None:
+            columns["track_id"] = column[rows]
+            if dialect.all_tracks:
+                columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track[rows]]]
+    encode = msgspec.json.encode
+    return {key: _array([b",\n".join(map(encode, records))]) for key, records in lists.items()}, columns
 
 
 def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:

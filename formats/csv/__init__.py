@@ -54,7 +54,7 @@ import re
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, POOR, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, POOR, SURE, Sniff, format_of
 from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats._shared.text_tokens import NUMBER_TEXT
@@ -66,7 +66,6 @@ from odm.tables import Builder, Dataset
 
 _QUOTED = re.compile(r'"[-+.0-9eE]*+[^"]++"')
 """Text in quotes that is no number."""
-_TABLE = "it is a table with a header and rows of numbers"
 
 
 def _is_table(text: str) -> bool:
@@ -98,7 +97,9 @@ def sniff(source: Source) -> Sniff | None:
             lacking.append(layout)
     if lacking and not found:
         columns = ",".join(map(shorten, lacking[0].columns[:8]))
-        what = "its header names the four coordinates of a box" if lacking[0].has_box else _TABLE
+        what = "its header names the four coordinates of a box"
+        if not lacking[0].has_box:
+            what = "it is a table with a header and rows of numbers"
         return Sniff(POOR, f"{what}: {columns}")
     if not found:
         return None
@@ -110,13 +111,11 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE if first.sure else LIKELY, f"{what} {title}: {rows} {columns}")
 
 
-def _belongs(source: Source, file: str) -> bool:
+def _has_no_boxes(source: Source, file: str) -> bool:
     """Whether a file is one of those that Open Images has beside its boxes, of images or their labels."""
-    rows = head_rows(source, file, 1)
-    header = set(rows[0]) if rows else set()
-    return "ImageID" in header and (
-        "OriginalURL" in header or (header >= {"LabelName", "Confidence"} and "XMin" not in header)
-    )
+    header = {cell for row in head_rows(source, file, 1) for cell in row}
+    of_labels = header >= {"LabelName", "Confidence"} and "XMin" not in header
+    return "ImageID" in header and ("OriginalURL" in header or of_labels)
 
 
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
@@ -133,7 +132,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     )
     skip = {options.image_sizes, options.classes}
     kept = [f for f in files if f not in descriptions and source.full(f) not in skip]
-    beside = [f for f in kept if len(kept) > 1 and _belongs(source, f)]
+    beside = [f for f in kept if len(kept) > 1 and _has_no_boxes(source, f)]
     if beside and len(beside) < len(kept):
         kept = [f for f in kept if f not in beside]
         shown = ", ".join(map(printable, beside))
@@ -176,25 +175,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
     target.write(name, (text + "\n" if text else "").encode())
 
 
-def _doc() -> str:
-    assert __doc__ is not None
-    return __doc__
-
-
-FORMAT = Format(
-    name="csv",
+FORMAT = format_of(
+    __name__,
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
     use="training",
     written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel and "
     "Kaggle tables",
-    doc=_doc(),
     suffixes=(".csv", ".tsv"),
     single=True,
     owns_suffix=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=CsvOptions,
     keeps=DIALECTS["canonical"].keeps,
-    adapt=adapt,
 )

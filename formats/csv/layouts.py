@@ -8,7 +8,7 @@ from typing import Any
 
 from odm.csv_text import QuoteFault, read_record
 from odm.formats._contract import option
-from odm.formats._shared.column_roles import FLAGS, FORMS, Header, key_of, parse_columns
+from odm.formats._shared.column_roles import FORMS, Header, key_of, parse_columns
 from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_numbers import NUMBER
@@ -200,31 +200,14 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     keys = set(header.places)
     open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
-    sized = header.claim_sizes()
-    for role in ("image", "width", "height", "class", "score", *FLAGS):
-        if (
-            role in sized
-            or role in roles
-            or role in constants
-            or (role == "score" and open_images and "score" not in keys)
-        ):
-            continue
-        header.find_usual(role)
+    header.find_roles(*(("score",) if open_images and "score" not in keys else ()))
+    common: Any = {"sep": sep, "columns": columns, "roles": roles, "spaced": header.spaced}
     if {"imageid", "predictionstring"} <= keys and not explicit:
-        return (
-            HeaderFaults(columns, faults)
-            if faults
-            else Layout(
-                title="Open Images predictions in a PredictionString",
-                sep=sep,
-                columns=columns,
-                roles=roles,
-                coords="rel",
-                spaced=header.spaced,
-                strings=header.places["predictionstring"][0],
-                sure=False,  # strings of other groups have this header too
-            )
-        )
+        if faults:
+            return HeaderFaults(columns, faults)
+        title, column = "Open Images predictions in a PredictionString", header.places["predictionstring"][0]
+        # strings of other groups have this header too
+        return Layout(title=title, coords="rel", strings=column, sure=False, **common)
     form = header.find_coordinates()
     if "image" in roles or "image" in constants:
         for role in ("track", "video", "frame"):
@@ -243,15 +226,12 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
     title, coords, sure = _dialect_of(header, open_images=open_images)
     return Layout(
         title=title,
-        sep=sep,
-        columns=columns,
-        roles=roles,
         form=form,
         coords=coords,
         constants=constants,
-        spaced=header.spaced,
         packed=header.packed,
         sure=sure,
+        **common,
     )
 
 

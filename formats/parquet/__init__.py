@@ -57,7 +57,7 @@ from odm.formats.parquet.arrow import (
 )
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
-from odm.formats.parquet.nested import NestedRows, class_labels, find_nested
+from odm.formats.parquet.nested import NestedLayout, NestedRows, add_nested, class_labels, find_nested
 from odm.issues import Log, shorten
 from odm.tables import Builder, Dataset
 
@@ -95,19 +95,16 @@ def read(source: Source, builder: Builder, log: Log, options: ParquetOptions) ->
     if not files:
         log.report(NO_FILES, source.path, expected="files that end in .parquet", n=len(source.files))
     collect = Collect(source, builder, log, options)
-    nested = NestedRows(collect, log, options.box)
     for file in log.track(files, "reading Parquet") if len(files) > 1 else files:
         opened = open_file(source, file, log)
         if opened is not None:
             with opened, reporting(source.full(file), log):
-                _read_file(opened, source.full(file), collect, nested, log, options)
-    nested.finish()
+                _read_file(opened, source.full(file), collect, log, options)
+    add_nested(collect, options.box)
     collect.finish()
 
 
-def _read_file(
-    opened: Any, path: str, collect: Collect, nested: NestedRows, log: Log, options: ParquetOptions
-) -> None:
+def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: ParquetOptions) -> None:
     schema, metadata = opened.schema_arrow, described(opened.schema_arrow)
     seen: dict[str, int] = {}
     for i, column in enumerate(schema.names, 1):
@@ -122,37 +119,29 @@ def _read_file(
     if labels is not None:
         collect.declare(labels)
     collect.kind = collect.kind or ours.get("kind")
-    nested_layout = None if options.columns else find_nested(schema)
-    rows: FlatRows | None = None
-    names: list[str]
-    file = -1
-    if nested_layout is None:
-        layout = FlatLayout(schema, options.columns or {}, options.box)
+    layout = (None if options.columns else find_nested(schema)) or FlatLayout(
+        schema, options.columns or {}, options.box
+    )
+    rows: FlatRows | NestedRows
+    if isinstance(layout, NestedLayout):
+        rows = NestedRows(path, layout, collect, log)
+    else:
         for code, field, faulty in layout.faults:
             log.report(code, path, field=field, **faulty)
         if layout.faults:
             return
         rows = FlatRows(path, layout, collect, log)
-        other, names = layout.other, layout.names
-    else:
-        file = collect.builder.file(path)
-        names = nested_layout.columns
-        other = [name for name in schema.names if name not in nested_layout.names]
     n_groups = opened.metadata.num_row_groups
     start, stop = options.groups or (0, n_groups)
     sizes = [opened.metadata.row_group(k).num_rows for k in range(n_groups)]
     first = 1 + sum(sizes[:start])
-    for name in other:
-        if sum(sizes[start:stop]):
-            extras = collect.builder.extras
-            extras[name] = extras.get(name, 0) + sum(sizes[start:stop])
+    n, extras = sum(sizes[start:stop]), collect.builder.extras
+    for name in schema.names:
+        if n and name not in layout.used:
+            extras[name] = extras.get(name, 0) + n
     groups = range(start, min(stop, n_groups))
     for group in log.track(groups, "reading Parquet") if len(groups) > 1 else groups:
-        table = opened.read_row_group(group, columns=names)
-        if rows is not None:
-            rows.take(table, first)
-        elif nested_layout is not None:
-            nested.take(table, nested_layout, path, file, first)
+        rows.take(opened.read_row_group(group, columns=layout.names), first)
         first += sizes[group]
 
 
@@ -189,17 +178,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -
     target.write(name, memoryview(to_bytes(dataset)))
 
 
-def _doc() -> str:
-    assert __doc__ is not None
-    return __doc__
-
-
 FORMAT = format_of(
     __name__,
     title="Parquet: a row per box, or per image with lists of objects",
     use="training",
     written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
-    doc=_doc(),
     suffixes=SUFFIXES,
     begins=MAGIC.decode()[0],
     single=True,

@@ -15,7 +15,7 @@ from odm.formats._shared.table_images import Origin, TableImages
 from odm.formats.parquet.arrow import codes_of
 from odm.issues import Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
-from odm.tables import FREQUENCIES, Builder, Ints, Kind
+from odm.tables import FREQUENCIES, Builder, Floats, Ints, Kind
 
 
 class Collect:
@@ -29,6 +29,10 @@ class Collect:
         """The class names of class numbers, where the file has them."""
         self.kind: Kind | None = None
         """Whether an empty file holds ground truth or detections, where its metadata state it."""
+        self.nested: list[tuple[str, Floats, Floats, dict[str, Any]]] = []
+        """Boxes whose form is open: path, (n, 4) numbers, (n, 2) sizes of the images, and other columns."""
+        self.form: str | None = None
+        """The form that a layout determines."""
         self._numbered = False
         self._classes: dict[Any, int] = {}
 

@@ -37,11 +37,8 @@ class FlatLayout:
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
         names = [name for name in schema.names if name not in MORE or name in explicit.values()]
         header = Header(names, explicit)
-        sized = header.claim_sizes()
         has_id = "image_id" in schema.names
-        for role in ("image", "width", "height", "class", "score", *FLAGS):
-            if role not in header.roles and role not in header.constants and role not in sized:
-                header.find_usual(role, groups=3 if role == "image" and has_id else None)
+        header.find_roles(image_groups=3 if has_id else None)
         if "image" not in header.roles and has_id and "image" not in header.constants:
             names = [*names, "image_id"]
             header.columns = tuple(names)
@@ -58,7 +55,6 @@ class FlatLayout:
             if box is None:
                 found = Trusted("corners or sizes: the file does not say which")
                 header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": found}))
-        self.missing = needed
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
@@ -74,8 +70,7 @@ class FlatLayout:
             self.columns["box"] = self.packed
         if self.columns.get("image") == "image_id":
             del self.columns["image_id"]
-        self.names = list(dict.fromkeys(self.columns.values()))
-        self.other = [name for name in schema.names if name not in self.names]
+        self.names = self.used = list(dict.fromkeys(self.columns.values()))
 
     def field(self, role: str) -> str:
         """The column that has a role, or how the role is called."""

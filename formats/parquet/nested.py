@@ -53,15 +53,15 @@ class NestedLayout:
     """The meaning of a box's numbers, where the layout determines it."""
 
     @property
-    def columns(self) -> list[str]:
+    def names(self) -> list[str]:
         """What has to be read."""
         lists = [self.objects] if self.objects else list(self.lists.values())
         return [*lists, self.image, *(("width", "height") if self.sizes else ())]
 
     @property
-    def names(self) -> set[str]:
+    def used(self) -> list[str]:
         """The columns of the file that are used."""
-        return {name.split(".")[0] for name in self.columns}
+        return [name.split(".")[0] for name in self.names]
 
 
 def find_nested(schema: Any) -> NestedLayout | None:
@@ -103,35 +103,22 @@ def _fields(names: Any) -> dict[str, str]:
     return {role: name for role, name in found.items() if name}
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Chunk:
-    path: str
-    file: int
-    image: Ints
-    category: Ints
-    numbers: Floats
-    columns: dict[str, Any]
-    line: Ints
-    size: Floats
-    """(n, 2) of the image of each box, 0 = unknown."""
-
-
 class NestedRows:
-    """Collects the boxes of all files and decides what their numbers are."""
+    """Reads the row groups of one file of this layout."""
 
-    def __init__(self, collect: Collect, log: Log, form: str | None) -> None:
-        self._collect, self._log, self._form = collect, log, form
-        self._chunks: list[_Chunk] = []
-        self._path = ""
+    def __init__(self, path: str, layout: NestedLayout, collect: Collect, log: Log) -> None:
+        self._path, self._layout, self._collect, self._log = path, layout, collect, log
+        self._origin = Origin(collect.builder.file(path), path, layout.image)
         self._first = 0
+        collect.form = collect.form or layout.form
 
-    def take(self, table: Any, layout: NestedLayout, path: str, file: int, first: int) -> None:
-        """Add the rows of a table, whose first one has the number `first`, counted from 1."""
-        self._path, self._first = path, first
+    def take(self, table: Any, first: int) -> None:
+        """Take the rows of a table, whose first one has the number `first`, counted from 1."""
+        self._first, layout = first, self._layout
         n, collect = table.num_rows, self._collect
         outer, _, inner = layout.image.partition(".")
         names = pyarrow().compute.struct_field(table[outer], inner) if inner else table[outer]
-        image = collect.images_of(names, Origin(file, path, layout.image), first)
+        image = collect.images_of(names, self._origin, first)
         size = np.zeros((n, 2))
         if layout.sizes:
             size = np.stack([floats(table[name])[0] for name in ("width", "height")], axis=1)
@@ -139,7 +126,7 @@ class NestedRows:
             size = np.where(good[:, None], size, 0)
             rows = np.flatnonzero(good)
             collect.images.settle(image[rows], size[rows].astype(np.int64))
-        lists = self._lists(table, layout)
+        lists = self._lists(table)
         if lists is None:
             return
         counts = lists["bbox"][1]
@@ -155,73 +142,27 @@ class NestedRows:
         category, known = self._classes(lists["category"][0], owner, layout.lists["category"])
         keep = good & known & (image[owner] >= 0)
         collect.builder.skipped += int(np.count_nonzero(~keep))
-        columns = {}
-        for role in ("score", "area"):
-            if role in lists:
-                columns[role] = floats(lists[role][0])[0][keep]
+        rows = owner[keep]
+        columns = {
+            "image": image[rows],
+            "category": category[keep],
+            "score": np.full(len(rows), np.nan),
+            "file": self._origin.file,
+            "line": (rows + first).astype(np.int32),
+        }
+        for role in {"score", "area"} & lists.keys():
+            columns[role] = floats(lists[role][0])[0][keep]
         if "crowd" in lists:
             crowd = np.nan_to_num(floats(lists["crowd"][0])[0]) != 0
             columns["flags"] = np.where(crowd[keep], np.uint16(Flag.CROWD), np.uint16(0))
         ids = lists["id"][0] if "id" in lists else None
         if ids is not None and pyarrow().types.is_integer(ids.type) and not ids.null_count:
             columns["source_id"] = ids.to_numpy(zero_copy_only=False)[keep].astype(np.int64)
-        line = (owner + first).astype(np.int32)
-        chunk = _Chunk(
-            path,
-            file,
-            image[owner][keep],
-            category[keep],
-            numbers[keep],
-            columns,
-            line[keep],
-            size[owner][keep],
-        )
-        self._chunks.append(chunk)
-        if layout.form is not None and self._form is None:
-            self._form = layout.form
+        collect.nested.append((self._path, numbers[keep], size[rows], columns))
 
-    def finish(self) -> None:
-        """Decide what the numbers are, and hand over the boxes."""
-        form = self._form or self._find_form()
-        if form is None:
-            return
-        for chunk in self._chunks:
-            xyxy, wh = edges_of(chunk.numbers, form)
-            self._collect.gather.add(
-                image=self._collect.images.numbers()[chunk.image],
-                category=chunk.category,
-                xyxy=xyxy,
-                wh=wh,
-                file=chunk.file,
-                line=chunk.line,
-                **{"score": np.full(len(chunk.line), np.nan), **chunk.columns},
-            )
-
-    def _find_form(self) -> str | None:
-        """The only reading that fits all boxes; None, and an issue, where that is none or both."""
-        fits = {"ltrb": True, "ltwh": True}
-        for chunk in self._chunks:
-            values, size = chunk.numbers, np.where(chunk.size > 0, chunk.size + 1, np.inf)
-            fits["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= size).all())
-            ends = values[:, :2] + values[:, 2:]
-            fits["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= size).all())
-        chosen = [form for form, fit in fits.items() if fit]
-        if len(chosen) == 1:
-            self._log.note(
-                f"{self._chunks[0].path}: boxes are read as "
-                f"{'corners' if chosen[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
-                f"fits all images (--box says it)"
-            )
-            return chosen[0]
-        if any(len(chunk.image) for chunk in self._chunks):
-            found = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
-            self._log.report(BOX_FORM_UNCLEAR, self._chunks[0].path, found=Trusted(found))
-            self._collect.builder.skipped += sum(len(chunk.image) for chunk in self._chunks)
-        return None
-
-    def _lists(self, table: Any, layout: NestedLayout) -> dict[str, tuple[Any, Any]] | None:
+    def _lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
         """The values of each list, one after the other, and (rows,) how many each row has."""
-        compute = pyarrow().compute
+        compute, layout = pyarrow().compute, self._layout
         found = {}
         for role, name in layout.lists.items():
             if not layout.objects:
@@ -271,6 +212,40 @@ class NestedRows:
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:
         self._log.report(code, self._path, line=self._first + row, field=field, **values)
+
+
+def add_nested(collect: Collect, form: str | None) -> None:
+    """Decide what the numbers of the boxes are, if that is not given, and hand the boxes over."""
+    form = form or collect.form or _find_form(collect)
+    number = collect.images.numbers()
+    for _, numbers, _, columns in collect.nested if form is not None else ():
+        xyxy, wh = edges_of(numbers, form or "")
+        collect.gather.add(**{**columns, "image": number[columns["image"]]}, xyxy=xyxy, wh=wh)
+
+
+def _find_form(collect: Collect) -> str | None:
+    """The only reading that fits all boxes; None, and an issue, where that is none or both."""
+    fits = {"ltrb": True, "ltwh": True}
+    n = 0
+    for _, values, size, _ in collect.nested:
+        n += len(values)
+        limit = np.where(size > 0, size + 1, np.inf)
+        fits["ltrb"] &= bool((values[:, 2:] >= values[:, :2]).all() and (values[:, 2:] <= limit).all())
+        ends = values[:, :2] + values[:, 2:]
+        fits["ltwh"] &= bool((values[:, 2:] >= 0).all() and (ends <= limit).all())
+    chosen = [form for form, fit in fits.items() if fit]
+    if len(chosen) == 1:
+        collect.log.note(
+            f"{collect.nested[0][0]}: boxes are read as "
+            f"{'corners' if chosen[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
+            f"fits all images (--box says it)"
+        )
+        return chosen[0]
+    if n:
+        found = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
+        collect.log.report(BOX_FORM_UNCLEAR, collect.nested[0][0], found=Trusted(found))
+        collect.builder.skipped += n
+    return None
 
 
 def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:

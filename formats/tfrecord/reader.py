@@ -16,7 +16,6 @@ from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import are_far
 from odm.formats._shared.splits import files_of_split
-from odm.formats.tfrecord.label_map import read_label_map
 from odm.formats.tfrecord.layout import (
     BAD_RECORD,
     EDGES,
@@ -31,12 +30,13 @@ from odm.formats.tfrecord.layout import (
     WANTED,
     TfrecordOptions,
     files_of,
+    read_label_map,
     split_of,
     stem_of,
 )
 from odm.formats.tfrecord.wire import Damaged, Features, example, records
 from odm.issues import Log, PathError, Trusted, first_few, printable
-from odm.names import BAD_CLASS_NAME, refuse_class, stem
+from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
 
 
@@ -50,8 +50,9 @@ class _Boxes:
     line: int
     edges: Floats
     """(n, 4) in pixels."""
-    label: NDArray[np.int64] | None
-    text: list[bytes] | None
+    label: list[int | None]
+    text: list[bytes]
+    """Empty where a box has only a label."""
     score: Floats
     flags: NDArray[np.uint16]
 
@@ -66,60 +67,51 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
     given = {file: split_of(file or path, several=several) for file in files}
     wanted = None if options.split is None else SPLITS.get(options.split, options.split)
     files = files_of_split(files, given.__getitem__, wanted, source, log)
+    names = _names(source, log, options)
     reader = _Records(source, builder, log, options)
-    names = reader.names(options)
     for file in log.track(files, "reading"):
         reader.read_file(file, given[file])
-    reader.finish(names)
+    reader.hand_over(names)
 
 
-class _Records:
-    def __init__(self, source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
-        self.source, self.builder, self.log = source, builder, log
-        self.values = Reader(source, builder, log, options, ask_other=True)
-        self.truth: list[_Boxes] = []
-        self.found: list[_Boxes] = []
-
-    def names(self, options: TfrecordOptions) -> tuple[str, dict[int, str] | None] | None:
-        """The path of the label map, and its content."""
-        source = self.source
-        home: Source | None
-        if options.label_map is not None:
-            home, files = Source(options.label_map, follow_links=True), [""]
-        elif source.is_dir:
-            home, files = source, source.with_suffix(".pbtxt")
-        else:
-            home, files = self._beside(), [""]
-        found: tuple[str, dict[int, str] | None] | None = None
-        for file in files if home else ():
-            assert home is not None
-            data, path = home.read(file, self.log), home.full(file)
-            names = None if data is None else read_label_map(data, path, self.log)
-            if names is None or found is None:
-                found = path, names
-            elif names != found[1]:
-                self.log.note(f"{printable(path)}: not read, for {printable(found[0])} has other classes")
-            if names is None:
-                break
-        return found
-
-    def _beside(self) -> Source | None:
-        """The label map beside the one file that is read."""
-        source = self.source
+def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dict[int, str] | None] | None:
+    """The path of the label map, and its content, None where it is not usable."""
+    lists: list[tuple[Source, str]] = []
+    if options.label_map is not None:
+        lists = [(Source(options.label_map, follow_links=True), "")]
+    elif source.is_dir:
+        lists = [(source, file) for file in source.with_suffix(".pbtxt")]
+    else:
         folder, name = os.path.split(source.path)
         for beside in ("label_map.pbtxt", f"{stem_of(name)}_label_map.pbtxt", "labelmap.pbtxt"):
             try:
-                return Source(os.path.join(folder, beside), follow_links=source.follow_links)
+                lists = [(Source(os.path.join(folder, beside), follow_links=source.follow_links), "")]
+                break
             except PathError:
                 continue
-        return None
+    found: tuple[str, dict[int, str] | None] | None = None
+    for home, file in lists:
+        data, path = home.read(file, log), home.full(file)
+        names = None if data is None else read_label_map(data, path, log)
+        if names is None:
+            return path, None
+        if found is None:
+            found = path, names
+        elif names != found[1]:
+            log.note(f"{printable(path)}: not read, for {printable(found[0])} has other classes")
+    return found
+
+
+class _Records(Reader):
+    def __init__(self, source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
+        super().__init__(source, builder, log, options, ask_other=True)
+        self.boxes: dict[str, list[_Boxes]] = {TRUTH: [], FOUND: []}
 
     def read_file(self, file: str, split: str) -> None:
         """Read the records of a file."""
-        source, log = self.source, self.log
-        path = source.full(file)
+        log, path = self.log, self.source.full(file)
         try:
-            with open_binary(path, max_size=source.max_size) as stream:
+            with open_binary(path, max_size=self.source.max_size) as stream:
                 if what := other_kind(stream.read(16)):
                     log.report(NOT_TEXT, path, value=Trusted(what))
                     return
@@ -136,7 +128,7 @@ class _Records:
                         continue
                     for name in others:
                         if name not in PICTURE:
-                            self.values.count(name)
+                            self.count(name)
                     self._record(features, at, number, i, split)
         except Unreadable as e:
             log.report(UNREADABLE, path, reason=str(e))
@@ -144,75 +136,62 @@ class _Records:
             log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
 
     def _record(self, features: Features, at: At, number: int, index: int, split: str) -> None:
-        values, log = self.values, self.log
-        name = _text(features, "image/filename") or _text(features, "image/source_id")
-        width, height = (_first(features, key) for key in ("image/width", "image/height"))
-        size = values.size(width, height, at, ("image/width", "image/height"))
+        """Take the image and the boxes of a record; without an image all its boxes are lost."""
+        lost = sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
+        known = _text(features, "image/source_id")
+        name = _text(features, "image/filename") or known
+        width, height = (_whole(features, key) for key in ("image/width", "image/height"))
+        size = self.size(width, height, at, ("image/width", "image/height"))
         if size == (0, 0):
-            self.builder.skipped += self._count(features)
+            self.builder.skipped += lost
             return
         picture = None
-        if values.pictures and name:
-            picture = values.pictures.named(name) or values.pictures.find(stem(name))
-        size = size or (values.pictures.size(name, picture) if name else None)
-        text = _text(features, "image/source_id")
-        source_id = int(text) if text.isdecimal() and len(text) < 19 and text != name else None
-        image = values.image(
+        if self.pictures and name:
+            picture = self.pictures.named(name) or self.pictures.find(stem(name))
+        size = size or (self.pictures.size(name, picture) if name else None)
+        image = self.image(
             name or None,
             at,
             field="image/filename",
             size=size,
             picture=picture,
             split=split,
-            source_id=source_id,
+            source_id=int(known) if known.isdecimal() and len(known) < 19 and known != name else None,
             file=number,
             line=index,
         )
-        count = self._count(features)
-        if image is None or not count:
-            self.builder.skipped += count
+        if image is None or size is None or not lost:
+            if image is not None and lost:
+                self.log.report(NO_SIZE, at.path, **at.where, value=name)
+            self.builder.skipped += lost
             return
-        if size is None:
-            log.report(NO_SIZE, at.path, **at.where, value=name)
-            self.builder.skipped += count
-            return
-        for kind, boxes in ((TRUTH, self.truth), (FOUND, self.found)):
-            if found := self._boxes(features, kind, image, size, at, (number, index)):
-                boxes.append(found)
+        for kind in (TRUTH, FOUND):
+            self._take_boxes(features, kind, image, size, at, (number, index))
 
-    @staticmethod
-    def _count(features: Features) -> int:
-        """How many boxes a record has, whether they can be read or not."""
-        return sum(len(features.get(f"{kind}bbox/xmin", ())) for kind in (TRUTH, FOUND))
-
-    def _boxes(
+    def _take_boxes(
         self, features: Features, kind: str, image: int, size: tuple[int, int], at: At, place: tuple[int, int]
-    ) -> _Boxes | None:
-        """The boxes of one kind; None where there is none, or they cannot be read."""
-        names = [f"{kind}bbox/{edge}" for edge in EDGES]
+    ) -> None:
+        """Take the boxes of one kind, if their lists fit together."""
+        there = {key for key, values in features.items() if len(values)}
+        names, score = [f"{kind}bbox/{edge}" for edge in EDGES], f"{FOUND}score"
         n = max(len(features.get(name, ())) for name in names)
         if not n:
-            return None
-        label = next((key for key in LABELS if key.startswith(kind) and len(features.get(key, ()))), "")
-        text = next((key for key in TEXTS if key.startswith(kind) and len(features.get(key, ()))), "")
-        score = f"{FOUND}score"
-        needed = [*names, *filter(None, (label, text)), *([score] if kind == FOUND else [])]
-        optional = [key for key in FLAGS if kind == TRUTH and len(features.get(key, ()))]
-        for key in (*needed, *optional):
+            return
+        label = next((key for key in LABELS if key.startswith(kind) and key in there), "")
+        text = next((key for key in TEXTS if key.startswith(kind) and key in there), "")
+        flagged = [key for key in FLAGS if kind == TRUTH and key in there]
+        classes = [key for key in (label, text) if key] or [f"{kind}class/label"]
+        for key in (*names, *classes, *([score] if kind == FOUND else []), *flagged):
             found = features.get(key, ())
             if len(found) != n or isinstance(found, list) != (key == text):
                 shown = f"{len(found)}{' of another kind' if len(found) == n else ''}"
                 self.log.report(LENGTHS, at.path, **at.where, n=n, value=key, found=shown)
                 self.builder.skipped += n
-                return None
-        if not label and not text:
-            self.log.report(LENGTHS, at.path, **at.where, n=n, value=f"{kind}class/label", found="0")
-            self.builder.skipped += n
-            return None
+                return
         relative = np.stack([np.asarray(features[name], np.float64) for name in names], axis=1)
-        # Of the decimals that mean one number of 32 bits the shortest is mostly the one that was meant.
         scores = np.full(n, np.nan)
         if kind == FOUND:
+            # Of the decimals that mean one number of 32 bits the shortest is mostly the one that was meant.
             scores = np.asarray(features[score], np.float32).astype(np.str_).astype(np.float64)
         good = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
         for row in np.flatnonzero(~good).tolist():
@@ -222,125 +201,97 @@ class _Records:
             self.log.report(RELATIVE_RANGE, at.path, **at.where, field=field, value=values[k])
             self.builder.skipped += 1
         flags = np.zeros(n, np.uint16)
-        for key in optional:
+        for key in flagged:
             flags[np.asarray(features[key]) > 0] |= np.uint16(FLAGS[key])
-        labels: Any = features[label][good] if label else None
-        texts = [t for t, g in zip(features[text], good.tolist(), strict=True) if g] if text else None
-        edges = relative[good] * np.array([*size, *size], np.float64)
-        return _Boxes(
-            image,
-            at,
-            *place,
-            edges,
-            None if labels is None else labels.astype(np.int64),
-            texts,
-            scores[good],
-            flags[good],
+        rows = np.flatnonzero(good)
+        labels: list[Any] = np.asarray(features[label]).astype(np.int64).tolist() if label else [None] * n
+        texts: Any = features[text] if text else [b""] * n
+        self.boxes[kind].append(
+            _Boxes(
+                image,
+                at,
+                *place,
+                relative[rows] * np.array([*size, *size], np.float64),
+                [labels[row] for row in rows.tolist()],
+                [texts[row] for row in rows.tolist()],
+                scores[rows],
+                flags[rows],
+            )
         )
 
-    def finish(self, names: tuple[str, dict[int, str] | None] | None) -> None:
+    def hand_over(self, names: tuple[str, dict[int, str] | None] | None) -> None:
         """Decide on the kind, give the classes their names, and hand over the boxes."""
-        builder = self.builder
+        builder, (truth, found) = self.builder, self.boxes.values()
         if builder.kind is None:
-            builder.kind = "det" if self.found and not self.truth else "gt"
-            if self.found and self.truth:
+            builder.kind = "det" if found and not truth else "gt"
+            if found and truth:
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
-            report_other_kind(builder, self.log, _counted(self.truth), _counted(self.found))
-        parts = self.found if builder.kind == "det" else self.truth
-        table = _Classes(builder, self.log, parts, names, self.source.path)
+            counted = [
+                (sum(len(part.edges) for part in parts), parts[0].at if parts else None)
+                for parts in (truth, found)
+            ]
+            report_other_kind(builder, self.log, counted[0], counted[1])
+        parts = found if builder.kind == "det" else truth
+        by_label = dict((names[1] if names else None) or {})
+        if names is None:
+            self._name_labels(by_label, parts)
+        for number, name in sorted(by_label.items()):
+            if refuse_class(name) is None:
+                builder.category(name, source_id=number)
         for part in parts:
-            category = table.rows(part)
+            pairs = list(zip(part.text, part.label, strict=True))
+            rows = {pair: self._class_row(*pair, part.at, by_label, names) for pair in dict.fromkeys(pairs)}
+            category = np.array([rows[pair] for pair in pairs], np.int32)
             good = category >= 0
-            builder.skipped += int((~good).sum())
+            n = int(np.count_nonzero(good))
+            builder.skipped += len(good) - n
             builder.boxes(
-                image=np.full(int(good.sum()), part.image, np.int32),
+                image=np.full(n, part.image, np.int32),
                 category=category[good],
                 xyxy=part.edges[good],
                 score=part.score[good] if builder.kind == "det" else None,
                 flags=part.flags[good],
                 file=part.file,
-                line=np.full(int(good.sum()), part.line, np.int32),
+                line=np.full(n, part.line, np.int32),
             )
 
-
-def _counted(parts: list[_Boxes]) -> tuple[int, At | None]:
-    """How many boxes there are, and the place of the first."""
-    return sum(len(part.edges) for part in parts), parts[0].at if parts else None
-
-
-class _Classes:
-    """The classes by their labels and by their texts."""
-
-    def __init__(
-        self,
-        builder: Builder,
-        log: Log,
-        parts: list[_Boxes],
-        names: tuple[str, dict[int, str] | None] | None,
-        source: str,
-    ) -> None:
-        self.builder, self.log = builder, log
-        self.path, listed = names or ("", None)
-        self.usable = names is None or listed is not None
-        self.by_label: dict[int, str] = dict(listed or {})
-        self.n = len(self.by_label)
-        if names is None:
-            self._learn(parts, source)
-        for number, name in sorted(self.by_label.items()):
-            if refuse_class(name) is None:
-                builder.category(name, source_id=number)
-
-    def _learn(self, parts: list[_Boxes], source: str) -> None:
-        """Take the names of the labels from the texts beside them, or the labels where no box has one."""
+    def _name_labels(self, by_label: dict[int, str], parts: list[_Boxes]) -> None:
+        """Name labels by the texts beside them, or by themselves where no box has a text for them."""
         bare: set[int] = set()
         for part in parts:
-            labels = [] if part.label is None else part.label.tolist()
-            if part.text is None:
-                bare.update(labels)
-            for label, text in zip(labels, part.text or (), strict=False):
-                if text:
-                    self.by_label.setdefault(label, text.decode("utf-8", "replace"))
-                else:
+            for label, text in zip(part.label, part.text, strict=True):
+                if label is not None and text:
+                    by_label.setdefault(label, text.decode("utf-8", "replace"))
+                elif label is not None:
                     bare.add(label)
-        bare -= self.by_label.keys()
-        if bare and not self.by_label:
-            self.builder.named = False
+        bare -= by_label.keys()
         if bare:
-            numbers = sorted(bare)
-            self.by_label |= {number: str(number) for number in numbers}
-            shown = first_few(numbers, 10)
-            self.log.report(NUMBERED_CLASSES, source, value=shown, near="")
+            self.builder.named = bool(by_label)
+            by_label |= {number: str(number) for number in sorted(bare)}
+            self.log.report(NUMBERED_CLASSES, self.source.path, value=first_few(sorted(bare), 10), near="")
 
-    def rows(self, part: _Boxes) -> NDArray[np.int32]:
-        """The category row of each box; -1, and an issue, for one that has none."""
-        n = len(part.edges)
-        texts = part.text or [b""] * n
-        labels = [None] * n if part.label is None else part.label.tolist()
-        known = {pair: self._row(*pair, part.at) for pair in dict.fromkeys(zip(texts, labels, strict=True))}
-        return np.array([known[pair] for pair in zip(texts, labels, strict=True)], np.int32)
-
-    def _row(self, text: bytes, label: int | None, at: At) -> int:
-        name = (
-            text.decode("utf-8", "replace") if text else self.by_label.get(label) if label is not None else ""
-        )
+    def _class_row(
+        self,
+        text: bytes,
+        label: int | None,
+        at: At,
+        by_label: dict[int, str],
+        names: tuple[str, dict[int, str] | None] | None,
+    ) -> int:
+        """The row of a class; -1, and an issue unless the label map is not usable, for one without a name."""
+        name = text.decode("utf-8", "replace") if text or label is None else by_label.get(label)
         if name is None:
-            if self.usable:
+            path, listed = names or ("", {})
+            if listed is not None:
+                value, n = str(label), len(listed)
                 self.log.report(
-                    UNKNOWN_CLASS,
-                    at.path,
-                    **at.where,
-                    field="label",
-                    value=str(label),
-                    n=self.n,
-                    where=self.path,
+                    UNKNOWN_CLASS, at.path, **at.where, field="label", value=value, n=n, where=path
                 )
             return -1
-        if (reason := refuse_class(name)) is not None:
-            self.log.report(BAD_CLASS_NAME, at.path, **at.where, field="class", value=name, reason=reason)
-            return -1
-        return self.builder.category(name)
+        row = self.category(name, at, field="class")
+        return -1 if row is None else row
 
 
 def _text(features: Features, key: str) -> str:
@@ -349,6 +300,6 @@ def _text(features: Features, key: str) -> str:
     return found[0].decode("utf-8", "replace") if isinstance(found, list) and found else ""
 
 
-def _first(features: Features, key: str) -> int | None:
+def _whole(features: Features, key: str) -> int | None:
     found = features.get(key)
     return int(found[0]) if isinstance(found, np.ndarray) and len(found) and np.isfinite(found[0]) else None

@@ -9,8 +9,16 @@ from odm.codes import NO_SIZE
 from odm.files import Output, Unreadable, open_binary, read_bytes
 from odm.formats._shared.json_values import may_write
 from odm.formats._shared.pictures import relative_to_images
-from odm.formats.tfrecord.label_map import label_map
-from odm.formats.tfrecord.layout import EDGES, FLAGS, FOUND, NO_PICTURE_HERE, SHARD, TRUTH, TfrecordOptions
+from odm.formats.tfrecord.layout import (
+    EDGES,
+    FLAGS,
+    FOUND,
+    NO_PICTURE_HERE,
+    SHARD,
+    TRUTH,
+    TfrecordOptions,
+    label_map,
+)
 from odm.formats.tfrecord.wire import Features, encoded, framed
 from odm.issues import Log, PathError, printable
 from odm.tables import NO_ID, Dataset, Floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,40 @@ class SourceFile:
         return self.path, 0, f"{self.pointer.rstrip('/')}/{line}"
 
 
+class _Table:
+    """A table: each field is a column with a value for each row, or None, or says something of the whole."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.__slots__[0]))
+
+    def __repr__(self) -> str:
+        names = getattr(self, "name", None)
+        return f"<{type(self).__name__}: {len(self) if names is None else listed_names(names)}>"
+
+
+class _Rows(_Table):
+    """A table of which some rows can be taken, without renumbering what is in it."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The same table with the rows at `rows`, a mask or row numbers."""
+        listed = np.arange(len(self))[rows].tolist() if hasattr(self, "name") else []
+        columns: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for name, column in columns.items():
+            if isinstance(column, np.ndarray):
+                columns[name] = frozen(column[rows])
+            elif isinstance(column, tuple):
+                columns[name] = tuple(column[i] for i in listed)
+            elif name == "own":
+                columns[name] = take_own(column, listed)
+        return type(self)(**columns)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Images:
+class Images(_Rows):
     """One row per image; the row number is the internal id."""
 
     name: tuple[str, ...]
@@ -99,26 +131,9 @@ class Images:
     own: Own = dataclasses.field(default_factory=dict)
     """Other fields of the source, if the reader was asked to keep them."""
 
-    def __repr__(self) -> str:
-        return f"<Images: {listed_names(self.name)}>"
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    def take(self, rows: NDArray[np.intp]) -> Images:
-        """The images at these rows."""
-        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        listed = rows.tolist()
-        for key, column in columns.items():
-            if isinstance(column, np.ndarray):
-                columns[key] = frozen(column[rows])
-            elif isinstance(column, tuple):
-                columns[key] = tuple(column[i] for i in listed)
-        return Images(**{**columns, "own": take_own(self.own, listed)})
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Categories:
+class Categories(_Table):
     """One row per category, in the source's order."""
 
     name: tuple[str, ...]
@@ -135,15 +150,9 @@ class Categories:
     own: Own = dataclasses.field(default_factory=dict)
     """Other fields of the source, if the reader was asked to keep them."""
 
-    def __repr__(self) -> str:
-        return f"<Categories: {listed_names(self.name)}>"
-
-    def __len__(self) -> int:
-        return len(self.name)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Boxes:
+class Boxes(_Rows):
     """One row per box, in the order of the source."""
 
     image: Ints
@@ -167,18 +176,6 @@ class Boxes:
     wh_given: NDArray[np.bool_] | None = None
     """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
 
-    def __repr__(self) -> str:
-        return f"<Boxes: {len(self)}>"
-
-    def __len__(self) -> int:
-        return len(self.image)
-
-    def take(self, rows: NDArray[Any]) -> Boxes:
-        """The boxes at `rows`, a mask or row numbers."""
-        columns: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        taken: dict[str, Any] = {k: None if v is None else frozen(v[rows]) for k, v in columns.items()}
-        return Boxes(**taken)
-
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
         found: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0
@@ -194,7 +191,7 @@ class Boxes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ImageLabels:
+class ImageLabels(_Rows):
     """Image-level labels, one row per image and class; most sources have none."""
 
     image: Ints
@@ -202,19 +199,9 @@ class ImageLabels:
     verdict: NDArray[np.uint8]
     """(n,) `LabelState`; several may hold of one class and image."""
 
-    def __repr__(self) -> str:
-        return f"<ImageLabels: {len(self)}>"
-
-    def __len__(self) -> int:
-        return len(self.image)
-
-    def take(self, rows: NDArray[Any]) -> ImageLabels:
-        """The labels at `rows`, a mask or row numbers."""
-        return ImageLabels(*(frozen(getattr(self, f.name)[rows]) for f in dataclasses.fields(self)))
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Videos:
+class Videos(_Table):
     """One row per video; images are their frames."""
 
     name: tuple[str, ...]
@@ -224,15 +211,9 @@ class Videos:
     source_id: NDArray[Any]
     """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
 
-    def __repr__(self) -> str:
-        return f"<Videos: {listed_names(self.name)}>"
-
-    def __len__(self) -> int:
-        return len(self.name)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tracks:
+class Tracks(_Table):
     """One row per object tracked through a video; its boxes refer to it by row."""
 
     video: Ints
@@ -241,12 +222,6 @@ class Tracks:
     """(n,) int64, or object holding int and str where some ids are strings; unique within a video."""
     score: Floats
     """(n,) the track's own confidence, NaN = only its boxes have one."""
-
-    def __repr__(self) -> str:
-        return f"<Tracks: {len(self)}>"
-
-    def __len__(self) -> int:
-        return len(self.video)
 
 
 def listed_names(names: Sequence[str]) -> str:

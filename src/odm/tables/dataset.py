@@ -206,14 +206,11 @@ class Builder:
         self._frames: list[tuple[int, dict[str, Any]]] = []
         """First image, and the videos and frame numbers of the images from there on."""
         self._videos: dict[str, int] = {}
-        self._lengths: list[int] = []
-        self._video_ids: list[Id] = []
+        self._video_columns: dict[str, list[Any]] = {"length": [], "source_id": []}
         self._tracks: dict[tuple[int, Id], int] = {}
         self._track_scores: dict[int, float] = {}
         self._category_rows: dict[str, int] = {}
-        self._category_ids: list[Id] = []
-        self._parents: list[int] = []
-        self._frequencies: list[str] = []
+        self._category_columns: dict[str, list[Any]] = {"source_id": [], "parent": [], "frequency": []}
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
         self._own: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
@@ -262,14 +259,10 @@ class Builder:
         row = len(self._image_rows)
         if self._image_rows.setdefault(name, row) != row:
             raise ValueError(f"two images are named {name!r}")
-        columns = self._image_columns
-        columns["width"].append(width)
-        columns["height"].append(height)
-        columns["source_id"].append(NO_ID if source_id is None else source_id)
-        columns["path"].append(path)
-        columns["split"].append(split)
-        columns["file"].append(file)
-        columns["line"].append(line)
+        id_ = NO_ID if source_id is None else source_id
+        given = width, height, id_, path, split, file, line
+        for column, value in zip(self._image_columns.values(), given, strict=True):
+            column.append(value)
         if video >= 0 or frame >= 0:
             self.set_frames(row, [video], [frame])
         return row
@@ -295,14 +288,17 @@ class Builder:
         self._image_rows.update(zip(names, range(first, first + n), strict=True))
         if len(self._image_rows) != first + n:
             raise ValueError("two images have the same name")
-        columns = self._image_columns
-        columns["width"].extend(width.tolist())
-        columns["height"].extend(height.tolist())
-        columns["source_id"].extend([NO_ID] * n if source_id is None else source_id)
-        columns["path"].extend([""] * n if path is None else path)
-        columns["split"].extend([""] * n if split is None else split)
-        columns["file"].extend([file] * n if isinstance(file, int) else file)
-        columns["line"].extend(range(n) if line is None else line)
+        given: list[Iterable[Any]] = [
+            width.tolist(),
+            height.tolist(),
+            [NO_ID] * n if source_id is None else source_id,
+            [""] * n if path is None else path,
+            [""] * n if split is None else split,
+            [file] * n if isinstance(file, int) else file,
+            range(n) if line is None else line,
+        ]
+        for column, values in zip(self._image_columns.values(), given, strict=True):
+            column.extend(values)
         if video is not None or frame is not None:
             none = np.full(n, -1, np.int32)
             self.set_frames(first, none if video is None else video, none if frame is None else frame)
@@ -317,10 +313,11 @@ class Builder:
     def video(self, name: str, *, length: int = 0, source_id: Id | None = None) -> int:
         """The row of the video of that name, added if it is new; the first `length` that is given holds."""
         row = self._videos.setdefault(name, len(self._videos))
-        if row == len(self._lengths):
-            self._lengths.append(length)
-            self._video_ids.append(NO_ID if source_id is None else source_id)
-        self._lengths[row] = self._lengths[row] or length
+        lengths, ids = self._video_columns.values()
+        if row == len(lengths):
+            lengths.append(length)
+            ids.append(NO_ID if source_id is None else source_id)
+        lengths[row] = lengths[row] or length
         return row
 
     @property
@@ -405,10 +402,10 @@ class Builder:
         """The row of the category of that name, added if it is new."""
         row = self._category_rows.get(name)
         if row is None:
-            row = self._category_rows[name] = len(self._category_ids)
-            self._category_ids.append(NO_ID if source_id is None else source_id)
-            self._parents.append(parent)
-            self._frequencies.append(frequency)
+            row = self._category_rows[name] = len(self._category_rows)
+            given = NO_ID if source_id is None else source_id, parent, frequency
+            for column, value in zip(self._category_columns.values(), given, strict=True):
+                column.append(value)
         return row
 
     def category_row(self, name: str) -> int | None:
@@ -438,7 +435,7 @@ class Builder:
     @property
     def n_categories(self) -> int:
         """How many categories were added so far."""
-        return len(self._category_ids)
+        return len(self._category_rows)
 
     def boxes(
         self,
@@ -490,8 +487,8 @@ class Builder:
                 chunk["wh_given"] = given
         self._chunks.append(chunk)
 
-    def build(self) -> Dataset:
-        """The finished, read-only tables. ValueError if a row number is out of range."""
+    def _joined_boxes(self) -> Boxes:
+        """The boxes of all chunks, which are used up."""
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
@@ -504,7 +501,14 @@ class Builder:
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
-        boxes, labels = Boxes(**columns), _image_labels(self._labels)
+        return Boxes(**columns)
+
+    def build(self) -> Dataset:
+        """The finished, read-only tables. ValueError if a row number is out of range."""
+        boxes = self._joined_boxes()
+        verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
+        image, category, verdict = (frozen(np.ascontiguousarray(column)) for column in verdicts.T)
+        labels = ImageLabels(image, category, frozen(verdict.astype(np.uint8)))
         for table in (boxes, labels):
             for rows, limit in ((table.image, self.n_images), (table.category, self.n_categories)):
                 if len(rows) and (rows.min() < 0 or rows.max() >= limit):
@@ -514,27 +518,21 @@ class Builder:
         kind = self.kind
         if kind is None:
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
-        image = self._image_columns
         video, frame = self._frame_columns() if self._frames else (None, None)
+        scores = np.full(len(self._tracks), np.nan)
+        scores[list(self._track_scores)] = list(self._track_scores.values())
+        videos, ids = zip(*self._tracks, strict=True) if self._tracks else ((), ())
         return Dataset(
             images=Images(
                 name=tuple(self._image_rows),
-                width=frozen(np.array(image["width"], np.int32)),
-                height=frozen(np.array(image["height"], np.int32)),
-                source_id=frozen(_id_column(image["source_id"])),
-                path=tuple(image["path"]),
-                split=tuple(image["split"]),
-                file=frozen(np.array(image["file"], np.int32)),
-                line=frozen(np.array(image["line"], np.int32)),
+                **_columns(self._image_columns),
                 video=video,
                 frame=frame,
                 own=_own_columns(self._own.get("images", ()), self.n_images),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
-                source_id=frozen(_id_column(self._category_ids)),
-                parent=frozen(np.array(self._parents, np.int32)),
-                frequency=tuple(self._frequencies),
+                **_columns(self._category_columns),
                 named=self.named,
                 own=_own_columns(self._own.get("categories", ()), self.n_categories),
             ),
@@ -545,8 +543,8 @@ class Builder:
             relative=self.relative,
             skipped=self.skipped,
             labels=labels,
-            videos=_videos(self),
-            tracks=_tracks(self),
+            videos=Videos(name=tuple(self._videos), **_columns(self._video_columns)),
+            tracks=Tracks(**_columns({"video": videos, "source_id": ids}), score=frozen(scores)),
         )
 
 
@@ -571,35 +569,18 @@ def _extent(xyxy: Floats) -> Floats:
         return xyxy[:, 2:] - xyxy[:, :2]
 
 
-def _image_labels(chunks: Sequence[NDArray[np.int32]]) -> ImageLabels:
-    table = np.concatenate([np.zeros((0, 3), np.int32), *chunks])
-    image, category, verdict = (np.ascontiguousarray(column) for column in table.T)
-    return ImageLabels(frozen(image), frozen(category), frozen(verdict.astype(np.uint8)))
+def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Lists of values as the columns of a table: texts in a tuple, ids and whole numbers in an array."""
+    made: dict[str, Any] = {}
+    for name, values in columns.items():
+        if name in ("path", "split", "frequency"):
+            made[name] = tuple(values)
+        else:
+            made[name] = frozen(_id_column(values) if name == "source_id" else np.array(values, np.int32))
+    return made
 
 
-def _videos(builder: Builder) -> Videos:
-    """The videos that were added to a builder."""
-    return Videos(
-        name=tuple(builder._videos),  # noqa: SLF001 -- of this module
-        length=frozen(np.array(builder._lengths, np.int32)),  # noqa: SLF001
-        source_id=frozen(_id_column(builder._video_ids)),  # noqa: SLF001
-    )
-
-
-def _tracks(builder: Builder) -> Tracks:
-    """The tracks that were added to a builder."""
-    scores = np.full(len(builder._tracks), np.nan)  # noqa: SLF001 -- of this module
-    for row, score in builder._track_scores.items():  # noqa: SLF001
-        scores[row] = score
-    keys = list(builder._tracks)  # noqa: SLF001
-    return Tracks(
-        video=frozen(np.array([video for video, _ in keys], np.int32)),
-        source_id=frozen(_id_column([id_ for _, id_ in keys])),
-        score=frozen(scores),
-    )
-
-
-def _id_column(ids: list[Id]) -> NDArray[Any]:
+def _id_column(ids: Sequence[Id]) -> NDArray[Any]:
     if not any(issubclass(kind, str) for kind in set(map(type, ids))):
         try:
             return np.array(ids, np.int64)
