@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.arrays import to_array
+from odm.converters.statistics import areas_of
 from odm.issues import UsageError
 from odm.tables import NO_ID, Dataset, Flag, Kind, Longs
 
@@ -188,13 +189,11 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
             {"id": id_, "name": name} for id_, name in zip(category_ids, categories.name, strict=True)
         ],
     }
-    wh = boxes.wh
-    area = np.where(np.isnan(boxes.area), wh[:, 0] * wh[:, 1], boxes.area)
     columns = (
         boxes.image.tolist(),
         boxes.category.tolist(),
-        np.hstack([boxes.xyxy[:, :2], wh]).tolist(),
-        area.tolist(),
+        np.hstack([boxes.xyxy[:, :2], boxes.wh]).tolist(),
+        areas_of(dataset).tolist(),
         boxes.has(Flag.CROWD).astype(int).tolist(),
         boxes.score.tolist(),
     )
@@ -290,7 +289,9 @@ def from_torchvision(
         If a field is missing or does not fit, or a label has no name; the message names the image.
     """
     targets = list(targets)
-    ids = [_image_id(t, i) for i, t in enumerate(targets)] if image_ids is None else [*map(_plain, image_ids)]
+    if image_ids is None:
+        image_ids = [i if t.get("image_id") is None else t["image_id"] for i, t in enumerate(targets)]
+    ids = list(map(_plain, image_ids))
     if len(ids) != len(targets):
         raise ValueError(f"image_ids has {len(ids)} entries for {len(targets)} images")
     parts = []
@@ -315,7 +316,7 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     _require_pixels(dataset)
     tensor = _library("torch").as_tensor
     boxes = dataset.boxes
-    area = np.where(np.isnan(boxes.area), boxes.wh[:, 0] * boxes.wh[:, 1], boxes.area)
+    area = areas_of(dataset)
     ids = _ids(dataset.images.source_id)
     targets = []
     for row, own in _by_image(dataset):
@@ -453,7 +454,7 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
     if missing.any() and not missing.all():
         first = parts[int(np.searchsorted(np.cumsum(count), int(missing.argmax()), side="right"))]
         raise ValueError(f"image {first.name}: a box has no score, but others have one")
-    names = _class_names(labels) if classes is None else list(classes)
+    names = list(dict.fromkeys(str(v) for own in labels for v in own) if classes is None else classes)
     rows = [
         _rows_of(own, names, f"image {part.name}: label") for part, own in zip(parts, labels, strict=True)
     ]
@@ -472,10 +473,6 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
     )
 
 
-def _class_names(labels: Iterable[Iterable[Any]]) -> list[str]:
-    return list(dict.fromkeys(str(label) for own in labels for label in own))
-
-
 def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
     """(n,) the position of each label, which is a name or a position already."""
     known = {name: i for i, name in enumerate(names)}
@@ -489,10 +486,6 @@ def _rows_of(labels: Sequence[Any], names: Sequence[str], what: str) -> Longs:
 def _plain(value: Any) -> Any:
     """A number or a text of Python's own."""
     return value.item() if hasattr(value, "item") else value
-
-
-def _image_id(target: Mapping[str, Any], position: int) -> Any:
-    return _plain(target["image_id"]) if target.get("image_id") is not None else position
 
 
 def _ids(given: NDArray[Any]) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
-from typing import Literal, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -87,24 +87,30 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     old = {name: row for row, name in enumerate(names)}
     ledger.change("classes reordered by --class-list", sum(row_of[name] != old[name] for name in names))
     ledger.change("classes without objects added by --class-list", len(order) - len(names))
-    rows = np.array([old.get(name, -1) for name in order])
-    ids = dataset.categories.source_id
-    source_id = np.array([ids[row] if row >= 0 else NO_ID for row in rows.tolist()], ids.dtype)
-    parent = dataset.categories.parent
-    parents = [int(parent[row]) if row >= 0 else -1 for row in rows.tolist()]
-    frequency = dataset.categories.frequency
-    categories = Categories(
-        name=order,
-        source_id=source_id,
-        parent=np.array([row_of[names[p]] if p >= 0 else -1 for p in parents], np.int32),
-        frequency=tuple(frequency[row] if row >= 0 else "" for row in rows.tolist()),
-        own=take_own(dataset.categories.own, rows.tolist()),
-    )
-    new_rows = np.array([row_of[name] for name in names], np.int32)
-    boxes = dataclasses.replace(dataset.boxes, category=new_rows[dataset.boxes.category])
-    for array in (categories.source_id, categories.parent, boxes.category):
-        array.flags.writeable = False
-    labels = _moved_labels(dataset.labels, new_rows, ledger)
+    rows = [old.get(name, -1) for name in order]
+    return _with_classes(dataset, order, rows, np.array([row_of[name] for name in names], np.int32), ledger)
+
+
+def _with_classes(
+    dataset: Dataset, names: Iterable[str], rows: Sequence[int], row_of: Ints, ledger: Ledger, **columns: Any
+) -> Dataset:
+    """The dataset with other classes.
+
+    `rows` are their rows until now, -1 = none, and `row_of` the new rows of those until now, -1 = left out.
+    """
+    old = dataset.categories
+    # What is appended stands where a row is -1.
+    parent = np.append(row_of, -1)[np.append(old.parent, -1)[rows]]
+    given: dict[str, Any] = {
+        "source_id": np.append(old.source_id, NO_ID)[rows],
+        "frequency": tuple((*old.frequency, "")[row] for row in rows),
+        **columns,
+    }
+    given["source_id"] = frozen(given["source_id"])
+    own = take_own(old.own, rows)
+    categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), own=own, **given)
+    boxes = dataclasses.replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
+    labels = _moved_labels(dataset.labels, row_of, ledger)
     return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=labels)
 
 
@@ -167,10 +173,8 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
     )
-    ids.flags.writeable = False
-    return dataclasses.replace(
-        dataset, categories=dataclasses.replace(categories, name=tuple(names), source_id=ids, named=True)
-    )
+    renamed = dataclasses.replace(categories, name=tuple(names), source_id=frozen(ids), named=True)
+    return dataclasses.replace(dataset, categories=renamed)
 
 
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
@@ -198,32 +202,17 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     ledger.change("classes merged into another", merged)
 
     first = np.full(len(new_rows), -1, np.int64)
-    for row in range(len(names) - 1, -1, -1):
-        if row_of[row] >= 0:
-            first[row_of[row]] = row
-    parent = dataset.categories.parent[first]
-    source_id = dataset.categories.source_id[first].copy()
-    if not dataset.categories.named:
-        source_id[:] = NO_ID
-    frequency = dataset.categories.frequency
+    first[row_of[kept_rows][::-1]] = np.flatnonzero(kept_rows)[::-1]  # of several the last one assigned stays
+    old = dataset.categories
     most = [0] * len(new_rows)  # a class is at least as frequent as any that it was merged from
     for row, new in enumerate(row_of.tolist()):
-        if new >= 0 and frequency[row]:
-            most[new] = max(most[new], 1 + FREQUENCIES.index(frequency[row]))
-    categories = Categories(
-        name=tuple(new_rows),
-        source_id=source_id,
-        parent=np.where(parent >= 0, row_of[parent], -1).astype(np.int32),
-        frequency=tuple(FREQUENCIES[n - 1] if n else "" for n in most),
-        named=dataset.categories.named or bool(edits.rename),
-        ordered=dataset.categories.ordered,
-        own=take_own(dataset.categories.own, first.tolist()),
-    )
-    boxes = dataclasses.replace(dataset.boxes, category=row_of[dataset.boxes.category])
-    for array in (categories.source_id, categories.parent, boxes.category):
-        array.flags.writeable = False
-    labels = _moved_labels(dataset.labels, row_of, ledger)
-    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=labels)
+        if new >= 0 and old.frequency[row]:
+            most[new] = max(most[new], 1 + FREQUENCIES.index(old.frequency[row]))
+    columns: dict[str, Any] = {"named": old.named or bool(edits.rename), "ordered": old.ordered}
+    columns["frequency"] = tuple(FREQUENCIES[n - 1] if n else "" for n in most)
+    if not old.named:
+        columns["source_id"] = np.full_like(old.source_id[first], NO_ID)
+    return _with_classes(dataset, new_rows, first.tolist(), row_of, ledger, **columns)
 
 
 def _check_names(flag: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:

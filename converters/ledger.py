@@ -57,6 +57,15 @@ class Ledger:
         """Whether nothing was left out and nothing was lost."""
         return not (self.left_out or self.images_left_out or self.lost or self.bad_files)
 
+    @property
+    def losses(self) -> str:
+        """What is not lossless, as one line."""
+        rows = {**self.left_out, **self.lost}
+        rows |= {f"images {what}": n for what, n in self.images_left_out.items()}
+        if self.bad_files:
+            rows[BAD_FILES] = len(self.bad_files)
+        return ", ".join(f"{n} {what}" for what, n in rows.items())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return dataclasses.asdict(self) | {
@@ -67,29 +76,23 @@ class Ledger:
 
     def __str__(self) -> str:
         verb = "would be written" if self.dry_run else "written"
-        rows = [
-            (self.read, f"boxes read ({self.source_format})"),
-            (self.written, f"boxes {verb} ({self.target_format})"),
-        ]
-        rows[1:1] = [
+        rows = [(self.read, f"boxes read ({self.source_format})")]
+        rows += [
             (boxes, f"of them from {path} ({name}), {plural(images, 'image')}")
             for path, name, images, boxes in self.sources
         ]
+        rows.append((self.written, f"boxes {verb} ({self.target_format})"))
         rows += [(n, f"left out: {reason}") for reason, n in self.left_out.items()]
         rows += [(n, f"left out: images {reason}") for reason, n in self.images_left_out.items()]
         rows += [(n, f"lost: {what}") for what, n in self.lost.items()]
         rows += [(n, f"changed: {what}") for what, n in self.changed.items()]
-        for n, one, many in (
-            (self.images, "image", "images"),
-            (self.categories, "class", "classes"),
-            (len(self.files), f"file {verb}", f"files {verb}"),
-        ):
-            rows.append((n, one if n == 1 else many))
-        at = len(rows) - 2  # behind the images
-        rows[at:at] = [
+        rows.append((self.images, "image" if self.images == 1 else "images"))
+        rows += [
             (images, f"of them in {part}, {plural(boxes, 'box')}")
             for part, (images, boxes) in self.parts.items()
         ]
+        rows.append((self.categories, "class" if self.categories == 1 else "classes"))
+        rows.append((len(self.files), f"{'file' if len(self.files) == 1 else 'files'} {verb}"))
         if self.stayed:
             some = first_few(self.stayed, 5, str)
             rows.append((len(self.stayed), f"existing files kept: {some}"))

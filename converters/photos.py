@@ -1,15 +1,40 @@
-"""Where the picture of each image of a data set lies, for a report."""
+"""The pictures of the images of a data set: where they lie, and whether they are as the annotations say."""
 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from odm.converters.validation import _finder
+import numpy as np
+
+from odm import checks
+from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH
+from odm.converters.load import Loaded
+from odm.converters.pending import Request
 from odm.files import MAX_SIZE, Source
-from odm.issues import Log
-from odm.names import PICTURE_SUFFIXES
+from odm.formats import option_specs
+from odm.issues import Code, Log
+from odm.names import PICTURE_SUFFIXES, stem
+from odm.pictures import picture_size
 from odm.tables import Dataset
+
+NO_ANNOTATION = Code(
+    "picture-without-annotations",
+    "warning",
+    "{n} of {total} pictures are not in the annotations; the first is {value!r}",
+    "annotate them, list them as images without objects, or move them elsewhere",
+    "A picture that the annotations do not mention is used neither as a training example nor as a "
+    "background image.",
+)
+UNREADABLE_PICTURE = Code(
+    "picture-not-checked",
+    "warning",
+    "cannot compare the size of the picture with the annotations: {reason}",
+    "replace the picture",
+    "The header of the picture is damaged or of an unknown type. The annotations give the size of the "
+    "image, so they can still be used.",
+)
 
 
 def locate(
@@ -45,7 +70,8 @@ def locate(
         Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         for path in dict.fromkeys(folders)
     ]
-    finders = list(map(_lazy, sources))
+    # Each folder is listed at the first question only.
+    finders = [functools.cache(functools.partial(_finder, source)) for source in sources]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
     found = []
     for name in names:
@@ -57,20 +83,61 @@ def locate(
             path = path or images.path[row]
             if min(width, height) <= 0:
                 width, height = int(images.width[row]), int(images.height[row])
-        for find in finders:
-            path = path or find(name)
+        for source, finder in zip(sources, finders, strict=True):
+            picture = finder()(name) if not path else None
+            if picture is not None and picture not in source.picture_links:
+                path = source.full(picture)
         found.append((path, width, height))
     for source in sources:
         source.note_links(log)
     return found
 
 
-def _lazy(source: Source) -> Callable[[str], str]:
-    """Answers the path of a picture in a folder, which is listed at the first question only."""
-    find = functools.cache(lambda: _finder(source.with_suffix(*PICTURE_SUFFIXES)))
+def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
+    """Compare the images of a dataset with the pictures in a folder: which there are, and their sizes."""
+    dataset, images = loaded.dataset, loaded.dataset.images
+    source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
+    find = _finder(source)
+    used: dict[int, str] = {}
+    # By the reader, which needs the pictures.
+    reported = any(log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH))
+    for row, name in enumerate(images.name):
+        picture = find(name)
+        if picture is not None:
+            used[row] = picture
+        elif not reported:
+            log.report(NO_PICTURE, dataset.image_place(row), value=name)
+    pictures = source.with_suffix(*PICTURE_SUFFIXES)
+    alone = sorted(set(pictures) - set(used.values()))
+    if alone:
+        log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
+    given = {**request.shared, **request.options}
+    options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
+    if "size" not in loaded.format.keeps and all(given.get(name) is None for name in options):
+        return  # the sizes are the pictures' own
+    known = np.minimum(images.width, images.height) > 0
+    sizes = {}
+    linked = {row for row in used if used[row] in source.picture_links}
+    source.note_links(log)
+    for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
+        scratch = Log(keep=1)
+        size = picture_size(source.full(used[row]), scratch)
+        if size is not None:
+            sizes[row] = size
+        else:
+            reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
+            log.report(UNREADABLE_PICTURE, source.full(used[row]), reason=reason)
+    checks.compare_pictures(dataset, sizes, log)
 
-    def path(name: str) -> str:
-        picture = find()(name)
-        return "" if picture is None or picture in source.picture_links else source.full(picture)
 
-    return path
+def _finder(source: Source) -> Callable[[str], str | None]:
+    """Answers which picture of a folder belongs to the name of an image.
+
+    That is the first of these that is unique: the whole name, its last part, and both without extension.
+    """
+    pictures = source.with_suffix(*PICTURE_SUFFIXES)
+    tables: list[tuple[Callable[[str], str], dict[str, str]]] = []
+    for key in (str, lambda name: name.rpartition("/")[2], stem, lambda name: stem(name.rpartition("/")[2])):
+        counts = Counter(map(key, pictures))
+        tables.append((key, {key(name): name for name in pictures if counts[key(name)] == 1}))
+    return lambda name: next((table[k] for key, table in tables if (k := key(name)) in table), None)

@@ -19,7 +19,7 @@ from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
 from odm.issues import Log, UsageError, hint, printable
 from odm.names import accept_name, stem
-from odm.tables import Boxes, Dataset
+from odm.tables import Boxes, Dataset, frozen
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
@@ -120,13 +120,11 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     """
     dataset = _repair_image_names(dataset, ledger, log)
     renames = {
-        name: better for name in dataset.categories.name if (better := _one_blank(name)) not in ("", name)
+        name: better
+        for name in dataset.categories.name
+        if (better := " ".join(unicodedata.normalize("NFC", name).split())) not in ("", name)
     }
     return apply(Edits(rename=renames), dataset, ledger)
-
-
-def _one_blank(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", name).split())
 
 
 def _repair_image_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -153,16 +151,12 @@ def _free(name: str, taken: set[str]) -> str:
     base = stem(name)
     suffix = name[len(base) :]
     candidate, number = base, 1
-    while (key := _fold(candidate)) in taken:
+    # Some file system takes names for the same that differ in letter case or Unicode form.
+    while (key := unicodedata.normalize("NFC", unicodedata.normalize("NFC", candidate).casefold())) in taken:
         number += 1
         candidate = f"{base}-{number}"
     taken.add(key)
     return candidate + suffix
-
-
-def _fold(name: str) -> str:
-    """The same for names that some file system takes for one."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 _FORBIDDEN = re.compile('[<>:"|?*]')
@@ -193,10 +187,8 @@ def _portable(name: str) -> str:
 
 def _with(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
     """The dataset with some columns of its boxes replaced."""
-    for array in columns.values():
-        if array is not None:
-            array.flags.writeable = False
-    boxes: Boxes = dataclasses.replace(dataset.boxes, **columns)  # type: ignore[arg-type]
+    read_only: Any = {key: None if array is None else frozen(array) for key, array in columns.items()}
+    boxes: Boxes = dataclasses.replace(dataset.boxes, **read_only)
     return dataclasses.replace(dataset, boxes=boxes)
 
 

@@ -12,7 +12,7 @@ from odm.files import Source
 from odm.formats import DESCRIBING
 from odm.issues import CODES, DataError, Log, plural, printable
 from odm.names import stem
-from odm.tables import Dataset, ImageLabels
+from odm.tables import Dataset, frozen
 
 EVERY = 10**6
 """Issues of one code that are kept while faulty files are looked for, so that each of them is found."""
@@ -81,7 +81,11 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     log.extend(gone)
     log.extend(own)
     if left_out.files:
-        dataset = without_images(dataset, _is_bare(dataset, left_out.stems))
+        # Of images that are known only by pictures, those whose annotations were left out.
+        names = [stem(name).rpartition("/")[2] in left_out.stems for name in dataset.images.name]
+        bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
+        bare[dataset.boxes.image] = False
+        dataset = without_images(dataset, bare)
         left_out.images -= {stem(name) for name in dataset.images.name}
         if not len(dataset.images):
             raise _nothing_left(source, left_out, log)
@@ -146,15 +150,6 @@ _KINDS = frozenset(
 """Folders of pictures or of annotations, in lower case."""
 
 
-def _is_bare(dataset: Dataset, stems: Collection[str]) -> NDArray[np.bool_]:
-    """Which images are known only by pictures whose annotations were left out."""
-    images = dataset.images
-    names = [stem(name).rpartition("/")[2] in stems for name in images.name]
-    bare: NDArray[np.bool_] = np.array(names, bool) & (images.file < 0)
-    bare[dataset.boxes.image] = False
-    return bare
-
-
 def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     """The dataset without these images, their boxes and what is said of them."""
     if not drop.any():
@@ -164,12 +159,9 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     row[kept] = np.arange(len(kept), dtype=np.int32)
     boxes = dataset.boxes.take(~drop[dataset.boxes.image])
     labels = dataset.labels.take(~drop[dataset.labels.image])
-    columns = row[boxes.image], row[labels.image]
-    for array in columns:
-        array.flags.writeable = False
     return dataclasses.replace(
         dataset,
         images=dataset.images.take(kept),
-        boxes=dataclasses.replace(boxes, image=columns[0]),
-        labels=ImageLabels(columns[1], labels.category, labels.verdict),
+        boxes=dataclasses.replace(boxes, image=frozen(row[boxes.image])),
+        labels=dataclasses.replace(labels, image=frozen(row[labels.image])),
     )

@@ -40,13 +40,7 @@ class Distribution:
         finite = finite[np.isfinite(finite)]
         if not len(finite):
             return cls(0, None, None, None, None)
-        return cls(
-            len(finite),
-            float(finite.min()),
-            float(np.median(finite)),
-            float(finite.mean()),
-            float(finite.max()),
-        )
+        return cls(len(finite), *(float(of(finite)) for of in (np.min, np.median, np.mean, np.max)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

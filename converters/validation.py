@@ -9,39 +9,19 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-import numpy as np
-
 from odm import checks
-from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH, STRAY_FILE
+from odm.codes import STRAY_FILE
 from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import Request
-from odm.files import Source
-from odm.formats import FORMATS, option_specs
-from odm.issues import CODES, Code, DataError, Issue, Log, UsageError, hint, printable, shorten
-from odm.names import PICTURE_SUFFIXES, number_of, stem
-from odm.pictures import picture_size
-from odm.tables import Dataset, Kind
-
-NO_ANNOTATION = Code(
-    "picture-without-annotations",
-    "warning",
-    "{n} of {total} pictures are not in the annotations; the first is {value!r}",
-    "annotate them, list them as images without objects, or move them elsewhere",
-    "A picture that the annotations do not mention is used neither as a training example nor as a "
-    "background image.",
-)
-UNREADABLE_PICTURE = Code(
-    "picture-not-checked",
-    "warning",
-    "cannot compare the size of the picture with the annotations: {reason}",
-    "replace the picture",
-    "The header of the picture is damaged or of an unknown type. The annotations give the size of the "
-    "image, so they can still be used.",
-)
+from odm.converters.photos import check_pictures
+from odm.formats import FORMATS
+from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, shorten
+from odm.names import number_of
+from odm.tables import Kind
 
 LITTER = ("._*", ".DS_Store", ".AppleDouble", ".Spotlight-V100", ".Trashes", "__MACOSX", ".directory")
 """Hidden files that an operating system leaves in a folder."""
@@ -182,12 +162,17 @@ def examine(
     for one, request in zip(loaded, (source, against), strict=False):
         assert request is not None
         assert one.source is not None
-        _report_litter(one.source, log)
-        _report_other_shapes(one.dataset, request.path, log)
+        for name in one.source.hidden:
+            if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
+                log.report(STRAY_FILE, one.source.full(name))
+        if not len(one.dataset) and not one.dataset.skipped and one.dataset.extras:
+            # Name what there is instead, such as polylines, as the summary of a conversion would.
+            others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in one.dataset.extras.items())
+            log.note(f"{printable(request.path)}: contains no boxes; not read: {others}")
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
-            _check_pictures(one, request, str(folder), log)
+            check_pictures(one, request, str(folder), log)
     return loaded
 
 
@@ -195,95 +180,6 @@ def check_tolerance(tolerance: float) -> None:
     """UsageError if it is no number of pixels."""
     if not 0 <= tolerance < float("inf"):
         raise UsageError(f"tolerance={tolerance}: expected a number of pixels of at least 0")
-
-
-# -------------------------------------------------------------------------------------- files and pictures
-
-
-def _report_litter(source: Source, log: Log) -> None:
-    for name in source.hidden:
-        if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
-            log.report(STRAY_FILE, source.full(name))
-
-
-def _report_other_shapes(dataset: Dataset, path: str, log: Log) -> None:
-    """Name what there is where no box is, such as polylines, as the summary of a conversion would."""
-    if not len(dataset) and not dataset.skipped and dataset.extras:
-        others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in dataset.extras.items())
-        log.note(f"{printable(path)}: contains no boxes; not read: {others}")
-
-
-def _check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
-    """Compare the images of a dataset with the pictures in a folder: which there are, and their sizes."""
-    dataset, images = loaded.dataset, loaded.dataset.images
-    source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
-    pictures = source.with_suffix(*PICTURE_SUFFIXES)
-    find = _finder(pictures)
-    used: dict[int, str] = {}
-    reported = sum(
-        log.counts[code.name] for code in (NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH)
-    )  # by the reader, which needs the pictures
-    for row, name in enumerate(images.name):
-        picture = find(name)
-        if picture is not None:
-            used[row] = picture
-        elif not reported:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_PICTURE, path, line=line, pointer=pointer, value=name)
-    alone = sorted(set(pictures) - set(used.values()))
-    if alone:
-        log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
-    if "size" not in loaded.format.keeps and not _sizes_are_given(loaded, request):
-        return  # the sizes are the pictures' own
-    known = np.minimum(images.width, images.height) > 0
-    sizes = {}
-    linked = {row for row in used if used[row] in source.picture_links}
-    source.note_links(log)
-    for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
-        scratch = Log(keep=1)
-        size = picture_size(source.full(used[row]), scratch)
-        if size is not None:
-            sizes[row] = size
-        else:
-            reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
-            log.report(UNREADABLE_PICTURE, source.full(used[row]), reason=reason)
-    checks.compare_pictures(dataset, sizes, log)
-
-
-def _sizes_are_given(loaded: Loaded, request: Request) -> bool:
-    """Whether an option gives sizes, so that they need not be the pictures'."""
-    given = {**request.shared, **request.options}
-    names = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
-    return any(given.get(name) is not None for name in names)
-
-
-def _finder(pictures: list[str]) -> Callable[[str], str | None]:
-    """Answers which picture belongs to the name of an image, by the first of these that is unique: the whole
-    name, its last part, and both without extension.
-    """
-    whole = {name: name for name in pictures}
-    tables: list[tuple[Callable[[str], str], dict[str, str | None]]] = []
-    for key in (_last, stem, lambda name: stem(_last(name))):
-        table: dict[str, str | None] = {}
-        for name in pictures:
-            k = key(name)
-            table[k] = None if k in table else name
-        tables.append((key, table))
-
-    def find(name: str) -> str | None:
-        if name in whole:
-            return name
-        for key, table in tables:
-            found = table.get(key(name))
-            if found is not None:
-                return found
-        return None
-
-    return find
-
-
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 # ----------------------------------------------------------------------------------------- what is shown

@@ -14,7 +14,7 @@ import numpy as np
 from odm import checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
 from odm.converters.edit import Edits, apply, write_underscores
-from odm.converters.ledger import BAD_FILES, Ledger, drop_unsupported
+from odm.converters.ledger import Ledger, drop_unsupported
 from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
@@ -137,9 +137,14 @@ def as_one(
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     format_ = target.format.adapted(target.options)
-    _check_ids(target, format_)
+    ids = target.edits.category_ids
+    if ids in ("0", "1") and "category_id" not in format_.keeps:
+        raise UsageError(f"--category-ids {ids}: {format_.name} does not store class ids")
+    if ids and getattr(target.options, "reference", None) is not None:
+        raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
-        report_no_sizes(loaded.dataset, log)
+        for row in distinct(loaded.dataset.boxes.image).tolist():
+            log.report(NO_SIZE, loaded.dataset.image_place(row), value=loaded.dataset.images.name[row])
         raise not_written(log, target.path)
     dataset = apply(target.edits, loaded.dataset, ledger)
     if getattr(target.options, "spaces", "") == "underscore":
@@ -154,12 +159,19 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
     dataset = drop_unsupported(dataset, loaded.format, held, ledger, keep_groups=target.keep_groups)
-    if not (target.edits.order or target.edits.category_ids):
-        _note_order(dataset, format_, log)
+    names = dataset.categories.name
+    unordered = not (dataset.categories.ordered or target.edits.order or ids)
+    if unordered and "order" in format_.keeps and len(names) > 1:
+        some = first_few(names, 8, lambda name: shorten(name, 30))
+        log.note(
+            f"classes are numbered in order of first appearance: {some} (--class-list FILE sets the order)"
+        )
     ledger.written = len(dataset)
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
     if target.strict and not ledger.lossless:
-        raise _strict_loss(target, ledger, log)
+        ledger.dry_run = True
+        shown = printable(target.path)
+        raise StrictLoss(f"{shown}: --strict, and there would be a loss: {ledger.losses}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     _check_apart(dataset, output)
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
@@ -169,8 +181,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         images, boxes = np.bincount(part), np.bincount(part[dataset.boxes.image], minlength=part.max() + 1)
         sizes = zip(images.tolist(), boxes.tolist(), strict=True)
         tested = "val of " if target.selection.folds is not None else ""
-        names = [tested + name for name in target.selection.parts]
-        ledger.parts = dict(zip(names, sizes, strict=True))
+        parts = [tested + name for name in target.selection.parts]
+        ledger.parts = dict(zip(parts, sizes, strict=True))
         pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
     _put(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
@@ -193,16 +205,6 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
         f"{folder} --to {format_.name}"
     )
     return dataclasses.replace(format_, keeps=format_.keeps - {"split"})
-
-
-def _check_ids(target: Target, format_: Format) -> None:
-    """UsageError if classes are to be numbered where the numbers are not written."""
-    if target.edits.category_ids in ("0", "1") and "category_id" not in format_.keeps:
-        raise UsageError(
-            f"--category-ids {target.edits.category_ids}: {format_.name} does not store class ids"
-        )
-    if target.edits.category_ids and getattr(target.options, "reference", None) is not None:
-        raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
@@ -262,8 +264,10 @@ def _put(
     once.
     """
     writing = log.fresh()
-    if "extension" not in format_.keeps:
-        _check_stems(dataset, writing)
+    if "extension" not in format_.keeps:  # what is written is the name without it
+        for row, name in enumerate(dataset.images.name):
+            if (reason := refuse_name(stem(name))) is not None:
+                writing.report(BAD_NAME, dataset.image_place(row), value=stem(name), reason=reason)
     with output:
         try:
             for folder, piece in pieces:
@@ -292,13 +296,6 @@ def _put(
             )
 
 
-def report_no_sizes(dataset: Dataset, log: Log) -> None:
-    """Report the images whose size is needed and unknown, of relative coordinates."""
-    for row in distinct(dataset.boxes.image).tolist():
-        path, line, pointer = dataset.image_place(row)
-        log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
-
-
 def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> tuple[dict[str, Any], str]:
     """The options that concern a format, and how the pictures are to be put beside what it writes, if at all.
 
@@ -324,11 +321,9 @@ def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: 
     images = dataset.images
     lost = [row for row in range(len(images)) if not images.path[row]]
     if lost:
-        path, line, pointer = dataset.image_place(lost[0])
         names = Trusted(listed([images.name[row] for row in lost]))
-        log.report(
-            NOTHING_TO_PUT, path, line=line, pointer=pointer, n=len(lost), total=len(images), names=names
-        )
+        place = dataset.image_place(lost[0])
+        log.report(NOTHING_TO_PUT, place, n=len(lost), total=len(images), names=names)
         return
     pictures = {
         folder + (name if stem(name) != name else name + os.path.splitext(path)[1]): path
@@ -343,46 +338,16 @@ def _sizes_of(dataset: Dataset) -> bytes:
     """The sizes of the images as ``--image-sizes`` reads them."""
     images = dataset.images
     text = io.StringIO()
+    rows = zip(images.name, images.width.tolist(), images.height.tolist(), strict=True)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("image", "width", "height"))
-    writer.writerows(
-        row
-        for row in zip(images.name, images.width.tolist(), images.height.tolist(), strict=True)
-        if min(row[1:]) > 0
-    )
+    writer.writerows(row for row in rows if min(row[1:]) > 0)
     return text.getvalue().encode()
 
 
 def not_written(log: Log, target: str) -> DataError:
     """The error that leaves a target unwritten, with the errors that `log` holds; they are the source's."""
     return DataError(f"{printable(target)}: not written, because of {plural(log.errors, 'error')}", log)
-
-
-def _strict_loss(target: Target, ledger: Ledger, log: Log) -> StrictLoss:
-    ledger.dry_run = True
-    rows = [(n, what) for what, n in {**ledger.left_out, **ledger.lost}.items()]
-    rows += [(n, f"images {what}") for what, n in ledger.images_left_out.items()]
-    rows += [(len(ledger.bad_files), BAD_FILES)] if ledger.bad_files else []
-    losses = ", ".join(f"{n} {what}" for n, what in rows)
-    shown = printable(target.path)
-    return StrictLoss(f"{shown}: --strict, and there would be a loss: {losses}", log, ledger)
-
-
-def _note_order(dataset: Dataset, target: Format, log: Log) -> None:
-    """Note in which order classes are numbered where the source gives none and the target does."""
-    names = dataset.categories.name
-    if dataset.categories.ordered or "order" not in target.keeps or len(names) < 2:
-        return
-    some = first_few(names, 8, lambda name: shorten(name, 30))
-    log.note(f"classes are numbered in order of first appearance: {some} (--class-list FILE sets the order)")
-
-
-def _check_stems(dataset: Dataset, log: Log) -> None:
-    """Report images whose name without its extension, which is all that is written, could not be read."""
-    for row, name in enumerate(dataset.images.name):
-        if (reason := refuse_name(stem(name))) is not None:
-            path, line, pointer = dataset.image_place(row)
-            log.report(BAD_NAME, path, line=line, pointer=pointer, value=stem(name), reason=reason)
 
 
 def _check_apart(dataset: Dataset, output: Output) -> None:

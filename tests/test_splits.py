@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 
 from odm.converters import Ledger, Selection
-from odm.converters.selection import divide, select
-from odm.converters.splits import (
+from odm.converters.selection import (
     GROUPINGS,
+    divide,
     group_names,
     order_of,
     parse_ratios,
     parse_share,
     sample,
+    select,
     split_rows,
 )
 from odm.issues import DataError, Log, UsageError
