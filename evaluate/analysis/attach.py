@@ -23,7 +23,7 @@ from odm.evaluate.analysis.slices import (
     truth_slices,
 )
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.analysis.thresholds import fixed, kept, lrp
+from odm.evaluate.analysis.thresholds import kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.issues import UsageError, hint, shorten
@@ -125,7 +125,7 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
         Where they come from, for the text.
     """
     table = table_of(result)
-    thresholds = fixed(table, scores, default)
+    thresholds = np.array([scores.get(name, default) for name in table.classes], np.float64)
     keep = kept(table, thresholds)
     n_classes = len(table.classes)
     tp, fp = (
@@ -149,20 +149,13 @@ def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
     )
 
 
-def calibration(table: Table, *, bins: int = 10) -> dict[str, Any]:
+def calibration(table: Table) -> dict[str, Any]:
     """Whether scores are probabilities: the detection expected calibration error (D-ECE); None is undefined.
 
     Definition from Küppers et al., "Multivariate Confidence Calibration for Object Detection" (2020), over
     scores: detections that are true or false positives fall into equally wide bins of score, and the error is
     the mean distance between precision and mean score of the bins, weighted by their detections. Bins are
     open on the left, (k/M, (k+1)/M]; a score of 0 belongs to the first.
-
-    Parameters
-    ----------
-    table
-        Of all images.
-    bins
-        How many, from 1.
 
     Returns
     -------
@@ -171,8 +164,6 @@ def calibration(table: Table, *, bins: int = 10) -> dict[str, Any]:
         ``bins``, the detections with scores above ``low`` up to ``high``: ``n``, mean ``score`` and
         ``precision``; ``classes``, the D-ECE of each. ``reason`` where a score is outside 0..1.
     """
-    if bins < 1:
-        raise UsageError(f"bins {bins}: expected a whole number of at least 1")
     rows = np.flatnonzero(table.outcome != IGNORED)
     score = table.score[rows]
     if len(score) and not (score.min() >= 0 and score.max() <= 1):
@@ -183,6 +174,7 @@ def calibration(table: Table, *, bins: int = 10) -> dict[str, Any]:
             "classes": [{"class": name, "dece": None} for name in table.classes],
             "reason": f"{outside} of {len(score)} scores are outside 0..1",
         }
+    bins = 10
     edges = np.arange(bins + 1) / bins
     at = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
     n_classes = max(len(table.classes), 1)

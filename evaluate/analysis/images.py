@@ -16,7 +16,7 @@ import numpy as np
 
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.table import Table
-from odm.evaluate.analysis.thresholds import fixed, kept, single_threshold
+from odm.evaluate.analysis.thresholds import kept, single_threshold
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
 from odm.evaluate.scores.curves import share
@@ -84,9 +84,7 @@ class ImageTable:
         return _rows(self.images, columns, order)
 
 
-def image_table(
-    table: Table, at_score: float | Mapping[str, float] | Floats | None = None, default: float = np.nan
-) -> ImageTable:
+def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTable:
     """The counts and the error of every image.
 
     Parameters
@@ -94,15 +92,13 @@ def image_table(
     table
         Of all images.
     at_score
-        The least score, of all classes or by class name (else `default`), or (classes,) thresholds; the
-        operating point of the run if left out. NaN keeps nothing.
-    default
-        The least score of classes that a mapping does not name.
+        The least score, of all classes or (classes,) of each; the operating point of the run if left out. NaN
+        keeps nothing.
     """
     reason = single_threshold(table)
     if at_score is None:
         at_score = table.result.thresholds
-    thresholds = at_score if isinstance(at_score, np.ndarray) else fixed(table, at_score, default)
+    thresholds = np.array(np.broadcast_to(at_score, len(table.classes)), np.float64)
     n_images, truth = len(table.images), table.truth
     keep = kept(table, thresholds)
 

@@ -56,11 +56,6 @@ def candidates(table: Table) -> tuple[Candidates, ...]:
     )
 
 
-def candidates_together(table: Table) -> Candidates:
-    """The candidates of one score for all classes, those without ground truth included."""
-    return _candidates(table, table.order, int(table.n.sum()))
-
-
 def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
     outcome = table.outcome[rows]
     rows = rows[outcome != IGNORED]
@@ -70,18 +65,6 @@ def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
     tp = np.cumsum(is_tp)
     loss = np.cumsum(np.where(is_tp, 1 - table.iou[rows], 0.0))
     return Candidates(score[last], tp[last], last + 1 - tp[last], loss[last], n)
-
-
-def fixed(table: Table, score: float | Mapping[str, float] | None, default: float = math.nan) -> Floats:
-    """(classes,) one threshold for all, or that of each class by name, else `default`.
-
-    NaN keeps nothing; None keeps everything.
-    """
-    if score is None:
-        return np.full(len(table.classes), -math.inf)
-    if isinstance(score, Mapping):
-        return np.array([score.get(name, default) for name in table.classes], np.float64)
-    return np.full(len(table.classes), float(score))
 
 
 def kept(table: Table, thresholds: Floats) -> Mask:
@@ -171,7 +154,7 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     require_ap(table, "choosing thresholds")
     if rule.name == "lrp" and (reason := single_threshold(table)):
         raise UsageError(f"thresholds lrp: {reason}")
-    together = candidates_together(table)
+    together = _candidates(table, table.order, int(table.n.sum()))
     at, _ = best_candidate(together, rule, table.threshold)
     classes = {}
     for name, own in zip(table.classes, candidates(table), strict=True):

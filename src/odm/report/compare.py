@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
-from odm.evaluate.results import COVERAGE
+from odm.evaluate.results import COVERAGE, plain
 from odm.issues import Code, Log, UsageError
 from odm.report.build import Page
 from odm.report.columns import IMAGES, MISS_WORDS, choose, distinct_parts, reading, rounded
@@ -213,8 +213,8 @@ def compare_page(
         "metric": metric,
         "coverage": COVERAGE,
         "imageCount": n_images,
-        "summary": [_row(row) for row in summary],
-        "classes": [_row(row) for row in classes],
+        "summary": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in summary],
+        "classes": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in classes],
         "counts": dict(changes.counts),
         "categories": categories,
         "errors": [[image.errors_first, image.errors_other] for image in changes.images],
@@ -224,17 +224,10 @@ def compare_page(
     return Page("compare", data, shown, [_extent(image) for image in changes.images])
 
 
-def _row(row: ClassDelta) -> dict[str, Any]:
-    return {
-        key: None if isinstance(value, float) and math.isnan(value) else value
-        for key, value in dataclasses.asdict(row).items()
-    }
-
-
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
     """The boxes of all images as columns."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(one.xyxy for one in boxes)])
-    scores = [None if math.isnan(s) else round(s, 4) for one in boxes for s in np.asarray(one.score).tolist()]
+    scores = [plain(round(s, 4)) for one in boxes for s in np.asarray(one.score).tolist()]
     return {
         "image": [i for i, one in enumerate(boxes) for _ in one.kind],
         "kind": [kind for one in boxes for kind in one.kind],
