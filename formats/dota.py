@@ -117,7 +117,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
         return
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
-    labels = text_rows.Labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     good = labels.settle_kind()
     mark = labels.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
@@ -144,11 +144,12 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             return text_rows.Shape(range(start, n), start - 1, name) if n >= width + 2 else None
 
         grammar = text_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
-        labels = text_rows.Labels(gather, [file], grammar)
+        labels = text_rows.read_labels(gather, [file], grammar)
         number, path = builder.file(source.full(file)), source.full(file)
         first = dict(zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True))
         rows = np.full(len(labels.texts) + 1, -1, np.int32)
-        for i, name in enumerate(labels.texts):
+        for i in dict.fromkeys(labels.name.tolist()):
+            name = labels.texts[i]
             row = builder.image_row(name)
             if row is None:
                 at, picture = At(path, line=first.get(i, 0)), gather.pictures.find(name)

@@ -247,7 +247,7 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     names, where = given_list(options.classes, source, "classes.txt", log)
     layout = _layout(source, files, builder.kind, names or ())
     gather = text_rows.gather_labels(source, builder, log, options)
-    labels = text_rows.Labels(gather, files, _grammar(layout, names[0] if names else CLASS))
+    labels = text_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
     named = _KINDS.get(text_rows.common_prefix(source, files, GRAMMAR))
     if builder.kind is None and named == "det":
         builder.kind = "det"

@@ -110,7 +110,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     """Read a folder of label files, or one."""
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
-    labels = text_rows.Labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     score, category, truncation, occlusion = labels.values[:, 4:].T
     confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(labels), np.uint16)

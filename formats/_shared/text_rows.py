@@ -41,7 +41,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints, distinct
+from odm.tables import Builder, Dataset, Floats, Ints, Longs, distinct
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -93,6 +93,12 @@ class Grammar:
     """What precedes the image name in the names of files; removed where all of them have the same."""
     name: Callable[[bytes], str | None] | None = None
     """The text of a name, None if it cannot be one; `class_text` unless given."""
+    exact: bool = False
+    """Whether all blanks within a name belong to it; else several are one."""
+    last: tuple[bytes, int] = (b"", 0)
+    """A word that may end a row, in rows of at least so many values with it."""
+    explain: Callable[[list[Cell], Shape | None, str, int, Log], bool] | None = None
+    """Reports what only this format can say of the number of values or the name of a faulty row."""
 
 
 def label_files(source: Source, grammar: Grammar) -> list[str]:
@@ -106,74 +112,99 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
 class Labels:
     """All sound rows of some label files, before anyone decided what they mean.
 
-    What is faulty is in the log, and counted in the builder.
+    What is faulty is in the log.
     """
 
-    def __init__(self, gather: Gather, files: Sequence[str], grammar: Grammar) -> None:
-        self.gather, self.builder, self.log = gather, gather.builder, gather.log
-        self.source, self.files, self._grammar = gather.source, files, grammar
+    def __init__(self, source: Source, files: Sequence[str], grammar: Grammar, log: Log) -> None:
+        self.source, self.files, self.log, self._grammar = source, files, log, grammar
         self.texts: list[str] = []
         """The distinct names."""
+        self.lost = 0
+        """Rows that are faulty, whatever they mean."""
         self._known: dict[bytes, int] = {}
         """The row in `texts` of each name met so far, -1 for what cannot be one."""
         width = len(grammar.fields) + (grammar.more[1] if grammar.more else 0)
         none = np.zeros(0, np.int32)
-        parts = [(none, np.zeros((0, width)), np.zeros(0), none, none)]
-        for chunk in chunks(self.source, files, self.log, sep=grammar.sep):
-            name, values, score = self._split(chunk)
+        parts = [(none, np.zeros((0, width)), np.zeros(0), none == 1, none, none)]
+        for chunk in chunks(source, files, log, sep=grammar.sep):
+            name, *columns = self._split(chunk)
             kept = np.flatnonzero(name >= 0)
-            parts.append((name[kept], values[kept], score[kept], chunk.file[kept], chunk.line[kept]))
+            parts.append(tuple(c[kept] for c in (name, *columns, chunk.file, chunk.line)))  # type: ignore[arg-type]
             faulty = np.flatnonzero(name == -1)
-            self.builder.skipped += len(faulty)
-            explain_rows(chunk, faulty, self.source, files, self.log, functools.partial(_explain, grammar))
-        self.name, self.values, self.score, file, line = map(np.concatenate, zip(*parts, strict=True))
-        """(n,) row in `texts`; (n, k) columns; (n,) scores, NaN where there is none."""
-        self.rows = Rows(self.source, files, file, line, grammar.sep)
-        self._images: tuple[Ints, Ints] | None = None
+            self.lost += len(faulty)
+            explain_rows(chunk, faulty, source, files, log, functools.partial(_explain, grammar))
+        self.name, self.values, self.score, self.ended, file, line = map(
+            np.concatenate, zip(*parts, strict=True)
+        )
+        """(n,) row in `texts`; (n, k) columns; (n,) scores, NaN where there is none; (n,) whether the word
+        that may end a row does."""
+        self.rows = Rows(source, files, file, line, grammar.sep)
+
+    def attach(self, gather: Gather) -> Labels:
+        """The same, for what the rows mean."""
+        self.gather, self.builder, self.log = gather, gather.builder, gather.log
+        self.builder.skipped += self.lost
+        return self
 
     def __len__(self) -> int:
         return len(self.name)
 
-    def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats]:
-        """Of the n rows of a chunk their names (-1 faulty, -2 no row at all), (n, k) columns and scores."""
+    def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats, NDArray[np.bool_]]:
+        """Of n rows the names (-1 faulty, -2 no row), (n, k) columns, scores and whether a word ends them."""
         grammar, n, columns = self._grammar, len(chunk), len(self._grammar.fields)
-        texts, score, sound = np.full(n, grammar.label, object), np.full(n, np.nan), np.zeros(n, bool)
+        name, score, sound = np.full(n, -1, np.int32), np.full(n, np.nan), np.zeros(n, bool)
         values = np.full((n, columns), grammar.default)
+        named: list[tuple[NDArray[Any], list[bytes]]] = []
         if grammar.prepare is not None:
             grammar.prepare(chunk)
-        for rows, shape in _shapes(chunk, grammar):
+        word, least = grammar.last
+        ended = chunk.ends_with(word) & (chunk.count >= least)
+        for rows, shape in _shapes(chunk, chunk.count - ended, grammar):
             first, (begin, words) = chunk.first[rows], shape.name
             where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
             order = np.argsort(where)  # tokens are looked up in rising order
-            found, bad = chunk.numbers((first[:, None] + where[order]).ravel())
-            table = found.reshape(-1, len(where))[:, np.argsort(order)]
-            good = np.logical_and.reduce(np.isfinite(table), axis=1)
-            good[bad // len(where)] = False
-            values[rows, : len(shape.numbers)] = table[:, : len(shape.numbers)]
+            numbers, bad = chunk.numbers((first[:, None] + where[order]).ravel())
+            table = numbers.reshape(-1, len(where))
             if shape.score >= 0:
-                score[rows] = table[:, -1]
-            if words:
-                spans = zip(*(chunk.pick(first + begin + k) for k in range(words)), strict=True)
-                texts[rows] = list(map(b" ".join, spans))
-            sound[rows] = good
+                at = int(np.flatnonzero(order == len(where) - 1)[0])
+                score[rows] = table[:, at]
+                values[rows, : len(where) - 1] = np.delete(table, at, axis=1)
+            else:
+                values[rows, : len(where)] = table
+            sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
+            sound[rows[bad // len(where)]] = False
+            if words == 1:
+                names = chunk.pick(first + begin)
+            elif grammar.exact:
+                names = chunk.span(rows, np.full(len(rows), words))
+            else:
+                parts = [chunk.pick(first + begin + k) for k in range(words)]
+                names = (
+                    list(map(b" ".join, zip(*parts, strict=True))) if words else [grammar.label] * len(rows)
+                )
+            named.append((rows, names))
+        if named:
+            rows = np.concatenate([rows for rows, _ in named])
+            found = [name for _, names in named for name in names]
+            if len(named) > 1:  # names count in the order of the rows
+                order = np.argsort(rows)
+                rows, found = rows[order], [found[i] for i in order.tolist()]
+            for text in dict.fromkeys(found):
+                if text not in self._known:
+                    judged = (grammar.name or class_text)(chunk.plain(text))
+                    self._known[text] = -1 if judged is None else len(self.texts)
+                    self.texts += [] if judged is None else [judged]
+            name[rows] = list(map(self._known.__getitem__, found))
         for flag in grammar.flags:
             sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
+        name[~sound] = -1
         if grammar.more is not None:
+            sound &= name >= 0
             values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
             values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
-        name = np.full(n, -1, np.int32)
         if grammar.headers:
-            heads = [token.startswith(grammar.headers) for token in chunk.pick(chunk.first)]
-            name[heads] = -2
-            sound[heads] = False
-        names = texts[sound].tolist()
-        for text in dict.fromkeys(names):
-            if text not in self._known:
-                judged = (grammar.name or class_text)(chunk.plain(text))
-                self._known[text] = -1 if judged is None else len(self.texts)
-                self.texts += [] if judged is None else [judged]
-        name[sound] = list(map(self._known.__getitem__, names))
-        return name, values, score
+            name[[token.startswith(grammar.headers) for token in chunk.pick(chunk.first)]] = -2
+        return name, values, score, ended
 
     # -- what the rows mean
 
@@ -245,33 +276,44 @@ class Labels:
             self.rows.report(self.log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
         return np.concatenate([low, high], axis=1)
 
+    def add_images(self, needed: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
+        """Add an image for each file: its row (-1 = refused), and the number of the file in the builder.
+
+        `needed` are the files whose images need a size.
+        """
+        source, gather = self.source, self.gather
+        rows = np.full(len(self.files), -1, np.int32)
+        numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
+        prefix = common_prefix(source, self.files, self._grammar)
+        sizes = np.zeros(len(rows), bool) if needed is None else needed
+        places = image_places(source, self.files, gather.pictures, prefix)
+        for i, (place, number, size) in enumerate(zip(places, numbers.tolist(), sizes.tolist(), strict=True)):
+            at = At(source.full(self.files[i]))
+            picture = gather.picture(place.key, at, place.picture)
+            name = with_extension(place.key, picture)
+            row = gather.image(name, at, picture=picture, needed=size, file=number)
+            rows[i] = -1 if row is None else row
+        return rows, numbers
+
     def add(
         self,
         good: NDArray[np.bool_],
         category: Ints,
         xyxy: Floats,
         *,
+        images: tuple[Ints, Ints] | None = None,
         score: Floats | None = None,
         **more: Any,
     ) -> None:
-        """Add an image for each file and the boxes of the good rows, which are all there are.
+        """Add the boxes of the good rows, which are all there are, and the images unless they are given.
 
         `more` are further columns of `Builder.boxes`.
         """
-        source, gather, file = self.source, self.gather, self.rows.file
-        rows = np.full(len(self.files), -1, np.int32)
-        numbers = np.array([self.builder.file(source.full(f)) for f in self.files], np.int32)
-        prefix = common_prefix(source, self.files, self._grammar)
-        places = image_places(source, self.files, gather.pictures, prefix)
-        for i, place in enumerate(places):
-            at = At(source.full(self.files[i]))
-            picture = gather.picture(place.key, at, place.picture)
-            row = gather.image(with_extension(place.key, picture), at, picture=picture, file=int(numbers[i]))
-            rows[i] = -1 if row is None else row
-        image, of = (rows[file], numbers[file]) if len(file) else (file, file)
+        file = self.rows.file
+        image, of = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
         self.add_rows(good, image=image, category=category, xyxy=xyxy, file=of, score=score, **more)
-        gather.finish()
+        self.gather.finish()
 
     def add_rows(self, good: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
         """Add the boxes of the good rows with an image; `columns` are those of `Builder.boxes`."""
@@ -281,21 +323,28 @@ class Labels:
         self.gather.add(**{key: c[good] if isinstance(c, np.ndarray) else c for key, c in columns.items()})
 
 
-def _shapes(chunk: Chunk, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
+def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
     """The rows of a chunk by their shapes. A grammar that asks for the kind of a value is asked again for
     the rows of each kind.
     """
-    for count in distinct(chunk.count).tolist():
+    for count in distinct(counts).tolist():
         known: dict[int, str] = {}
-        pending = [(np.flatnonzero(chunk.count == count), known)]
+        pending = [(np.flatnonzero(counts == count), known)]
         while pending:
             rows, known = pending.pop()
             try:
                 shape = grammar.shape(count, known.__getitem__)
             except KeyError as e:
                 at = int(e.args[0])
-                kinds = np.array([_kind(token) for token in chunk.pick(chunk.first[rows] + at)])
-                pending += [(rows[kinds == kind], {**known, at: kind}) for kind in np.unique(kinds).tolist()]
+                where = chunk.first[rows] + at
+                bad = chunk.numbers(where)[1]
+                kinds = np.zeros(len(rows), np.int8)
+                kinds[bad] = [1 if token == EMPTY else 2 for token in chunk.pick(where[bad])]
+                pending += [
+                    (rows[kinds == i], {**known, at: kind})
+                    for i, kind in enumerate(("number", "", "word"))
+                    if (kinds == i).any()
+                ]
                 continue
             if shape is not None:
                 yield rows, shape
@@ -307,10 +356,14 @@ def _kind(value: bytes) -> str:
 
 def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log) -> None:
     """Report what is wrong with the values of a faulty row."""
+    word, least = grammar.last
+    cells = cells[:-1] if word and len(cells) >= least and cells[-1][1] == word else cells
     n, column = len(cells), cells[0][0]
     cells = [*cells[:1], *((column, grammar.marks.get(value, value)) for column, value in cells[1:])]
     shape = grammar.shape(n, lambda at: _kind(cells[at][1]))
     if shape is None:
+        if grammar.explain and grammar.explain(cells, shape, path, line, log):
+            return
         found = plural(n, "value")
         log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=found)
         return
@@ -327,6 +380,8 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
                 BAD_FLAG, path, line=line, column=column, field=fields[at], value=value, expected=expected
             )
             return
+    if grammar.explain and grammar.explain(cells, shape, path, line, log):
+        return
     words = cells[shape.name[0] : sum(shape.name)]
     try:
         name = b" ".join(word for _, word in words).decode()
@@ -363,6 +418,11 @@ def _is_numeric(word: bytes) -> bool:
 def gather_labels(source: Source, builder: Builder, log: Log, options: ImageOptions) -> Gather:
     """Gathers the rows of label files that do not need the sizes of their images."""
     return Gather(source, builder, log, options, own_folder(source), ask_other="needed")
+
+
+def read_labels(gather: Gather, files: Sequence[str], grammar: Grammar) -> Labels:
+    """All rows of these files of the source of a `Gather`."""
+    return Labels(gather.source, files, grammar, gather.log).attach(gather)
 
 
 def common_prefix(source: Source, files: Sequence[str], grammar: Grammar) -> str:

@@ -93,7 +93,7 @@ class Chunk:
 
     def ends_with(self, word: bytes) -> NDArray[np.bool_]:
         """(n,) whether this is the last token of a row."""
-        if word not in self._text:
+        if not word or word not in self._text:
             return np.zeros(len(self), bool)
         return np.array([token == word for token in self.pick(self.first + self.count - 1)], bool)
 

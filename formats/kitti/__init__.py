@@ -138,7 +138,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     text_rows.report_files(source, files, log)
     tracking = is_tracking(source, files)
     gather = text_rows.gather_labels(source, builder, log, options)
-    labels = text_rows.Labels(gather, files, TRACKING if tracking else GRAMMAR)
+    labels = text_rows.read_labels(gather, files, TRACKING if tracking else GRAMMAR)
     good = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]

@@ -123,7 +123,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     for file in files:
-        found = text_rows.Labels(gather, [file], GRAMMAR)
+        found = text_rows.read_labels(gather, [file], GRAMMAR)
         if builder.kind is None:
             no_ids = len(found) and (found.values[:, 1] == -1).all()
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.pictures import FAR, ImageOptions
+from odm.formats._shared.text_rows import Labels
 from odm.formats._shared.text_tokens import every
-from odm.formats.txt.rows import ParsedRows, parse
+from odm.formats.txt.rows import parse
 from odm.issues import Code, Log
 
 LAYOUT_UNCLEAR = Code(
@@ -74,7 +76,7 @@ class Meaning:
 class Decided:
     """The rows of a source, what they mean, and the issues of deciding that."""
 
-    parsed: ParsedRows
+    labels: Labels
     meaning: Meaning
     log: Log
 
@@ -117,17 +119,9 @@ class TxtOptions(ImageOptions):
     """What the source and the other side of an evaluation mean together; no option of the user."""
 
 
-def decide(source: Source, log: Log, options: TxtOptions) -> Decided:
-    """What the numbers of one source mean."""
-    return _decide([_parse(source, log, options)], log, options)[0]
-
-
-def _parse(source: Source, log: Log, options: TxtOptions) -> ParsedRows:
-    return parse(source, log, sep=options.sep, classes=options.classes)
-
-
-def _decide(sides: list[ParsedRows], log: Log, options: TxtOptions) -> list[Decided]:
-    """What the numbers of all sides mean; the first side's log gets the issues."""
+def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Decided]:
+    """What the numbers of these sources mean together; the first one's log gets the issues."""
+    sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
     own = log.fresh()
     meaning = _find_meaning(sides, own, options)
     return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]
@@ -137,14 +131,14 @@ def decide_together(
     source: Source, other: Source, log: Log, options: TxtOptions
 ) -> tuple[TxtOptions, TxtOptions]:
     """The options for two sides of an evaluation, which are usually written by one tool."""
-    both = _decide([_parse(one, log, options) for one in (source, other)], log, options)
+    both = decide((source, other), log, options)
     one, two = (dataclasses.replace(options, decided=decided) for decided in both)
     return one, two
 
 
-def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Meaning:
-    n = sum(len(side.box) for side in sides)
-    together = " (both sides together)" if sum(len(side.box) > 0 for side in sides) > 1 else ""
+def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning:
+    n = sum(len(side) for side in sides)
+    together = " (both sides together)" if sum(len(side) > 0 for side in sides) > 1 else ""
     reasons: list[str] = []
     is_relative = options.coords == "rel"
     if options.coords is None:
@@ -162,7 +156,8 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
     if is_relative:
         reasons.append("relative boxes are read as centre, width and height (otherwise use --box)")
         return Meaning(is_relative=True, box="cxcywh", reasons=tuple(reasons))
-    inverted = [np.flatnonzero((s.box[:, 2] < s.box[:, 0]) | (s.box[:, 3] < s.box[:, 1])) for s in sides]
+    boxes_of = [side.values for side in sides]
+    inverted = [np.flatnonzero((box[:, 2] < box[:, 0]) | (box[:, 3] < box[:, 1])) for box in boxes_of]
     k = sum(map(len, inverted))
     if k == 0:
         because = "its one box is not" if n == 1 else f"none of {n} boxes is"
@@ -175,10 +170,10 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
     if 20 * k >= n and (k >= 3 or k == n):
         because = f"{k} of {n} boxes would be inverted as ltrb{together}"
         for side, rows in zip(sides, inverted, strict=True):
-            if not len(rows) and len(side.box) >= SURE_ALONE:
+            if not len(rows) and len(side) >= SURE_ALONE:
                 (other,) = (s for s in sides if s is not side)
-                path, m = other.source.path, len(other.box)
-                log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side.box), inverted=k, m=m, other=path)
+                path, m = other.source.path, len(other)
+                log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side), inverted=k, m=m, other=path)
         return Meaning(
             is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (otherwise use --box)",)
         )
@@ -189,17 +184,18 @@ def _find_meaning(sides: list[ParsedRows], log: Log, options: TxtOptions) -> Mea
     return Meaning(is_relative=False, box="ltrb", clear=False)
 
 
-def _find_coords(sides: list[ParsedRows], log: Log) -> bool | None:
+def _find_coords(sides: list[Labels], log: Log) -> bool | None:
     """Whether coordinates are relative; None, and an issue, if it is unclear."""
-    sides = [side for side in sides if len(side.box)]
+    sides = [side for side in sides if len(side)]
     if not sides:
         return False
-    outside = [np.flatnonzero(~every((s.box >= 0) & (s.box <= 1))) for s in sides]
+    boxes_of = [side.values for side in sides]
+    outside = [np.flatnonzero(~every((box >= 0) & (box <= 1))) for box in boxes_of]
     if not any(map(len, outside)):
         return True
-    for side, rows in zip(sides, outside, strict=True):
+    for side, box, rows in zip(sides, boxes_of, outside, strict=True):
         # Fractions in 0..1 are the sign of relative coordinates; whole numbers there may be tiny boxes.
-        whole = every(side.box == np.rint(side.box))
+        whole = every(box == np.rint(box))
         if not len(rows) and not whole.all():
             other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
             log.report(
@@ -213,9 +209,9 @@ def _find_coords(sides: list[ParsedRows], log: Log) -> bool | None:
             return None
         clear = ~whole
         clear[rows] = False
-        small = bool((np.abs(side.box) <= FAR).all()) and not whole.all()
-        if len(rows) and (small or 2 * int(clear.sum()) > len(side.box)):
-            found = {"inside": len(side.box) - len(rows), "outside": len(rows)}
+        small = bool((np.abs(box) <= FAR).all()) and not whole.all()
+        if len(rows) and (small or 2 * int(clear.sum()) > len(side)):
+            found = {"inside": len(side) - len(rows), "outside": len(rows)}
             side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=found: found)  # type: ignore[misc]
             return None
     return False
