@@ -5,11 +5,13 @@ No entity is resolved, no document type read, nothing fetched; depth and size ar
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-from odm.formats._shared.codes import NOT_UTF8
+from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import Id
 
@@ -172,6 +174,20 @@ def track_id(text: str | None) -> Id | None:
     if text is None or not text.strip(BLANKS) or text == "-1":
         return None
     return int(text) if re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII) else text
+
+
+def frame_number(text: str) -> int:
+    """The number of a frame, or of frames; -1 if the text is none."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
+
+
+def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
+    """A finite number; None, and an issue, if the text is none."""
+    if NUMBER_TEXT.fullmatch(text) and math.isfinite(value := float(text)):
+        return value
+    is_number = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
+    log.report(NOT_FINITE if is_number else NOT_A_NUMBER, path, line=line, field=field, value=text)
+    return None
 
 
 def narrow(data: bytes) -> bytes:

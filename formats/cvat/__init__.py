@@ -109,14 +109,9 @@ def adapt(options: CvatOptions) -> dict[str, Any]:
 
 def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> None:
     """Write one file, or one per video."""
-    if options.layout == "video":
-        from odm.formats.cvat.tracks import write_videos
+    from odm.formats.cvat.writer import write_file, write_videos
 
-        write_videos(dataset, target, log)
-        return
-    from odm.formats.cvat.writer import write_file
-
-    write_file(dataset, target, log)
+    (write_videos if options.layout == "video" else write_file)(dataset, target, log)
 
 
 _KEEPS = frozenset(

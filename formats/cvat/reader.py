@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,17 +13,23 @@ from odm.formats._shared.codes import (
     BAD_FRAME,
     BAD_IMAGE_SIZE,
     MISSING_BOX_KEY,
-    NOT_A_NUMBER,
-    NOT_FINITE,
     OUTLINES,
     UNNAMED_IMAGE,
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
+from odm.formats._shared.json_values import around_ellipse
 from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
-from odm.formats._shared.safe_xml import BLANKS, PLAIN_NUMBERS, SafeXmlParser, track_id
+from odm.formats._shared.safe_xml import (
+    BLANKS,
+    PLAIN_NUMBERS,
+    SafeXmlParser,
+    frame_number,
+    number_of,
+    track_id,
+)
 from odm.formats._shared.splits import SplitOptions
-from odm.formats._shared.text_tokens import NON_FINITE, NUMBER
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Flag, Id
@@ -86,8 +91,9 @@ class Reader:
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
-            image = self.add_image(element, element.sourceline or 0)
-            video = self.builder.video(element.get("video")) if element.get("video") else -1
+            video, image = -1, self.add_image(element, element.sourceline or 0)
+            if element.get("video"):
+                video = self.builder.video(element.get("video"))
             for shape in element:
                 id_ = track_id(shape.get("track_id"))
                 track = -1 if id_ is None else self.builder.track(video, id_)
@@ -102,25 +108,16 @@ class Reader:
             name = (label.findtext("name") or "").strip("\t\r\n")
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
-        self.parts |= self.shares_names(images)
+        subsets: dict[str, str] = {}
+        if not self.parts and any(subsets.setdefault(name, subset) != subset for name, subset in images):
+            self.parts = True  # as in the export of a project
+            self.log.note(
+                f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
+                "put before the names"
+            )
         stray = sum(child.tag in _SHAPES for child in root)
         if stray:
             self.count("shapes outside an image", stray)
-
-    def shares_names(self, images: Sequence[tuple[str, ...]]) -> bool:
-        """Whether images of different subsets have one name, as in the export of a project."""
-        subsets: dict[str, str] = {}
-        if len({subset for _, subset, *_ in images}) < 2:
-            return False
-        for name, subset, *_ in images:
-            if subsets.setdefault(name, subset) != subset:
-                if not self.parts:
-                    self.log.note(
-                        f"{printable(self.path)}: images of different subsets have the same name, so the "
-                        "subset was put before the names"
-                    )
-                return True
-        return False
 
     def wants(self, split: str) -> bool:
         """Whether images of a split are read; it is then known that there is such a one."""
@@ -143,16 +140,10 @@ class Reader:
                 return None
         split = element.get("subset") or ""
         shown = f"{split}/{name}" if self.parts and split else name
-        return self.image(shown, (sizes[0], sizes[1]), line, split, self.place(element))
-
-    def place(self, element: Any) -> tuple[int, int]:
-        """The video and frame number that an image states, -1 where it states none."""
-        video = element.get("video")
-        if not video:
-            return -1, -1
-        text = (element.get("frame") or "").strip(BLANKS)
-        frame = int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
-        return self.builder.video(video), frame
+        place = -1, -1
+        if video := element.get("video"):
+            place = self.builder.video(video), frame_number((element.get("frame") or "").strip(BLANKS))
+        return self.image(shown, (sizes[0], sizes[1]), line, split, place)
 
     def image(
         self,
@@ -186,35 +177,30 @@ class Reader:
                 if shape.tag == "track":  # of one point of a skeleton, which counts as a whole
                     continue
                 text = (shape.get("frame") or "").strip(BLANKS)
-                if not re.fullmatch("[0-9]{1,9}", text, re.ASCII):
-                    line = shape.sourceline or 0
-                    self.log.report(
-                        BAD_FRAME, self.path, line=line, field="frame", value=text, among=" in 0..999999999"
-                    )
+                if (frame := frame_number(text)) < 0:
+                    about: dict[str, Any] = {"value": text, "among": " in 0..999999999"}
+                    self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **about)
                     self.builder.skipped += 1
                     continue
-                shapes.setdefault(int(text), []).append((shape, track.get("label"), id_))
+                shapes.setdefault(frame, []).append((shape, track.get("label"), id_))
         frames = set(shapes)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
-        if re.fullmatch("[0-9]{1,9}", meta["size"], re.ASCII) and not meta["frame_filter"].strip(BLANKS):
-            start = (
-                int(meta["start_frame"]) if re.fullmatch("[0-9]{1,9}", meta["start_frame"], re.ASCII) else 0
-            )
-            if int(meta["size"]) <= MOST_FRAMES:
-                frames.update(range(start, start + int(meta["size"])))
+        start, length = max(0, frame_number(meta["start_frame"])), max(0, frame_number(meta["size"]))
+        if length <= MOST_FRAMES and not meta["frame_filter"].strip(BLANKS):
+            frames.update(range(start, start + length))
         size = (0, 0)
         if (given := root.find("meta//original_size")) is not None:
+            texts = given.findtext("width"), given.findtext("height")
             try:
-                size = (
-                    parse_pixels(given.findtext("width") or ""),
-                    parse_pixels(given.findtext("height") or ""),
-                )
+                size = parse_pixels(texts[0] or ""), parse_pixels(texts[1] or "")
             except ValueError:
-                value = f"{given.findtext('width')} x {given.findtext('height')}"
-                line = given.sourceline or 0
+                value, line = f"{texts[0]} x {texts[1]}", given.sourceline or 0
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
-        length = int(meta["size"]) if re.fullmatch("[0-9]{1,9}", meta["size"], re.ASCII) else 0
-        video = self.builder.video(self.video_name(root), length=length if len(frames) == length else 0)
+        names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
+        name = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
+        if not name or name in self.builder.video_names:
+            name = self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
+        video = self.builder.video(name, length=length if len(frames) == length else 0)
         for frame in sorted(frames):
             found = shapes.get(frame, [])
             line = (found[0][0].sourceline or 0) if found else 0
@@ -223,14 +209,6 @@ class Reader:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
                     self.add_shape(shape, image, label, track)
-
-    def video_name(self, root: Any) -> str:
-        """The name of the video of a task."""
-        names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
-        given = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
-        if given and given not in self.builder.video_names:
-            return given
-        return self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
 
     # -- one object
 
@@ -254,7 +232,7 @@ class Reader:
                 name, text = attribute.get("name"), (attribute.text or "").strip(BLANKS)
                 if name in MARKS and text.lower() in _TRUE | _FALSE:
                     flags |= MARKS[name] if text.lower() in _TRUE else 0
-                elif name == "score" and _is_number(text):
+                elif name == "score" and (NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)):
                     score = self.finite(text, line, "score")
                 else:
                     self.count("attributes")
@@ -300,15 +278,10 @@ class Reader:
 
     def finite(self, text: str, line: int, field: str) -> float:
         """A finite number; `_Bad`, and an issue, if the text is none."""
-        text = text.strip(BLANKS)
-        if _is_number(text):
-            value = float(text)
-            if math.isfinite(value):
-                return value
-            self.log.report(NOT_FINITE, self.path, line=line, field=field, value=text)
-        else:
-            self.log.report(NOT_A_NUMBER, self.path, line=line, field=field, value=text)
-        raise _Bad
+        value = number_of(text.strip(BLANKS), self.log, self.path, line, field)
+        if value is None:
+            raise _Bad
+        return value
 
     def numbers(self, shape: Any, *fields: str) -> list[float]:
         """The numbers of these attributes; all that is wrong with them is reported."""
@@ -339,16 +312,12 @@ class Reader:
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
         w, h = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
-        return _around(x, y, w * cos + h * sin, w * sin + h * cos), True
+        return around_ellipse(x, y, w * cos + h * sin, w * sin + h * cos), True
 
     def ellipse(self, shape: Any) -> tuple[Corners, bool]:
         """The edges around an ellipse."""
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
-        turn = self.turn(shape)
-        if not turn:
-            return _around(x, y, rx, ry), True
-        sin, cos = math.sin(turn), math.cos(turn)
-        return _around(x, y, math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos)), True
+        return around_ellipse(x, y, rx, ry, self.turn(shape)), True
 
     def mask(self, shape: Any) -> tuple[Corners, bool]:
         """The edges of a mask."""
@@ -376,32 +345,13 @@ class Reader:
         _, total = self.gather.counts()
         if self.outlines:
             path, line, tag = self.outlines[0]
-            self.builder.extras["segmentation"] = len(self.outlines)
-            same = all(o[2] == tag for o in self.outlines)
-            what = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}[
-                tag
-            ]
-            self.log.report(
-                OUTLINES,
-                path,
-                line=line,
-                field=tag,
-                n=len(self.outlines),
-                total=total,
-                what=what if same else "outlines",
-            )
+            n = self.builder.extras["segmentation"] = len(self.outlines)
+            same = all(outline[2] == tag for outline in self.outlines)
+            what = _OUTLINES[tag] if same else "outlines"
+            self.log.report(OUTLINES, path, line=line, field=tag, n=n, total=total, what=what)
         self.gather.finish()
 
 
-def _is_number(text: str) -> bool:
-    """Whether a text is a decimal number, or one of the words for what is none."""
-    data = text.encode("utf-8", "replace")
-    return NUMBER.fullmatch(data) is not None or NON_FINITE.fullmatch(data) is not None
-
-
+_OUTLINES = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}
 _READ = {"box": Reader.box, "polygon": Reader.polygon, "ellipse": Reader.ellipse, "mask": Reader.mask}
 """How the corners of a shape are read, and whether they are only around it."""
-
-
-def _around(x: float, y: float, w: float, h: float) -> Corners:
-    return x - w, y - h, x + w, y + h

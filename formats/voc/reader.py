@@ -26,8 +26,8 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats._shared.pictures import pixels_or_unknown
-from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, track_id
-from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, number_of, refuse_class
+from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
+from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, stem
 from odm.tables import Id
@@ -161,7 +161,7 @@ class Reader:
         image = self._image(root, path, key)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)
-            self._frames[image] = video, _frame_number(frame)
+            self._frames[image] = video, frame_number(frame)
         if alike is not None:
             self._add_alike(alike, path, image)
         for element in root.iterchildren("object"):
@@ -458,7 +458,7 @@ class Reader:
             for row, name in enumerate(names):
                 folder, _, base = name.rpartition("/")
                 if folder in folders:
-                    self._frames.setdefault(row, (folder, _frame_number(stem(base))))
+                    self._frames.setdefault(row, (folder, frame_number(stem(base))))
         for row, (video, frame) in self._frames.items():
             builder.set_frames(row, [builder.video(video)], [frame])
 
@@ -496,8 +496,3 @@ class Reader:
             what = "detections" if decide_kind(self._builder, scored, total) else "ground truth"
             self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
         self._gather.finish(field="object/confidence")
-
-
-def _frame_number(text: str) -> int:
-    """The number of a frame; -1 if the text is none."""
-    return int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1

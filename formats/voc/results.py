@@ -12,6 +12,7 @@ from odm.formats._shared.class_lists import note_spaces
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.number_text import decimals
+from odm.formats._shared.safe_xml import number_of
 from odm.formats._shared.text_tokens import second_row
 from odm.formats.voc.terms import (
     EDGES,
@@ -19,7 +20,6 @@ from odm.formats.voc.terms import (
     WHITE,
     VocOptions,
     count_from_zero,
-    number_of,
     refuse_class,
     refuse_names,
 )

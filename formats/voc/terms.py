@@ -8,10 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.formats._contract import option
-from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import BLANKS
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Code, Log
 from odm.tables import Flag, Floats
 
@@ -51,15 +49,6 @@ FLAGS = {"difficult": Flag.DIFFICULT, "truncated": Flag.TRUNCATED, "occluded": F
 SCORES = ("confidence", "score")
 NO_SPLIT = "default"
 """The list of the images that are in no split, as CVAT calls it."""
-
-
-def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
-    """A finite number; None, and an issue, if the text is none."""
-    if NUMBER_TEXT.fullmatch(text) and np.isfinite(value := float(text)):
-        return value
-    is_number = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)
-    log.report(NOT_FINITE if is_number else NOT_A_NUMBER, path, line=line, field=field, value=text)
-    return None
 
 
 def refuse_class(name: str) -> str | None:
