@@ -22,10 +22,11 @@ to be edited.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
@@ -169,7 +170,8 @@ def format_of(module: str, **declared: Any) -> Format:
     fields = {key: held[key] for key in _DEFINED if key in held}
     if "sniff" not in fields:
         suffixes = declared.get("looks_at") or declared["suffixes"]
-        fields |= {"sniff": sniffing.sniffer(held["looks_like"], suffixes), "begins": "[{"}
+        sniff = functools.partial(sniffing.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
+        fields |= {"sniff": sniff, "begins": "[{"}
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]
@@ -211,12 +213,8 @@ def option(
     return dataclasses.field(
         default=default,
         metadata={
-            "help": help,
-            "flag": flag,
-            "choices": choices,
-            "side": side,
             "parse": parse,
-            "path": path,
+            "spec": {"help": help, "flag": flag, "choices": choices, "side": side, "is_path": path},
         },
     )
 
@@ -226,31 +224,22 @@ _SPECS: dict[type[Options], tuple[OptionSpec, ...]] = {}
 
 def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
     """The options that a format declares."""
-    if options not in _SPECS:
-        _SPECS[options] = tuple(_specs(options))
-    return _SPECS[options]
-
-
-def _specs(options: type[Options]) -> Iterator[OptionSpec]:
+    if options in _SPECS:
+        return _SPECS[options]
     hints = typing.get_type_hints(options)
+    found = []
     for field in dataclasses.fields(options):
         if not field.metadata:  # not an option of the user: the framework fills it
             continue
         kind = hints[field.name]
-        is_switch = kind is bool
-        parse = field.metadata["parse"] or (parse_bool if is_switch else _plain_type(kind))
-        meta = field.metadata
-        yield OptionSpec(
-            field.name,
-            meta["help"],
-            field.default,
-            parse,
-            meta["flag"],
-            meta["choices"],
-            meta["side"],
-            is_switch,
-            meta["path"],
-        )
+        parse = field.metadata["parse"]
+        if parse is None:
+            plain = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
+            usual = {bool: parse_bool, int: int, float: float}
+            parse = usual.get(plain[0], str) if len(plain) == 1 else str
+        about: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
+        found.append(OptionSpec(parse=parse, **about, **field.metadata["spec"]))
+    return _SPECS.setdefault(options, tuple(found))
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word
@@ -280,27 +269,12 @@ def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002
     return format.options(**values)
 
 
-def _plain_type(kind: Any) -> Callable[[str], Any]:
-    plain = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
-    return plain[0] if len(plain) == 1 and plain[0] in (int, float, str) else str
-
-
 def parse_bool(text: str) -> bool:
     """``true`` or ``false``, in the usual spellings."""
-    values = {
-        "true": True,
-        "yes": True,
-        "1": True,
-        "on": True,
-        "false": False,
-        "no": False,
-        "0": False,
-        "off": False,
-    }
-    try:
-        return values[text.strip().lower()]
-    except KeyError:
-        raise ValueError("not true or false") from None
+    word = text.strip().lower()
+    if word not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
+        raise ValueError("not true or false")
+    return word in ("true", "yes", "1", "on")
 
 
 def parse_size(text: str) -> tuple[int, int]:

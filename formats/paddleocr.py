@@ -43,7 +43,7 @@ from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Origin, Row, Rows, images_of
-from odm.formats._shared.json_lines import keyed_lines
+from odm.formats._shared.json_lines import read_lines
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
 from odm.formats._shared.splits import (
     SplitOptions,
@@ -114,7 +114,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     same = None if builder.kind == "gt" else options.score
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
-        for at, name, value in keyed_lines(reader, file):
+        for at, name, value in read_lines(reader, file, keyed=True):
             if value is Nothing:
                 expected = Trusted("the path of an image, a tab, and a JSON list")
                 log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found="no tab")

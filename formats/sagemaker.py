@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections import Counter
 from typing import Any
 
 from odm.files import Output, Source
@@ -73,13 +74,13 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     files = reader.choose(looks_like, "a manifest of SageMaker Ground Truth", _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
-    found = _Found(options.job)
+    found = _Found({}, Counter(), [])
     for file in log.track(chosen, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, split_in_name(file or path), found)
+                _read_record(record, options.job, split_in_name(file or path), found)
     if builder.kind is None:
-        builder.kind = "det" if found.machine and not found.human else "gt"
+        builder.kind = "det" if found.drawn[False] and not found.drawn[True] else "gt"
     for box, category, corners, wh, score in found.boxes:
         box.add(category, corners, wh=wh, score=score if builder.kind == "det" else NAN)
     if len(found.jobs) > 1 and not options.job:
@@ -92,29 +93,11 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
 class _Found:
     """What the records were seen to hold."""
 
-    job: str
-    jobs: dict[str, None] = dataclasses.field(default_factory=dict)
-    human: int = 0
-    machine: int = 0
-    """Boxes by who drew them."""
-    boxes: list[tuple[Row, int, Corners, tuple[float, float], float]] = dataclasses.field(
-        default_factory=list
-    )
+    jobs: dict[str, None]
+    drawn: Counter[bool]
+    """Boxes by whether people drew them."""
+    boxes: list[tuple[Row, int, Corners, tuple[float, float], float]]
     """They wait until it is known whether their confidences are scores."""
-
-
-def _job_of(record: dict[str, Any], found: _Found) -> str:
-    """The name of the job whose boxes are read, empty where there is none."""
-    jobs = [
-        key[: -len(_METADATA)]
-        for key, held in record.items()
-        if key.endswith(_METADATA) and isinstance(held, dict)
-    ]
-    boxed = [key for key in jobs if isinstance(record.get(key), dict) and "annotations" in record[key]]
-    found.jobs.update(dict.fromkeys(boxed))
-    if found.job:
-        return found.job if found.job in boxed else ""
-    return boxed[0] if boxed else ""
 
 
 def _name(reference: str) -> str:
@@ -122,10 +105,13 @@ def _name(reference: str) -> str:
     return reference.partition("://")[2].partition("/")[2] if reference.startswith("s3://") else reference
 
 
-def _read_record(record: Item, split: str, found: _Found) -> None:
-    reader = record.reader
-    job = _job_of(record.record, found)
-    if not job:
+def _read_record(record: Item, job: str, split: str, found: _Found) -> None:
+    reader, held = record.reader, record.record
+    jobs = [k[: -len(_METADATA)] for k, v in held.items() if k.endswith(_METADATA) and isinstance(v, dict)]
+    boxed = [key for key in jobs if isinstance(held.get(key), dict) and "annotations" in held[key]]
+    found.jobs |= dict.fromkeys(boxed)
+    job = job or next(iter(boxed), "")
+    if job not in boxed:
         if "source-ref" in record:
             reader.count("records without boxes of a job")
         else:
@@ -142,10 +128,7 @@ def _read_record(record: Item, split: str, found: _Found) -> None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
         reader.category(classes[key], record.at / "class-map", listed=True)
-    if str(about.get("human-annotated", "yes")).lower() == "no":
-        found.machine += len(boxes)
-    else:
-        found.human += len(boxes)
+    found.drawn[str(about.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
     boxes.read(image, _read_box, objects, classes, found)
 
 

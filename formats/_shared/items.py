@@ -29,7 +29,7 @@ from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.json_lines import json_lines
+from odm.formats._shared.json_lines import read_lines
 from odm.formats._shared.json_values import (
     EMPTY_VALUES,
     FLAG_NAMES,
@@ -37,7 +37,6 @@ from odm.formats._shared.json_values import (
     Nothing,
     Reader,
     bounds,
-    flags_of,
     is_upright,
     may_write,
     number,
@@ -470,7 +469,7 @@ def line_items(reader: Reader, file: str) -> Iterator[Item]:
     """The objects on the lines of a file, or of the list that it holds; other values are reported."""
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
-    for at, value in json_lines(reader, file):
+    for at, _, value in read_lines(reader, file):
         line = at.line or int(at.pointer[1:])
         try:
             yield Item(reader, value, at, lines if at.line else listed, line)
@@ -499,7 +498,7 @@ class Box:
 
     def flags_in(self, names: Sequence[str]) -> list[str]:
         """Which of these flags are set."""
-        return flags_of(self.flags, names)
+        return [name for name in names if self.flags & FLAG_NAMES[name]] if self.flags else []
 
 
 class Image(NamedTuple):

@@ -22,24 +22,12 @@ LONGEST = 2**27
 """Bytes of the longest line. Records with outlines take megabytes."""
 
 
-def json_lines(reader: Reader, file: str) -> Iterator[tuple[At, Any]]:
-    """The value of each line that is not blank, and its place; what is no JSON is reported.
+def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[At, str, Any]]:
+    """The place, the key and the value of each line that is not blank; what is no JSON is reported.
 
-    A file that begins with ``[`` is a list of such records, and is read whole.
+    A file that begins with ``[`` is a list of such records, and is read whole. The key is empty unless the
+    lines are `keyed`: it is then the text before the first tab, and the value `Nothing` where there is none.
     """
-    for at, _, value in _read(reader, file, keyed=False):
-        yield at, value
-
-
-def keyed_lines(reader: Reader, file: str) -> Iterator[tuple[At, str, Any]]:
-    """The text before the first tab of each line that is not blank, and the value of the JSON after it.
-
-    The value is `Nothing` where there is no tab. Invalid JSON is reported.
-    """
-    return _read(reader, file, keyed=True)
-
-
-def _read(reader: Reader, file: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
     source, log = reader.source, reader.log
     path = source.full(file)
     try:
@@ -51,7 +39,11 @@ def _read(reader: Reader, file: str, *, keyed: bool) -> Iterator[tuple[At, str, 
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
             elif not keyed and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-                yield from _whole(reader, file)
+                value, at = reader.value(file), At(path)
+                if isinstance(value, list):
+                    yield from ((at / i, "", record) for i, record in enumerate(value))
+                elif value is not Nothing:
+                    reader.wrong(at, "a list of records", value)
             else:
                 stream.seek(0)
                 yield from _lines(reader, stream, path, keyed=keyed)
@@ -59,15 +51,6 @@ def _read(reader: Reader, file: str, *, keyed: bool) -> Iterator[tuple[At, str, 
         log.report(UNREADABLE, path, reason=str(e))
     except OSError as e:
         log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
-
-
-def _whole(reader: Reader, file: str) -> Iterator[tuple[At, str, Any]]:
-    value, at = reader.value(file), At(reader.source.full(file))
-    if isinstance(value, list):
-        for i, record in enumerate(value):
-            yield at / i, "", record
-    elif value is not Nothing:
-        reader.wrong(at, "a list of records", value)
 
 
 def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:

@@ -434,11 +434,6 @@ def lines(records: Iterator[str]) -> str:
     return f"[\n{body}\n]" if body else "[]"
 
 
-def flags_of(flags: int, names: Sequence[str]) -> list[str]:
-    """The names of the flags that are set, of those given."""
-    return [name for name in names if flags & FLAG_NAMES[name]] if flags else []
-
-
 def may_write(dataset: Dataset, log: Log) -> bool:
     """Whether all class names can be written; those that cannot are reported."""
     fits = True

@@ -90,12 +90,9 @@ def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | N
     if not len(rows):
         return found
     bounds = {"low": 1 - FAR, "high": FAR}
-    log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": _farthest(found[row])})
+    farthest = found[np.arange(len(found)), np.abs(found - 0.5).argmax(axis=1)]
+    log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": float(farthest[row])})
     return None
-
-
-def _farthest(values: Floats) -> float:
-    return float(values[np.argmax(np.abs(values - 0.5))])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from odm.files import Source
 from odm.formats._shared.json_preview import JsonPreview, glance
@@ -52,12 +52,3 @@ def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".j
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
     return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
-
-
-def sniffer(says: HeadCheck, suffixes: Sequence[str]) -> Callable[[Source], Sniff | None]:
-    """`sniff_json` of a format."""
-
-    def sniff(source: Source) -> Sniff | None:
-        return sniff_json(source, says, tuple(suffixes))
-
-    return sniff

@@ -67,7 +67,7 @@ from odm.formats._shared.gather import Gather, own_folder
 from odm.formats._shared.image_names import image_places
 from odm.formats._shared.number_text import whole_edges
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
-from odm.formats.voc.results import RESULT_NAME, ResultReader, result_files, write_results
+from odm.formats.voc.results import RESULT_NAME, read_results, result_files, write_results
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
@@ -133,7 +133,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
         files = source.with_suffix(".xml")
         is_result = not files and bool(result_files(source))
     if options.results or is_result:
-        ResultReader(source, builder, log, options).run()
+        read_results(source, builder, log, options)
         return
     if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))

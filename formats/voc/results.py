@@ -44,127 +44,111 @@ def result_files(source: Source) -> list[str]:
     return [f for f in source.with_suffix(".txt") if RESULT_NAME.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-class ResultReader:
-    """Reads the result files of the VOC kit: detections of one class each."""
+def read_results(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
+    """Read every result file of a source: detections of one class each."""
+    builder.kind = "det"
+    if not source.is_dir:
+        files = [""]
+    else:
+        files = source.with_suffix(".txt") if options.results else result_files(source)
+    if not files:
+        log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
+    loaded = []
+    for file in log.track(files, "reading"):
+        path = source.full(file)
+        base = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
+        match = RESULT_NAME.fullmatch(base)
+        name = match[2] if match else base[: base.rfind(".")] if "." in base else base
+        if refuse_class(name) is not None:
+            log.report(NOT_RESULTS, path, value=base)
+            continue
+        data = source.read(file, log)
+        if data is None:
+            continue
+        category = builder.category(name)
+        number = builder.file(path)
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        found = _split_results(data)
+        if found is None:
+            found = _split_slowly(data, path, builder, log)
+        loaded.append((category, number, path, *found))
+    first: dict[bytes, tuple[str, int]] = {}
+    for _, _, path, names, _, lines in loaded:
+        for raw in dict.fromkeys(names):
+            if raw not in first:
+                first[raw] = path, int(lines[names.index(raw)])
+    gather = Gather(source, builder, log, options)
+    rows: dict[bytes, int] = {}
+    for raw in sorted(first):
+        path, line = first[raw]
+        name, at = raw.decode(), At(path, line=line)
+        if not accept_name(name, log, path, line=line):
+            rows[raw] = -1
+            continue
+        picture = gather.picture(name, at)
+        if stem(name) == name:
+            name = with_extension(name, picture)
+        row = gather.image(name, at, picture=picture, accepted=True)
+        rows[raw] = -1 if row is None else row
+    for category, number, _, names, values, lines in loaded:
+        image = np.array([rows[name] for name in names], np.int64)
+        keep = image >= 0
+        builder.skipped += int(np.count_nonzero(~keep))
+        xyxy = values[keep, 1:]
+        if options.origin:
+            count_from_zero(xyxy)
+        n = len(xyxy)
+        gather.add(
+            image=image[keep],
+            category=np.full(n, category),
+            xyxy=xyxy,
+            score=values[keep, 0],
+            file=number,
+            line=np.asarray(lines)[keep],
+        )
+    gather.finish()
 
-    def __init__(self, source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
-        self._source = source
-        self._builder = builder
-        self._log = log
-        self._options = options
 
-    def run(self) -> None:
-        """Read every result file of the source."""
-        source, builder, log = self._source, self._builder, self._log
-        builder.kind = "det"
-        if not source.is_dir:
-            files = [""]
-        else:
-            files = source.with_suffix(".txt") if self._options.results else result_files(source)
-        if not files:
-            log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
-        loaded = []
-        for file in log.track(files, "reading"):
-            path = source.full(file)
-            base = (file or source.path.replace("\\", "/")).rsplit("/", 1)[-1]
-            match = RESULT_NAME.fullmatch(base)
-            name = match[2] if match else base[: base.rfind(".")] if "." in base else base
-            if refuse_class(name) is not None:
-                log.report(NOT_RESULTS, path, value=base)
-                continue
-            data = source.read(file, log)
-            if data is None:
-                continue
-            category = builder.category(name)
-            number = builder.file(path)
-            data = data.removeprefix(b"\xef\xbb\xbf")
-            found = _split_results(data)
-            if found is None:
-                found = self._split_slowly(data, path)
-            loaded.append((category, number, path, *found))
-        self._finish(loaded)
-
-    def _finish(self, loaded: list[tuple[int, int, str, list[bytes], Floats, Any]]) -> None:
-        builder, log = self._builder, self._log
-        first: dict[bytes, tuple[str, int]] = {}
-        for _, _, path, names, _, lines in loaded:
-            for raw in dict.fromkeys(names):
-                if raw not in first:
-                    first[raw] = path, int(lines[names.index(raw)])
-        gather = Gather(self._source, builder, log, self._options)
-        rows: dict[bytes, int] = {}
-        for raw in sorted(first):
-            path, line = first[raw]
-            name, at = raw.decode(), At(path, line=line)
-            if not accept_name(name, log, path, line=line):
-                rows[raw] = -1
-                continue
-            picture = gather.picture(name, at)
-            if stem(name) == name:
-                name = with_extension(name, picture)
-            row = gather.image(name, at, picture=picture, accepted=True)
-            rows[raw] = -1 if row is None else row
-        for category, number, _, names, values, lines in loaded:
-            image = np.array([rows[name] for name in names], np.int64)
-            keep = image >= 0
-            builder.skipped += int(np.count_nonzero(~keep))
-            xyxy = values[keep, 1:]
-            if self._options.origin:
-                count_from_zero(xyxy)
-            n = len(xyxy)
-            gather.add(
-                image=image[keep],
-                category=np.full(n, category),
-                xyxy=xyxy,
-                score=values[keep, 0],
-                file=number,
-                line=np.asarray(lines)[keep],
-            )
-        gather.finish()
-
-    def _split_slowly(self, data: bytes, path: str) -> tuple[list[bytes], Floats, Any]:
-        """Names, numbers and lines of the good rows; every other row is reported."""
-        log, builder = self._log, self._builder
-        fields = ("confidence", *EDGES)
-        names, values, lines = [], [], []
-        for number, row in enumerate(data.split(b"\n"), 1):
-            row = row.strip(WHITE)  # noqa: PLW2901
-            if not row:
-                continue
-            try:
-                text = row.decode()
-            except UnicodeDecodeError as e:
-                log.report(NOT_UTF8, path, line=number, value=f"the byte 0x{row[e.start]:02x}")
-                builder.skipped += 1
-                continue
-            cells = re.split(r"[ \t]+", text)
-            if len(cells) < 6:
-                expected = "an image, a confidence and four edges"
-                log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
-                builder.skipped += 1
-                continue
-            words = [cell.encode() for cell in cells[:-5]]
-            if at := second_row(words, 5):
-                expected = "an image, a confidence and four edges"
-                found = (
-                    f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
-                )
-                log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
-                builder.skipped += 1
-                continue
-            numbers = []
-            for field, cell in zip(fields, cells[-5:], strict=True):
-                value = number_of(cell, log, path, number, field)
-                if value is not None:
-                    numbers.append(value)
-            if len(numbers) < 5:
-                builder.skipped += 1
-                continue
-            # The name may hold blanks: it is all that stands before the five numbers.
-            names.append(_RESULT_TAIL.sub("", text).encode())
-            values.append(numbers)
-            lines.append(number)
-        return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
+def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[list[bytes], Floats, Any]:
+    """Names, numbers and lines of the good rows; every other row is reported."""
+    fields = ("confidence", *EDGES)
+    names, values, lines = [], [], []
+    for number, row in enumerate(data.split(b"\n"), 1):
+        row = row.strip(WHITE)  # noqa: PLW2901
+        if not row:
+            continue
+        try:
+            text = row.decode()
+        except UnicodeDecodeError as e:
+            log.report(NOT_UTF8, path, line=number, value=f"the byte 0x{row[e.start]:02x}")
+            builder.skipped += 1
+            continue
+        cells = re.split(r"[ \t]+", text)
+        if len(cells) < 6:
+            expected = "an image, a confidence and four edges"
+            log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+            builder.skipped += 1
+            continue
+        words = [cell.encode() for cell in cells[:-5]]
+        if at := second_row(words, 5):
+            expected = "an image, a confidence and four edges"
+            found = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
+            log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
+            builder.skipped += 1
+            continue
+        numbers = []
+        for field, cell in zip(fields, cells[-5:], strict=True):
+            value = number_of(cell, log, path, number, field)
+            if value is not None:
+                numbers.append(value)
+        if len(numbers) < 5:
+            builder.skipped += 1
+            continue
+        # The name may hold blanks: it is all that stands before the five numbers.
+        names.append(_RESULT_TAIL.sub("", text).encode())
+        values.append(numbers)
+        lines.append(number)
+    return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
 
 
 def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
