@@ -126,7 +126,6 @@ def _add_image(record: Item, split: str) -> int | None:
 
 
 def _read_truth(box: Row, key: str) -> None:
-    """Read one of ``gtboxes``."""
     tag = box.text("tag")
     left, top, width, height = box.number_list(key, 4, _WHAT)
     about = box.object("head_attr" if key == "hbox" else "extra", optional=True)
@@ -144,7 +143,6 @@ def _read_truth(box: Row, key: str) -> None:
 
 
 def _read_found(box: Row, _: str) -> None:
-    """Read one of ``dtboxes``."""
     left, top, width, height = box.number_list("box", 4, _WHAT)
     score, tag = box.score("score"), box.get("tag", 1)
     category = box.category_named(PERSON if tag == 1 else tag, box.at / "tag")

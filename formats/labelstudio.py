@@ -193,7 +193,6 @@ def _short_results(task: Item) -> list[Rows]:
 
 
 def _labels(result: Item) -> list[Any] | None:
-    """The labels of a result; None if there are none."""
     value = result.get("value")
     if not isinstance(value, dict):
         return None

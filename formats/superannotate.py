@@ -187,7 +187,6 @@ def _read_image(
 
 
 def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
-    """Add an image, whose size the metadata say, and its boxes."""
     size = about.size("width", "height")
     if size != BAD_SIZE:
         boxes.read(record.image_named(name, field=field, size=size, split=split), _read_instance)

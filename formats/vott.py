@@ -141,7 +141,6 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
 
 
 def _read_asset(record: Item) -> None:
-    """Read a picture and its regions."""
     record.need("asset")
     regions, asset = record.rows("regions"), record.object("asset")
     if asset.get("state") == 0 and not regions:
@@ -219,7 +218,6 @@ def _read_old_region(region: Row) -> None:
 
 
 def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
-    """Read a file, or every CSV file of a folder."""
     table = TableReader(source, builder, log, options)
     for path, rows in tables(source, builder, log, options):
         header = rows[0][1] if rows else []

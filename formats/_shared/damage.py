@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 
@@ -53,22 +54,16 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         line, column = line_column(head, location)
         log.report(TOO_DEEP, path, line=line, column=column)
     elif path.lower().endswith(_JSON):
-        _report_json(head, path, log, whole=len(head) < HEAD)
+        from odm.formats._shared.json_columns import Broken, Document, load
+
+        # A small file is judged as a whole, another, or one of several records, by how it begins.
+        whole = len(head) < HEAD
+        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+        if not begins or (whole and path.lower().endswith(".json")):
+            with contextlib.suppress(Broken):
+                document = Document(load(head if whole else head[:1], log, path), log, path)
+                document.value()
+                document.end()
     elif path.lower().endswith(_TEXT) and _CONTROL.search(head):
         log.report(NOT_TEXT, path, value=Trusted("binary data"))
     return log.errors > errors
-
-
-def _report_json(head: bytes, path: str, log: Log, *, whole: bool) -> None:
-    """Report what is no JSON: a whole small file, or the beginning of another."""
-    from odm.formats._shared.json_columns import Broken, Document, load
-
-    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
-    if begins and not (whole and path.lower().endswith(".json")):
-        return
-    try:
-        document = Document(load(head if whole else head[:1], log, path), log, path)
-        document.value()
-        document.end()
-    except Broken:
-        pass

@@ -349,8 +349,13 @@ class Gather:
         scored, total = self.counts()
         is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
         ignores = self._unanimous and not is_det
-        if ignores and scored:
-            self._report_ignored(scored, total, field)
+        if ignores and scored:  # which is reported once, at the first
+            chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
+            path, location = where(int(np.argmax(~np.isnan(chunk["score"]))))
+            if scored == total:
+                self.log.report(ALL_SCORED, path, **location, field=field, n=total)
+            else:
+                self.log.report(SOME_SCORES, path, **location, field=field, found=scored, total=total)
         for chunk, where in self._chunks:
             if chunk["score"] is not None and not ignores:
                 good = self.of_kind(chunk["score"], where, field=field)
@@ -377,15 +382,6 @@ class Gather:
                 self.log.report(SCORE_UNEXPECTED, path, **location, field=field, value=float(score[row]))
         good: NDArray[np.bool_] = ~wrong
         return good
-
-    def _report_ignored(self, scored: int, total: int, field: str) -> None:
-        """Report scores in ground truth, at the first."""
-        chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
-        path, location = where(int(np.argmax(~np.isnan(chunk["score"]))))
-        if scored == total:
-            self.log.report(ALL_SCORED, path, **location, field=field, n=total)
-        else:
-            self.log.report(SOME_SCORES, path, **location, field=field, found=scored, total=total)
 
 
 def _scored(chunk: dict[str, Any]) -> int:

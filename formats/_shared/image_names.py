@@ -79,7 +79,11 @@ def _places(
             found.append(Place(path, None, stem(path)))
             continue
         inner = tuple(part for part in home if not ANNOTATIONS.fullmatch(part))
-        beside = [c for c in candidates if c not in homes and _are_alike(c, inner)]
+        beside = [
+            c
+            for c in candidates
+            if c not in homes and (_is_part(_pictured(c), inner) or _is_part(inner, _pictured(c)))
+        ]
         known = home in named or any(_pictured(c) == home for c in beside)
         if by_picture and inner == home and not known:
             for candidate in candidates:
@@ -100,12 +104,6 @@ def _places(
 def _pictured(folder: Parts) -> Parts:
     """A folder of pictures without the parts that only say so."""
     return tuple(part for part in folder if not _PICTURES.fullmatch(part))
-
-
-def _are_alike(pictures: Parts, name: Parts) -> bool:
-    """Whether a folder of pictures can be the one of a folder in the names of images."""
-    inner = _pictured(pictures)
-    return _is_part(inner, name) or _is_part(name, inner)
 
 
 def _is_part(few: Parts, many: Parts) -> bool:

@@ -64,7 +64,6 @@ def write_file(dataset: Dataset, target: Output, log: Log) -> None:
 
 
 def _attributes(flags: int, score: str | None) -> list[str]:
-    """The lines inside a box."""
     lines = [f'      <attribute name="{mark}">true</attribute>' for mark, bit in _WRITTEN if flags & bit]
     return lines if score is None else [*lines, f'      <attribute name="score">{score}</attribute>']
 
@@ -112,7 +111,6 @@ def _frame_marks(dataset: Dataset) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """The text as the value of an attribute."""
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
 

@@ -429,7 +429,6 @@ class Reader:
     # -- all files
 
     def _pack(self) -> None:
-        """Turn the boxes so far into arrays."""
         n = len(self._values) // 9
         table = np.array(self._values, np.float64).reshape(n, 9)
         self._values.clear()

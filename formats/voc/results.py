@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -155,37 +156,20 @@ def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
     """Names, (n, 5) numbers and lines, all at once; None if a row is not six plain values."""
     if b"\x0b" in data or b"\x0c" in data:
         return None
-    tokens = data.split()
-    n = len(tokens) // 6
-    if n * 6 != len(tokens):
+    rows = [row.split() for row in data.split(b"\n")]
+    lines = [line for line, row in enumerate(rows, 1) if row]
+    tokens = list(itertools.chain.from_iterable(rows))
+    if not {0, 6}.issuperset(map(len, rows)):
         return None
-    raw = np.frombuffer(data, np.uint8)
-    solid = raw > 32
-    starts = solid.copy()
-    starts[1:] &= ~solid[:-1]
-    at = np.flatnonzero(starts)
-    if len(at) != len(tokens):
-        return None
-    breaks = np.flatnonzero(raw == 10)
-    line = np.searchsorted(breaks, at) + 1
-    by_row = line.reshape(n, 6)
-    if n and ((by_row != by_row[:, :1]).any() or (np.diff(by_row[:, 0]) == 0).any()):
-        return None
-    names = tokens[0::6]
     columns = [tokens[i::6] for i in range(1, 6)]
     if any(b" ".join(column).translate(None, b"0123456789.+-eE ") for column in columns):
         return None
     try:
-        values = np.array([list(map(float, column)) for column in columns], np.float64).reshape(5, n).T.copy()
-    except ValueError:
+        values = np.array([list(map(float, column)) for column in columns], np.float64).T.copy()
+        b"\n".join(tokens[0::6]).decode()
+    except ValueError:  # of which a UnicodeDecodeError is one
         return None
-    if not np.isfinite(values).all():
-        return None
-    try:
-        b"\n".join(names).decode()
-    except UnicodeDecodeError:
-        return None
-    return names, values, by_row[:, 0]
+    return (tokens[0::6], values, np.array(lines, np.int64)) if np.isfinite(values).all() else None
 
 
 def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> None:

@@ -42,17 +42,13 @@ def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
         if file.endswith(".xml"):
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
-        inside = not roots or any(_below_annotations(file, root) for root in roots)
+        folders = (file[len(root) :].partition("/") for root in roots if file.startswith(root))
+        inside = not roots or any(slash and ANNOTATIONS.fullmatch(first) for first, slash, _ in folders)
         if inside and suffix != ".xml" and suffix not in PICTURE_SUFFIXES:
             strays.append(file)
     if strays:
         what = plural(len(strays), "file is", "files are")
         log.note(f"{what} neither XML nor a picture and ignored, the first is {printable(strays[0])}")
-
-
-def _below_annotations(file: str, root: str) -> bool:
-    first, slash, _ = file[len(root) :].partition("/")
-    return file.startswith(root) and bool(slash) and ANNOTATIONS.fullmatch(first) is not None
 
 
 def find_splits(
