@@ -164,11 +164,13 @@ def format_of(module: str, **declared: Any) -> Format:
 
     Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
     options that its ``read`` takes are fields. In place of ``sniff`` it may have ``looks_like(look, head)``,
-    which says from the beginning of a JSON file how sure it is, and why; ``begins`` is ``"[{"`` then.
+    which says from the beginning of a JSON file how sure it is, and why; ``begins`` is ``"[{"`` then, and
+    ``suffixes`` are ``.json`` unless declared.
     """
     held = vars(sys.modules[module])
     fields = {key: held[key] for key in _DEFINED if key in held}
     if "sniff" not in fields:
+        declared = {"suffixes": (".json",), **declared}
         suffixes = declared.get("looks_at") or declared["suffixes"]
         sniff = functools.partial(sniffing.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
         fields |= {"sniff": sniff, "begins": "[{"}

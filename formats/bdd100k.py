@@ -138,9 +138,8 @@ def _read_label(label: Row, video: int | None) -> None:
     label.add(category, (x1, y1, x2, y2), score=score, flags=flags, track=track)
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write one file."""
-    del options
     name = one_file(dataset, target, "labels.json", "labels", log)
     if name is None:
         return
@@ -177,7 +176,6 @@ FORMAT = format_of(
     title="BDD100K (Scalabel) JSON",
     use="annotation tools",
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
-    suffixes=(".json",),
     single=True,
     keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN}),
 )

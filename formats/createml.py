@@ -153,9 +153,8 @@ def _centres(low: Floats, wh: Floats) -> Floats:
     return result
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: CreatemlOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> None:
     """Write one file."""
-    del options
     name = one_file(dataset, target, "annotations.createml.json", "annotations", log)
     if name is None:
         return
@@ -176,7 +175,6 @@ FORMAT = format_of(
     title="Create ML JSON",
     use="training",
     written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
-    suffixes=(".json",),
     single=True,
     keeps=frozenset({"extension", "empty", "score", "wh"}),
     max_error_px=1e-9,

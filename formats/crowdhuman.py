@@ -152,9 +152,8 @@ def _read_found(box: Row, _: str) -> None:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: CrowdhumanOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write one file for each split."""
-    del options
     files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
     fits = may_write(dataset, log) & target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     first: dict[str, str] = {}

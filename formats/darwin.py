@@ -128,9 +128,8 @@ def _around(shape: Item) -> Corners:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a file for each image."""
-    del options
     splits = dataset.images.split
     folders = [f"{split or 'unsplit'}/" if any(splits) else "" for split in splits]
     files = [f"{folder}{name}.json" for folder, name in zip(folders, dataset.images.name, strict=True)]
@@ -142,7 +141,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> 
             place = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
             annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": place}
             found.append(annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {}))
-        folder, _, name = image.name.rpartition("/")
+        folder, _slash, name = image.name.rpartition("/")
         slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}
         slot["source_files"] = [{"file_name": name}]
         item = {"name": name, "path": f"/{folder}", "slots": [slot]}
@@ -155,7 +154,6 @@ FORMAT = format_of(
     title="V7 Darwin JSON",
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
-    suffixes=(".json",),
     single=False,
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split"}),
 )

@@ -289,7 +289,6 @@ FORMAT = format_of(
     title="FiftyOne detection data set",
     use="annotation tools",
     written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
-    suffixes=(".json",),
     single=True,
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,

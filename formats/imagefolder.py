@@ -277,9 +277,8 @@ def _read_box(box: Row, classes: _Classes) -> None:
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImagefolderOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:
     """Write the records of each split."""
-    del options
     home = "unsplit/" if any(dataset.images.split) else ""
     files = split_files(dataset, lambda split: f"{f'{split}/' if split else home}metadata.jsonl")
     fits = target.plan(list(files.values()), [f"the split {s}" for s in files], log)

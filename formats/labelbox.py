@@ -185,9 +185,8 @@ def _read_object(value: Row) -> None:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: LabelboxOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> None:
     """Write one file."""
-    del options
     name = one_file(dataset, target, "export.ndjson", "records", log)
     if name is None:
         return

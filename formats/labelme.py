@@ -154,9 +154,8 @@ def _read_shape(shape: Row) -> None:
     shape.add(category, corners, score=score, flags=int(flags))
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write one file per image."""
-    del options
     files = [f"{stem(name)}.json" for name in dataset.images.name]
     if not target.plan(files, dataset.images.name, log) or not may_write(dataset, log):
         return
@@ -193,7 +192,6 @@ FORMAT = format_of(
     title="LabelMe JSON",
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
-    suffixes=(".json",),
     single=False,
     keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
 )

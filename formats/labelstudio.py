@@ -318,7 +318,6 @@ FORMAT = format_of(
     title="Label Studio JSON",
     use="annotation tools",
     written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
-    suffixes=(".json",),
     single=True,
     keeps=frozenset({"size", "extension", "empty", "score"}),
     max_error_px=1e-6,

@@ -247,9 +247,8 @@ def _share(percent: float) -> float:
     return float(Decimal(repr(percent)).scaleb(-2))
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a file for each image, and one of the classes."""
-    del options
     images, classes = dataset.images, dataset.categories.name
     folders = [f"{split}/" if split else "" for split in images.split]
     names = [f"{folder}{image}.json" for folder, image in zip(folders, images.name, strict=True)]
@@ -288,7 +287,6 @@ FORMAT = format_of(
     title="SuperAnnotate JSON",
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
-    suffixes=(".json",),
     single=False,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"}),
 )

@@ -199,9 +199,8 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a project without its pictures."""
-    del options
     images, classes = dataset.images, dataset.categories.name
     is_split = any(images.split)
     homes = [(split or "unsplit") if is_split else "ds0" for split in images.split]

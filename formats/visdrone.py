@@ -144,9 +144,8 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     labels.add(good & known, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: VisdroneOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> None:
     """Write one file per image, and the list of classes where it is not the official one."""
-    del options
     classes, boxes = dataset.categories.name, dataset.boxes
     official = set(classes) <= set(CLASSES)
     listed = [] if official else [name for name in classes if name != IGNORED]

@@ -309,9 +309,8 @@ def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
 # ------------------------------------------------------------------------------------------------ writing
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write one file, or one per split."""
-    del options
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     det = dataset.kind == "det"
     tail = "det" if det else "bbx_gt"

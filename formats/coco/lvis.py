@@ -141,11 +141,10 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     reader.finish()
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write one file."""
     from odm.formats.coco.writer import object_of
 
-    del options
     name = "" if target.single else "lvis.json"
     if may_write(dataset, log) and (not name or target.plan([name], ["the annotations"], log)):
         images, boxes = np.arange(len(dataset.images)), np.arange(len(dataset))
@@ -157,7 +156,6 @@ FORMAT = format_of(
     title="LVIS JSON",
     use="challenges",
     written_by="LVIS 0.5 and 1.0",
-    suffixes=(".json",),
     single=True,
     keeps=RELATIONAL
     | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score", "own_fields"},

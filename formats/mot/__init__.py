@@ -136,11 +136,10 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     gather.finish()
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: MotOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     """Write a sequence for each video."""
     from odm.formats.mot.writer import write_sequences
 
-    del options
     write_sequences(dataset, target, log)
 
 

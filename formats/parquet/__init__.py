@@ -167,9 +167,8 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
     return found
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ParquetOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None:
     """Write one file."""
-    del options
     name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
     if name and not target.plan([name], ["the boxes"], log):
         return
