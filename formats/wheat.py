@@ -134,7 +134,7 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
                 kept.append([row["image_id"], *numbers, *(row[name] for name in LAYOUT.columns[5:])])
                 lines.append(line)
                 if row["source"]:
-                    extras["source"] = extras.get("source", 0) + 1
+                    extras["source"] += 1
                 continue
             expected, found = "[left, top, width, height]", f"{len(numbers)} values"
         table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)

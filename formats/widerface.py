@@ -274,7 +274,7 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
             gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
     for field in [*(field for field, value in given.items() if value), *[_HEAVY] * (occlusion == 2)]:
-        extras[field] = extras.get(field, 0) + 1
+        extras[field] += 1
     left, top, width, height = values[:4]
     gather.box(
         image,

@@ -283,7 +283,7 @@ class Reader(Gather):
         key = what if what in extras else shorten(what, 60)
         if key not in extras and len(extras) >= _MOST_EXTRAS:
             key = "other keys"
-        extras[key] = extras.get(key, 0) + n
+        extras[key] += n
 
     def outline(self, what: str, at: At) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""

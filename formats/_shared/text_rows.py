@@ -230,7 +230,7 @@ class Labels:
     def count(self, what: str, mask: NDArray[np.bool_]) -> None:
         """Count values that the tables do not hold."""
         if n := int(np.count_nonzero(mask)):
-            self.builder.extras[what] = self.builder.extras.get(what, 0) + n
+            self.builder.extras[what] += n
 
     def class_rows(self, good: NDArray[np.bool_]) -> Ints:
         """The category row of each row whose name is that of its class; classes are added as they are met."""

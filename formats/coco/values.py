@@ -183,7 +183,7 @@ class Values:
         extras = self._builder.extras
         for key, n in counts.items():
             name = key if key in extras or len(extras) < _MOST_EXTRAS else "other keys"
-            extras[name] = extras.get(name, 0) + n
+            extras[name] += n
 
     def _float_id(self, pointer: str, index: int, key: str) -> None:
         if f"{pointer}/{key}" not in self._float_ids:

@@ -155,7 +155,7 @@ class Reader(TableReader):
         extras, known = self.builder.extras, {*roles.values(), strings, packed}
         for i, name in enumerate(layout.columns):
             if name and i not in known and (n := len(lines) - columns[i].count("")):
-                extras[name] = extras.get(name, 0) + n
+                extras[name] += n
         for k in {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ():
             if k is not None:
                 columns[k] = list(map(from_safe, columns[k]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Source
@@ -70,10 +69,6 @@ class Reader:
         self.parts = False
         """Whether the subset of an image becomes a part of its name."""
 
-    def count(self, what: str, n: int = 1) -> None:
-        """Count what is not read."""
-        self.builder.extras[what] = self.builder.extras.get(what, 0) + n
-
     # -- one file
 
     def read_file(self, file: str, *, several: bool = False) -> None:
@@ -86,8 +81,22 @@ class Reader:
         root = self.parser.root(data, self.path, self.log)
         if root is None:
             return
+        self.file = self.builder.file(self.path)
+        for label in root.iterfind("meta//labels/label"):
+            name = (label.findtext("name") or "").strip("\t\r\n")
+            if label.find("parent") is None and refuse_class(name) is None:
+                self.builder.category(name)
         images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
-        self.begin(root, images)
+        subsets: dict[str, str] = {}
+        if not self.parts and any(subsets.setdefault(name, subset) != subset for name, subset in images):
+            self.parts = True  # as in the export of a project
+            self.log.note(
+                f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
+                "put before the names"
+            )
+        stray = sum(child.tag in _SHAPES for child in root)
+        if stray:
+            self.builder.extras["shapes outside an image"] += stray
         for element in root.iterchildren("image"):
             if not self.wants(element.get("subset") or ""):
                 continue
@@ -100,24 +109,6 @@ class Reader:
                 self.add_shape(shape, image, shape.get("label"), track)
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
-
-    def begin(self, root: Any, images: Sequence[tuple[str, ...]]) -> None:
-        """Take the classes of a file, and look at the names and subsets of its images."""
-        self.file = self.builder.file(self.path)
-        for label in root.iterfind("meta//labels/label"):
-            name = (label.findtext("name") or "").strip("\t\r\n")
-            if label.find("parent") is None and refuse_class(name) is None:
-                self.builder.category(name)
-        subsets: dict[str, str] = {}
-        if not self.parts and any(subsets.setdefault(name, subset) != subset for name, subset in images):
-            self.parts = True  # as in the export of a project
-            self.log.note(
-                f"{printable(self.path)}: images of different subsets have the same name, so the subset was "
-                "put before the names"
-            )
-        stray = sum(child.tag in _SHAPES for child in root)
-        if stray:
-            self.count("shapes outside an image", stray)
 
     def wants(self, split: str) -> bool:
         """Whether images of a split are read; it is then known that there is such a one."""
@@ -218,9 +209,9 @@ class Reader:
         read = _READ.get(tag)
         if read is None:
             if tag in _OTHER_SHAPES:
-                self.count("shapes that are not boxes")
+                self.builder.extras["shapes that are not boxes"] += 1
             elif tag != "attribute":
-                self.count("unknown elements")
+                self.builder.extras["unknown elements"] += 1
             return
         line = shape.sourceline or 0
         try:
@@ -235,7 +226,7 @@ class Reader:
                 elif name == "score" and (NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)):
                     score = self.finite(text, line, "score")
                 else:
-                    self.count("attributes")
+                    self.builder.extras["attributes"] += 1
         except _Bad:
             self.builder.skipped += 1
             return

@@ -138,7 +138,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
     n, extras = sum(sizes[start:stop]), collect.builder.extras
     for name in schema.names:
         if n and name not in layout.used:
-            extras[name] = extras.get(name, 0) + n
+            extras[name] += n
     groups = range(start, min(stop, n_groups))
     for group in log.track(groups, "reading Parquet") if len(groups) > 1 else groups:
         rows.take(opened.read_row_group(group, columns=layout.names), first)

@@ -71,7 +71,7 @@ from odm.formats.voc.results import RESULT_NAME, read_results, result_files, wri
 from odm.formats.voc.terms import FLAGS, VocOptions
 from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
-from odm.tables import Builder, Dataset, Floats
+from odm.tables import Builder, Dataset
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -164,17 +164,6 @@ def _check(options: VocOptions) -> None:
 def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> None:
     """Write one XML file per image, or one result file per class."""
     _check(options)
-    edges = _edges(dataset, log, options)
-    if options.results:
-        write_results(dataset, target, log, edges)
-    else:
-        from odm.formats.voc.writer import write_xml
-
-        write_xml(dataset, target, log, options, edges)
-
-
-def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
-    """(n, 4) the numbers to be written."""
     edges = dataset.boxes.xyxy
     if options.round:
         whole = whole_edges(edges)
@@ -184,7 +173,12 @@ def _edges(dataset: Dataset, log: Log, options: VocOptions) -> Floats:
         edges = whole
     if options.origin:
         edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
-    return edges
+    if options.results:
+        write_results(dataset, target, log, edges)
+    else:
+        from odm.formats.voc.writer import write_xml
+
+        write_xml(dataset, target, log, options, edges)
 
 
 _KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS))

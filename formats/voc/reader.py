@@ -212,7 +212,7 @@ class Reader:
         local = tag.rsplit("}", 1)[-1].lower()
         if tag == "pose":
             if (element.text or "").strip(BLANKS).lower() not in _SAYS_NOTHING:
-                self._count("pose")
+                self._builder.extras["pose"] += 1
             return True
         if local in _HOMES and (tag != local or _HOMES[local] != parent):
             expected = f"<{local}> in <{_HOMES[local]}>" if tag == local else f"<{local}>"
@@ -225,12 +225,8 @@ class Reader:
             about: dict[str, Any] = {"where": f"in <{parent}>", "expected": expected}
             self._log.report(STRANGE_ELEMENT, path, line=element.sourceline, field=tag, value=tag, **about)
         elif parent == "object":
-            self._count("part" if tag == "part" else "other elements of objects")
+            self._builder.extras["part" if tag == "part" else "other elements of objects"] += 1
         return not expected
-
-    def _count(self, what: str, n: int = 1) -> None:
-        extras = self._builder.extras
-        extras[what] = extras.get(what, 0) + n
 
     # -- images
 
@@ -360,7 +356,7 @@ class Reader:
         self._values += itertools.chain.from_iterable(boxes)
         for pose in alike.column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
-                self._count("pose")
+                self._builder.extras["pose"] += 1
 
     def _object(self, element: Any, path: str, image: int | None) -> bool:
         """Add the box of one <object>; False, and its faults reported, if there is none."""

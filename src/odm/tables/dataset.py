@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -193,7 +194,7 @@ class Builder:
         self.kind: Kind | None = None
         self.named = True
         self.relative = False
-        self.extras: dict[str, int] = {}
+        self.extras: Counter[str] = Counter()
         self.skipped = 0
         self.keeps_own = False
         """Whether fields of images, classes and files that the model has no column for are to be kept."""
