@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from odm.evaluate.matching.confusion import one_to_one
+from odm.evaluate.matching.order import one_to_one
 from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
 from odm.issues import UsageError
@@ -244,11 +244,11 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
                 lowest, most = float(best[2][last]), int(one.place[best[0][last]] + two.place[best[1][last]])
             best = tuple(column[order] for column in best)
             at = stop
-        pairs = one_to_one(best[0], best[1])
-        taken.append((pairs[0].astype(np.int64), pairs[1].astype(np.int64)))
+        chosen = one_to_one(best[0], best[1])
+        taken.append((best[0][chosen], best[1][chosen]))
         if whole:
             break
-        free_a, free_b = np.setdiff1d(free_a, pairs[0]), np.setdiff1d(free_b, pairs[1])
+        free_a, free_b = np.setdiff1d(free_a, taken[-1][0]), np.setdiff1d(free_b, taken[-1][1])
     a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
     order = np.argsort(a)
     return a[order], b[order]

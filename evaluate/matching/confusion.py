@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.order import one_to_one
 from odm.evaluate.matching.pairs import find_pairs
 from odm.evaluate.matching.prepare import Truth, prepare
 from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
@@ -151,7 +152,8 @@ def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: fl
     for gt_start, _, part in parts(joined):
         void = nothing[gt_start : gt_start + len(part.truth)]
         det, gt, on_void = overlapping(part, rules, void, iou)
-        det, gt = one_to_one(det, gt)
+        chosen = one_to_one(det, gt)
+        det, gt = det[chosen], gt[chosen]
         det_class, gt_class = part.detections.category, part.truth.category
         alone, missed = np.ones(len(part.detections), np.bool_), ~void
         alone[on_void] = alone[det] = missed[gt] = False
@@ -195,42 +197,3 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
     differs = part.detections.category[det] != part.truth.category[gt]
     order = np.lexsort((gt, np.arange(len(det)), -overlap, differs))
     return det[order], gt[order], np.concatenate(on_void)
-
-
-ROUNDS = 8
-"""Rounds in which pairs are taken at once; long chains, where each pair waits for another, go one by one."""
-
-AT_ONCE = 2**16
-
-
-def one_to_one(det: Ints, gt: Ints) -> tuple[Ints, Ints]:
-    """Pairs taken greedily from the first on, each detection and ground truth once.
-
-    All pairs that come first for both their sides are taken at once, which gives the same.
-    """
-    taken: list[tuple[Ints, Ints]] = [(det[:0], gt[:0])]
-    n = int(max(det.max(initial=-1), gt.max(initial=-1))) + 1
-    first, free_det, free_gt = np.empty(n, np.int64), np.ones(n, np.bool_), np.ones(n, np.bool_)
-    for _ in range(ROUNDS):
-        if not len(det):
-            break
-        location = np.arange(len(det))
-        leads = np.ones(len(det), np.bool_)
-        for side in (det, gt):
-            first[side[::-1]] = location[::-1]  # the last one written stays: the first of each
-            leads &= first[side] == location
-        taken.append((det[leads], gt[leads]))
-        free_det[det[leads]] = free_gt[gt[leads]] = False
-        left = free_det[det] & free_gt[gt]
-        det, gt = det[left], gt[left]
-    used: tuple[set[int], set[int]] = set(), set()
-    for start in range(0, len(det), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        chosen = np.zeros(len(det[part]), np.bool_)
-        for i, (d, g) in enumerate(zip(det[part].tolist(), gt[part].tolist(), strict=True)):
-            if d not in used[0] and g not in used[1]:
-                used[0].add(d)
-                used[1].add(g)
-                chosen[i] = True
-        taken.append((det[part][chosen], gt[part][chosen]))
-    return np.concatenate([d for d, _ in taken]), np.concatenate([g for _, g in taken])

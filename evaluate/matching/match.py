@@ -17,20 +17,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate.matching.labels import boxed_in_part
-from odm.evaluate.matching.matches import Hits, Matches, Outcome, Words, join_hits, threshold_bits
+from odm.evaluate.matching.matches import Hits, Matches, Words, join_hits, threshold_bits
 from odm.evaluate.matching.order import (
     argsort_descending,
     argsort_int,
     best_of_each,
     first_of_runs,
     lengths_of_runs,
+    one_to_one,
     rank_in_runs,
 )
 from odm.evaluate.matching.pairs import CEILING, Pairs, find_pairs, floor_of
 from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
-from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.tables import Floats, Ints, Longs, distinct
 
@@ -113,13 +115,31 @@ def _match(
     beyond = beyond_cap(sides, protocol, order)
     if pairs is None:
         pairs = _find(sides, protocol, floor_of(protocol), order, beyond)
-    if protocol.metric == "top-k":
-        outcome = match_guesses(sides, protocol, pairs, order)
-    elif protocol.metric == "corloc":
-        outcome = match_top_detections(sides, protocol, pairs)
+    guesses = np.zeros((0, 2), np.int64)
+    detections, n_classes = sides.detections, len(sides.classes)
+    if protocol.metric in ("corloc", "top-k"):
+        if protocol.metric == "top-k":
+            hits, candidates, guesses = _match_guesses(sides, protocol, pairs, order)
+        else:  # the best detection of every image and class that has ground truth
+            candidates = pairs.rank == 0
+            det, gt = _best_hits(pairs, protocol, candidates)
+            hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
+        # A class counts once per image, and what is no candidate is ignored.
+        in_images = distinct(sides.keys_of(sides.truth)) % max(n_classes, 1)
+        npos = np.bincount(in_images, minlength=n_classes)[:, None]
+        gt_ignored = np.zeros(n_classes, np.int64)
+        fp_if_unmatched: NDArray[AreaBits] | None = candidates.astype(AreaBits)
     else:
-        outcome = _match_boxes(sides, protocol, pairs, beyond)
-    detections, hits = sides.detections, outcome.hits
+        truth = Truth(sides, protocol)
+        hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
+        exempt = beyond
+        if protocol.exempt_partial:
+            partial = boxed_in_part(sides)
+            exempt = partial if beyond is None else beyond | partial
+        fp_if_unmatched = fp_areas(detections, protocol, exempt)
+        category = sides.truth.category
+        npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in truth.counting], axis=1)
+        gt_ignored = np.bincount(category, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
     matched = hits.gt >= 0
     hit_gt[matched] = sides.truth.row[hits.gt[matched]]
@@ -131,43 +151,38 @@ def _match(
         score=detections.score,
         image=detections.image,
         row=detections.row,
-        fp_if_unmatched=outcome.fp_if_unmatched,
+        fp_if_unmatched=fp_if_unmatched,
         hit=hits.det.astype(np.int64),
         positive=hits.positive,
         ignored=hits.ignored,
         hit_rank=pairs.rank[hits.det],
         hit_gt=hit_gt,
-        npos=outcome.npos,
-        gt_ignored=outcome.gt_ignored,
-        guesses=outcome.guesses,
+        npos=npos,
+        gt_ignored=gt_ignored,
+        guesses=guesses,
         dropped=dropped,
         frequency=frequency if protocol.by_frequency else (),
         order=order,
     )
 
 
-def _match_boxes(sides: Joined, protocol: Protocol, pairs: Pairs, beyond: Mask | None) -> Outcome:
-    """Each detection with at most one ground truth; those `beyond` the cap are ignored."""
-    truth = Truth(sides, protocol)
-    exempt = beyond
-    if protocol.exempt_partial:
-        partial = boxed_in_part(sides)
-        exempt = partial if beyond is None else beyond | partial
-    if beyond is not None:
-        pairs = pairs.of(~beyond)
-    rule = {"free": match_free, "best": match_best, "greatest": match_greatest}[protocol.match]
-    hits = rule(pairs, protocol, truth)
+def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
+    """Each detection with at most one ground truth."""
+    rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
+    hits, detections = rule(pairs, protocol, truth), sides.detections
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
-        found, free = [hits], all_free(truth)
+        found = [hits]
         for group in pairs.large:
-            found += (match_free(piece, protocol, truth, free) for piece in pairs.pieces_of(group))
-        hits, detections = join_hits(found), sides.detections
+            found += (_match_free(piece, protocol, truth) for piece in pairs.pieces_of(group))
+        hits = join_hits(found)
         of = hits.det
         hits = hits.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))
     if protocol.group_weight:
-        forget_unsure_groups(hits, truth, sides.detections)
-    no_guesses = np.zeros((0, 2), np.int64)
-    return Outcome(hits, fp_areas(sides.detections, protocol, exempt), *truth.counts(sides), no_guesses)
+        # A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program.
+        unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
+        hits.ignored[unsure] |= hits.positive[unsure]
+        hits.positive[unsure] = 0
+    return hits
 
 
 # ------------------------------------------------------------------------------------------------------ free
@@ -179,29 +194,16 @@ MANY_PAIRS = 32
 """With more pairs than this a detection is matched by itself, its pairs not sorted."""
 
 
-def all_free(truth: Truth) -> list[Words]:
-    """Per word the bits under which each ground truth is still free: all of them."""
-    n_areas = len(truth.outside)
-    return [
-        np.full(len(truth.group), threshold_bits(block, n_areas, *block), np.uint64) for block in truth.blocks
-    ]
-
-
-def match_free(pairs: Pairs, protocol: Protocol, truth: Truth, still_free: list[Words] | None = None) -> Hits:
-    """Each detection takes the best ground truth that is free, one that counts before one that does not.
-
-    `still_free` is what better detections left, and is changed; without it all ground truths are free.
-    """
-    still_free = all_free(truth) if still_free is None else still_free
+def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+    """Each detection takes the best ground truth that is free, one that counts before one that does not."""
     candidates = _Candidates.of(pairs, protocol, truth)
     hits = Hits.none(candidates.det, len(truth.blocks))
-    if not len(candidates.det):
-        return hits
-    rounds = list(candidates.rounds(truth))
-    for w in range(len(truth.blocks)):
-        word = _Word(candidates, truth, protocol, w, still_free[w], hits)
-        for rows in rounds:
-            word.match(rows)
+    if len(candidates.det):
+        rounds = list(candidates.rounds(truth))
+        for w in range(len(truth.blocks)):
+            word = _Word(candidates, truth, protocol, w, hits)
+            for rows in rounds:
+                word.match(rows)
     return hits
 
 
@@ -254,25 +256,23 @@ class _Candidates:
 class _Word:
     """The matching under the thresholds and area ranges that one word holds a bit each of."""
 
-    def __init__(
-        self, candidates: _Candidates, truth: Truth, protocol: Protocol, w: int, free: Words, hits: Hits
-    ) -> None:
+    def __init__(self, candidates: _Candidates, truth: Truth, protocol: Protocol, w: int, hits: Hits) -> None:
         block, n_areas = truth.blocks[w], len(truth.outside)
-        self.candidates, self.free = candidates, free
+        self.candidates, self.free = candidates, truth.free[w]
         self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
         self.positive, self.ignored, self.gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         if protocol.size_threshold:
-            n_reached = (candidates.iou >= truth.own_threshold()[candidates.gt]).astype(np.int64)
+            n_reached = (candidates.iou >= truth.own_threshold[candidates.gt]).astype(np.int64)
         else:
             ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
             n_reached = np.searchsorted(ious, candidates.iou, side="right")
         self.reaches: Words = bits[n_reached]
         """(pairs,)"""
         self.every = bits[-1]
-        self.nothing = truth.words(block)
+        self.nothing = truth.nothing[w]
         """(ground truths,) where they count as nothing."""
         self.some_nothing = bool(self.nothing[candidates.gt].any())
         self.reference = np.uint64(0)
@@ -342,7 +342,7 @@ class _Word:
 # Each detection goes to its best ground truth, even if that is taken: then it is a false positive.
 
 
-def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
     plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
@@ -352,7 +352,7 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     positive, ignored = hits.positive, hits.ignored
     marked = np.zeros(len(det), np.bool_)
     for w, block in enumerate(truth.blocks):
-        nothing = truth.words(block)[gt]
+        nothing = truth.nothing[w][gt]
         for t in block:
             reaches = np.flatnonzero(iou >= protocol.ious[t])
             bit = threshold_bits(block, len(protocol.areas), t)
@@ -364,22 +364,9 @@ def match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
                 marked[first] = True
     hits.gt[marked] = gt[marked]
     hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
-    return hits if protocol.group_weight is None else _match_groups(pairs, protocol, truth, hits)
-
-
-def _first_of_each(gt: Ints, n: int) -> Mask:
-    """Which of the rows, by image, class and descending score, are the first of their ground truth."""
-    # Of several values written to one place the last stays; written backwards, that is the first.
-    taker = np.zeros(n, np.int64)
-    taker[gt[::-1]] = np.arange(len(gt))[::-1]
-    first: Mask = taker[gt] == np.arange(len(gt))
-    return first
-
-
-def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) -> Hits:
-    """Detections that found nothing else go to the group-of box that covers them best."""
-    if pairs.ioa is None:
+    if protocol.group_weight is None or pairs.ioa is None:
         return hits
+    # Detections that found nothing else go to the group-of box that covers them best.
     used = np.zeros(len(pairs.rank), np.bool_)
     used[hits.det] = True
     among = truth.group[pairs.gt] & (pairs.ioa >= protocol.ious[0]) & ~used[pairs.det]
@@ -391,19 +378,20 @@ def _match_groups(pairs: Pairs, protocol: Protocol, truth: Truth, hits: Hits) ->
     return join_hits([hits, Hits.of_one_bit(det, takes, gt)])
 
 
-def forget_unsure_groups(hits: Hits, truth: Truth, detections: SideTable) -> None:
-    """A group-of box whose best detection scores 0 or less is not found, as in the TensorFlow program."""
-    unsure = (hits.gt >= 0) & truth.group[hits.gt] & (detections.score[hits.det] <= 0)
-    hits.ignored[unsure] |= hits.positive[unsure]
-    hits.positive[unsure] = 0
+def _first_of_each(gt: Ints, n: int) -> Mask:
+    """Which of the rows, by image, class and descending score, are the first of their ground truth."""
+    # Of several values written to one place the last stays; written backwards, that is the first.
+    taker = np.zeros(n, np.int64)
+    taker[gt[::-1]] = np.arange(len(gt))[::-1]
+    first: Mask = taker[gt] == np.arange(len(gt))
+    return first
 
 
 # -------------------------------------------------------------------------------------------------- greatest
-# Pairs by descending IoU. All pairs are found together that are the best for both of their ends, and those of
-# the rest in the next round, which gives the same pairs as one after the other.
+# Pairs by descending IoU.
 
 
-def match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
+def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Pairs of greatest IoU first; of equals the first ground truth, then the best-ranked detection.
 
     A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
@@ -412,13 +400,13 @@ def match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
     order = np.lexsort((pairs.rank[det], gt, -iou))
     det, gt, iou = det[order], gt[order], iou[order]
-    taken = _mutual_best(det.astype(np.int64), gt.astype(np.int64))
+    taken = one_to_one(det, gt)
     det, gt, iou = det[taken], gt[taken], iou[taken]
     by_det = np.argsort(det, kind="stable")
     det, gt, iou = det[by_det], gt[by_det], iou[by_det]
     hits = Hits.none(det, len(truth.blocks))
     for w, block in enumerate(truth.blocks):
-        nothing = truth.words(block)[gt]
+        nothing = truth.nothing[w][gt]
         for t in block:
             bit = threshold_bits(block, len(protocol.areas), t)
             reached = np.where(iou >= protocol.ious[t], bit, np.uint64(0))
@@ -428,35 +416,8 @@ def match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     return hits
 
 
-def _mutual_best(det: Longs, gt: Longs) -> Longs:
-    """Which pairs, the best first, are left when each takes both of its ends; ascending."""
-    left = np.arange(len(det))
-    taken = []
-    first_det = np.empty(int(det.max(initial=-1)) + 1, np.int64)
-    first_gt = np.empty(int(gt.max(initial=-1)) + 1, np.int64)
-    while len(left):
-        d, g = det[left], gt[left]
-        # The best pair that is left of each end: written backwards, the first of its pairs stays.
-        first_det[d[::-1]] = left[::-1]
-        first_gt[g[::-1]] = left[::-1]
-        mutual = (first_det[d] == left) & (first_gt[g] == left)
-        taken.append(left[mutual])
-        # The ends that were taken, by the pair that took them.
-        is_taken = np.zeros(len(det), np.bool_)
-        is_taken[left[mutual]] = True
-        left = left[~(is_taken[first_det[d]] | is_taken[first_gt[g]])]
-    return np.sort(np.concatenate(taken)) if taken else left
-
-
 # ------------------------------------------------------------------------------------------------- per image
 # Whether something was found on an image: CorLoc and top-k errors.
-
-
-def _images_per_class(joined: Joined) -> Longs:
-    """(classes,) how many images have ground truth of each class."""
-    keys = distinct(joined.keys_of(joined.truth))
-    per_class: Longs = np.bincount(keys % max(len(joined.classes), 1), minlength=len(joined.classes))
-    return per_class
 
 
 def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
@@ -467,24 +428,12 @@ def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, 
     return det[best], gt[best]
 
 
-def _outcome_per_image(joined: Joined, hits: Hits, may_be_fp: Mask, guesses: Longs) -> Outcome:
-    """A class counts once per image, and what is no candidate is ignored."""
-    none_ignored = np.zeros(len(joined.classes), np.int64)
-    return Outcome(
-        hits, may_be_fp.astype(AreaBits), _images_per_class(joined)[:, None], none_ignored, guesses
-    )
-
-
-def match_top_detections(joined: Joined, protocol: Protocol, pairs: Pairs) -> Outcome:
-    """The best detection of every image and class that has ground truth; all others are ignored."""
-    top = pairs.rank == 0
-    det, gt = _best_hits(pairs, protocol, top)
-    hits = Hits.of_one_bit(det, np.ones(len(det), np.bool_), gt)
-    return _outcome_per_image(joined, hits, top, np.zeros((0, 2), np.int64))
-
-
-def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs) -> Outcome:
+def _match_guesses(
+    joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
+) -> tuple[Hits, Mask, Longs]:
     """The best detections of every image with ground truth, whatever their class.
+
+    Answers the hits, (n,) which detections are guesses, and `Matches.guesses`.
 
     The first hit of an image and class is a true positive, further ones are ignored, as are the detections
     beyond the guesses.
@@ -517,4 +466,4 @@ def match_guesses(joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
     key = joined.keys_of(detections)[det]
     takes = np.zeros(len(det), np.bool_)
     takes[np.unique(key, return_index=True)[1]] = True
-    return _outcome_per_image(joined, Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked])
+    return Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked]

@@ -199,17 +199,6 @@ class Hits:
         return Hits(self.det[rows], self.positive[rows], self.ignored[rows], self.gt[rows])
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Outcome:
-    """What the rules of a protocol find: part of `Matches`."""
-
-    hits: Hits
-    fp_if_unmatched: NDArray[AreaBits] | None
-    npos: Longs
-    gt_ignored: Longs
-    guesses: Longs
-
-
 def join_hits(hits: Sequence[Hits]) -> Hits:
     """All hits as one table."""
     return Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(Hits)))

@@ -1,4 +1,4 @@
-"""Positions of boxes in the order of their scores or groups, and runs of equal neighbours."""
+"""Positions of boxes by their scores or groups, runs of equal neighbours, and pairs taken one to one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Floats, Longs
+from odm.tables import Floats, Ints, Longs
 
 
 def argsort_descending(score: Floats) -> Longs:
@@ -83,3 +83,42 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
     equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
     owner = owner[equal]
     return equal[last_of_runs(owner) if last else first_of_runs(owner)]
+
+
+ROUNDS = 8
+"""Rounds in which pairs are taken at once; long chains, where each pair waits for another, go one by one."""
+
+AT_ONCE = 2**16
+
+
+def one_to_one(det: Ints, gt: Ints) -> Longs:
+    """The pairs that are left when each, from the first on, takes both of its ends: positions, ascending.
+
+    All pairs are taken together that come first for both of their ends, and those of the rest in the next
+    round, which gives the same pairs as one after the other.
+    """
+    left = np.arange(len(det))
+    taken = [left[:0]]
+    first_det = np.empty(int(det.max(initial=-1)) + 1, np.int64)
+    first_gt = np.empty(int(gt.max(initial=-1)) + 1, np.int64)
+    for _ in range(ROUNDS if len(left) else 0):
+        d, g = det[left], gt[left]
+        # The first pair that is left of each end: written backwards, it is what stays.
+        first_det[d[::-1]] = left[::-1]
+        first_gt[g[::-1]] = left[::-1]
+        chosen = (first_det[d] == left) & (first_gt[g] == left)
+        taken.append(left[chosen])
+        # The ends that were taken, by the pair that took them.
+        is_taken = np.zeros(len(det), np.bool_)
+        is_taken[left[chosen]] = True
+        left = left[~(is_taken[first_det[d]] | is_taken[first_gt[g]])]
+    used: tuple[set[int], set[int]] = set(), set()
+    for start in range(0, len(left), AT_ONCE):
+        some, chain = left[start : start + AT_ONCE], []
+        for at, d, g in zip(some.tolist(), det[some].tolist(), gt[some].tolist(), strict=True):
+            if d not in used[0] and g not in used[1]:
+                used[0].add(d)
+                used[1].add(g)
+                chain.append(at)
+        taken.append(np.array(chain, np.int64))
+    return np.sort(np.concatenate(taken))

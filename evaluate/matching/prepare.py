@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.labels import expand, labelled
-from odm.evaluate.matching.matches import TRUTHS, Words, word_blocks
+from odm.evaluate.matching.matches import TRUTHS, Words, threshold_bits, word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import SPARSE, geometry
 from odm.evaluate.matching.sides import Joined, Mask, SideTable, keep_wanted
@@ -155,19 +156,22 @@ class Truth:
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
         """(areas, n) what counts."""
-        self._words: dict[int, Words] = {}
+        per_block = [2 ** len(block) - 1 for block in self.blocks]
+        self.nothing: list[Words] = [
+            np.bitwise_or.reduce(
+                [outside * np.uint64(bits << (a * len(block))) for a, outside in enumerate(self.outside)]
+            )
+            for block, bits in zip(self.blocks, per_block, strict=True)
+        ]
+        """Per word (n,) the bits under which a ground truth counts as nothing."""
 
-    def words(self, block: range) -> Words:
-        """(n,) the bits under which a ground truth counts as nothing."""
-        if block.start in self._words:
-            return self._words[block.start]
-        bits = np.zeros(self.outside.shape[1], np.uint64)
-        full = np.uint64(2 ** len(block) - 1)
-        for a, outside in enumerate(self.outside):
-            bits |= np.where(outside, full << np.uint64(a * len(block)), np.uint64(0))
-        self._words[block.start] = bits
-        return bits
+    @functools.cached_property
+    def free(self) -> list[Words]:
+        """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
+        n_areas, n = self.outside.shape
+        return [np.full(n, threshold_bits(block, n_areas, *block), np.uint64) for block in self.blocks]
 
+    @functools.cached_property
     def own_threshold(self) -> Floats:
         """(n,) the lower threshold of small ground truths."""
         left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
@@ -175,13 +179,6 @@ class Truth:
         with np.errstate(invalid="ignore", divide="ignore"):
             own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
         return own
-
-    def counts(self, joined: Joined) -> tuple[Longs, Longs]:
-        """(classes, areas) ground truths that count, and (classes,) the others."""
-        n_classes = len(joined.classes)
-        category = joined.truth.category
-        npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in self.counting], axis=1)
-        return npos, np.bincount(category, minlength=n_classes) - npos[:, 0]
 
 
 def areas_of(side: SideTable) -> Floats:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
-from odm.evaluate.matching.confusion import counts_as_nothing, one_to_one, overlapping
+from odm.evaluate.matching.confusion import counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.matching.order import first_of_runs
+from odm.evaluate.matching.order import first_of_runs, one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
 from odm.evaluate.scores.protocols import AreaBits, Protocol
@@ -303,5 +303,5 @@ def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int,
     simple = (n_det[det] == 1) & (n_gt[gt] == 1)
     for k in range(n_levels):
         sure, others = simple & (since >= k), ~simple & (since >= k)
-        chosen_det, chosen_gt = one_to_one(det[others], gt[others])
-        yield k, np.concatenate([det[sure], chosen_det]), np.concatenate([gt[sure], chosen_gt])
+        chosen = np.flatnonzero(others)[one_to_one(det[others], gt[others])]
+        yield k, np.concatenate([det[sure], det[chosen]]), np.concatenate([gt[sure], gt[chosen]])
