@@ -7,6 +7,7 @@ is an error, a warning with the nearest name, or a count.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,18 +27,16 @@ from odm.evaluate.matching.labels import (
     added_classes,
     ancestors,
     check_hierarchy,
-    own_labels,
     with_labelled_images,
     with_labels,
 )
 from odm.evaluate.matching.sides import (
-    Choice,
     ExtraImages,
     Joined,
     JoinReport,
     Label,
     SideTable,
-    image_numbers,
+    choose,
     narrow,
 )
 from odm.evaluate.scores.switches import check_scores
@@ -115,20 +114,8 @@ def join(
         image_labels=image_labels,
         unit=unit,
     )
-    numbers = admitted.det_numbers()
-    joined = admitted.joined(numbers, admitted.det_classes(), detections.boxes)
-    joined = dataclasses.replace(
-        joined,
-        hierarchy=None if hierarchy is None else ancestors(hierarchy),
-        report=dataclasses.replace(joined.report, unit=unit),
-    )
-    here = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images
-    choice = Choice(
-        drop_extra=extra_images == "ignore",
-        classes=only_classes,
-        images=None if only_images is None else image_numbers(here, only_images),
-        score_min=score_min,
-    )
+    joined = admitted.joined(detections.boxes, hierarchy, unit)
+    choice = choose(joined, extra_images, only_classes, only_images, score_min)
     joined, kept = narrow(joined, choice)
     kept.report(choice, joined.report.images_det_only, source_of(detections), log)
     return with_what_is_known(joined, image_labels, log)
@@ -157,47 +144,43 @@ class Admitted:
     """The classes that only the detections have."""
     hints: Mapping[str, str]
 
+    @functools.cached_property
+    def classes(self) -> dict[str, int]:
+        """The numbers of the classes: those of the ground truth, then those that only the detections have."""
+        names = dict.fromkeys([*self.pairing.gt_names, *self.det_only])
+        return {name: i for i, name in enumerate(names)}
+
     def det_numbers(self) -> Longs:
         """(images,) the number of each image of the detections."""
-        partner, number = self.pairing.image, self._truth_numbers()
+        partner, number = self.pairing.image, _ranks(self.order)
         numbers = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
         extra = np.flatnonzero(partner < 0)
         numbers[extra] = len(number) + np.arange(len(extra))
         return numbers
 
-    def _truth_numbers(self) -> Longs:
-        number = np.empty(len(self.order), np.int64)
-        number[self.order] = np.arange(len(self.order))
-        return number
-
-    @property
-    def classes(self) -> list[str]:
-        """The classes of the ground truth, then those that only the detections have."""
-        return [*dict.fromkeys(self.pairing.gt_names), *self.det_only]
-
     def det_classes(self) -> list[int]:
         """The number of each class of the detections, -1 of one without a box."""
-        rows = {name: i for i, name in enumerate(self.classes)}
-        return [rows.get(name, -1) for name in self.pairing.det_names]
+        return [self.classes.get(name, -1) for name in self.pairing.det_names]
 
-    def joined(self, det_number: Longs, det_class: Sequence[int], boxes: Boxes) -> Joined:
-        """Both sides, with these boxes of the detections, whose images and classes have these numbers."""
-        number = self._truth_numbers()
+    def joined(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
+        """Both sides, with these boxes of the detections."""
+        number = _ranks(self.order)
         truth, detections, pairing = self.truth, self.detections, self.pairing
         partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
-        classes = self.classes
-        class_row = {name: i for i, name in enumerate(classes)}
-        gt_class = [class_row[name] for name in gt_names]
+        gt_class = [self.classes[name] for name in gt_names]
         in_detections = set(det_names)
+        labels, image_labels = truth.labels, None
+        if len(labels):
+            image_labels = number[labels.image], np.array(gt_class, np.int64)[labels.category], labels.verdict
         alone = np.ones(len(truth.images), np.bool_)
         alone[partner[partner >= 0]] = False
         return Joined(
             images=tuple(truth.images.name[i] for i in self.order.tolist()) + extra_names,
             n_truth_images=len(number),
-            classes=tuple(classes),
+            classes=tuple(self.classes),
             truth=side_table(truth.boxes, number, gt_class),
-            detections=side_table(boxes, det_number, det_class),
+            detections=side_table(boxes, self.det_numbers(), self.det_classes()),
             report=JoinReport(
                 images_both=len(partner) - len(extra_names),
                 images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(alone).tolist()),
@@ -207,10 +190,12 @@ class Admitted:
                 classes_det_only=tuple(self.det_only),
                 how=pairing.how,
                 hints=self.hints,
+                unit=unit,
                 images_empty=len(partner) - len(extra_names) - int((partner[self.used] >= 0).sum()),
             ),
             relative=truth.relative,
-            image_labels=own_labels(truth, number, gt_class),
+            image_labels=image_labels,
+            hierarchy=None if hierarchy is None else ancestors(hierarchy),
             frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         )
 
@@ -242,7 +227,18 @@ def admit(
     if image_labels is not None:
         truth = with_labelled_images(truth, image_labels, log)
         order = np.r_[order, len(order) : len(truth.images)]
-    check_sides(truth, detections, log, summary)
+    if not len(truth.images):
+        log.report(NO_TRUTH, source_of(truth))
+    elif not len(truth):
+        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
+    scored = len(truth) and not np.isnan(truth.boxes.score).any()
+    if scored or (truth.kind == "det" and len(truth)):
+        log.report(ALL_SCORED, source_of(truth), n=len(truth))
+    _check_scores(detections, log, summary)
+    for side in (truth, detections):
+        check_rows(side, log)
+    if len(truth) and summary.n:
+        _check_coordinates(truth, detections, log, summary)
     pairing = pair(truth, detections, log)
     if extra_images == "error" or (pairing.image < 0).all():
         report_images(truth, detections, pairing, log, each=False, unit=unit[:-1])
@@ -250,18 +246,19 @@ def admit(
         report_splits(truth, detections, pairing, log, summary.images)
         if log.errors == errors_before:
             report_empty_images(truth, pairing, log, summary.images, unit=unit)
-    used: NDArray[np.bool_] | None = None
-    counts: Longs | None = summary.per_class
-    if extra_images == "ignore" and (pairing.image < 0).any():
-        used, counts = pairing.image[detections.boxes.image] >= 0, None
-    asked = None if only_classes is None else set(only_classes)
     misread = unit == "images" and log.errors == errors_before
     misread = misread and check_numbers(truth, detections, pairing, log)
-    det_only, hints = (
-        ([], {})
-        if misread
-        else report_classes(truth, detections, pairing, log, used=used, asked=asked, counts=counts)
-    )
+    det_only: Sequence[str] = ()
+    hints: Mapping[str, str] = {}
+    if not misread:
+        used: NDArray[np.bool_] | None = None
+        counts: Longs | None = summary.per_class
+        if extra_images == "ignore" and (pairing.image < 0).any():
+            used, counts = pairing.image[detections.boxes.image] >= 0, None
+        asked = None if only_classes is None else set(only_classes)
+        det_only, hints = report_classes(
+            truth, detections, pairing, log, used=used, asked=asked, counts=counts
+        )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
     return Admitted(truth, detections, pairing, order, summary.images, det_only, hints)
@@ -278,6 +275,13 @@ def _order_of(ids: NDArray[Any]) -> Longs:
         return np.arange(len(ids))
     keys = [(isinstance(i, str), i) for i in listed]
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
+
+
+def _ranks(order: Longs) -> Longs:
+    """(n,) where in `order` each row stands."""
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
 
 
 def class_ranks(joined: Joined, truth: Dataset) -> Longs:
@@ -401,22 +405,6 @@ FILTERED = 0.25
 """Detections that all score at least this look as if a threshold had been applied."""
 
 
-def check_sides(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report what makes any comparison meaningless; `summary` is that of all detections."""
-    if not len(truth.images):
-        log.report(NO_TRUTH, source_of(truth))
-    elif not len(truth):
-        log.report(NO_BOXES, source_of(truth), n=len(truth.images))
-    scored = len(truth) and not np.isnan(truth.boxes.score).any()
-    if scored or (truth.kind == "det" and len(truth)):
-        log.report(ALL_SCORED, source_of(truth), n=len(truth))
-    _check_scores(detections, log, summary)
-    for side in (truth, detections):
-        check_rows(side, log)
-    if len(truth) and summary.n:
-        _check_coordinates(truth, detections, log, summary)
-
-
 def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> None:
     """Report detections that cannot be ranked by score, scores in percent, and scores that look filtered."""
     score = detections.boxes.score
@@ -458,16 +446,13 @@ def check_rows(side: Dataset, log: Log) -> None:
     left, top, right, bottom = xyxy.T
     wrong = np.flatnonzero(((right < left) | (bottom < top) | (wh < 0).any(axis=1)) & finite)
     if len(wrong):
-        log.report_rows(INVERTED, side, wrong, lambda row: _edges(side, row))
 
+        def edges(row: int) -> dict[str, Any]:
+            named = zip(("left", "top", "right", "bottom"), xyxy[row].tolist(), strict=True)
+            text = ", ".join(f"{name} {without_noise(value):.15g}" for name, value in named)
+            return {"value": Trusted(text), "option": Trusted("")}
 
-def _edges(side: Dataset, row: int) -> dict[str, Any]:
-    values = (without_noise(value) for value in side.boxes.xyxy[row].tolist())
-    named = zip(("left", "top", "right", "bottom"), values, strict=True)
-    return {
-        "value": Trusted(", ".join(f"{name} {value:.15g}" for name, value in named)),
-        "option": Trusted(""),
-    }
+        log.report_rows(INVERTED, side, wrong, edges)
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,6 @@ from odm.pairing import (
     unique,
 )
 from odm.tables import NO_ID, Dataset, Images, LabelState, Longs, distinct
-
-
-def own_labels(truth: Dataset, number: Longs, class_rows: Sequence[int]) -> Labels | None:
-    """What the ground truth itself says of whole images."""
-    labels = truth.labels
-    if not len(labels):
-        return None
-    return number[labels.image], np.array(class_rows, np.int64)[labels.category], labels.verdict
 
 
 def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:

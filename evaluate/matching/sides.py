@@ -286,7 +286,18 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         images = joined.images[: joined.n_truth_images]
         joined = counted(0, dataclasses.replace(joined.only(detections=keep), images=images))
     if choice.classes is not None:
-        joined = counted(1, keep_classes(joined, choice.classes))
+        tree = joined.hierarchy or {}
+        known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
+        for name in choice.classes:
+            if name not in known:
+                raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
+        detections = joined.detections
+        order = np.lexsort((-detections.score, detections.image))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = rank_in_runs(first_of_runs(detections.image[order]), len(order))
+        detections = dataclasses.replace(detections, rank_in_image=rank)
+        kept = dataclasses.replace(joined, detections=detections, wanted=frozenset(choice.classes))
+        joined = counted(1, kept if tree else keep_wanted(kept))  # the hierarchy may lead from others to them
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
         joined = counted(2, dataclasses.replace(joined.shard(chosen), chosen=chosen))
@@ -295,26 +306,6 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         keep = joined.detections.score >= choice.score_min
         joined = counted(3, joined if keep.all() else joined.only(detections=keep))
     return joined, Kept(counts, highest)
-
-
-def keep_classes(joined: Joined, names: Sequence[str]) -> Joined:
-    """Keep some classes; with a hierarchy after it was applied, as it may lead from other classes to them."""
-    tree = joined.hierarchy or {}
-    known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
-    for name in names:
-        if name not in known:
-            raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
-    detections = dataclasses.replace(joined.detections, rank_in_image=_ranks_in_images(joined.detections))
-    joined = dataclasses.replace(joined, detections=detections, wanted=frozenset(names))
-    return joined if tree else keep_wanted(joined)
-
-
-def _ranks_in_images(detections: SideTable) -> Longs:
-    """(n,) the rank of each detection by score among those of its image; equal scores in their order."""
-    order = np.lexsort((-detections.score, detections.image))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = rank_in_runs(first_of_runs(detections.image[order]), len(order))
-    return rank
 
 
 def keep_wanted(joined: Joined) -> Joined:
@@ -337,14 +328,23 @@ def keep_wanted(joined: Joined) -> Joined:
     )
 
 
-def image_numbers(images: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The numbers of some images by name, with or without extension. UsageError if there is none."""
-    rows = {name: i for i, name in enumerate(images)}
-    stems = unique(stem(name) for name in images)
-    chosen = []
-    for name in names:
-        row = rows.get(name, stems.get(name))
-        if row is None:
-            raise UsageError(f"only_images: there is no image {name!r}{hint(name, images)}")
-        chosen.append(row)
-    return chosen
+def choose(
+    joined: Joined,
+    extra_images: ExtraImages,
+    only_classes: Sequence[str] | None,
+    only_images: Sequence[str] | None,
+    score_min: float | None,
+) -> Choice:
+    """A choice by names, those of images with or without extension. UsageError if there is no such image."""
+    chosen: list[int] | None = None
+    if only_images is not None:
+        images = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images
+        rows = {name: i for i, name in enumerate(images)}
+        stems = unique(stem(name) for name in images)
+        chosen = []
+        for name in only_images:
+            row = rows.get(name, stems.get(name))
+            if row is None:
+                raise UsageError(f"only_images: there is no image {name!r}{hint(name, images)}")
+            chosen.append(row)
+    return Choice(extra_images == "ignore", only_classes, chosen, score_min)

@@ -26,12 +26,11 @@ import numpy as np
 from odm.arrays import pack
 from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit, with_what_is_known
-from odm.evaluate.matching.labels import ancestors
-from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, image_numbers, narrow
+from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
 from odm.evaluate.parts.job import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
-from odm.evaluate.scores.accumulate import finish, with_shared_points
+from odm.evaluate.scores.accumulate import finish
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -274,16 +273,8 @@ def evaluate_parts(
     if extra_images == "ignore" and (admitted.pairing.image < 0).any():
         raise UsageError("--extra-images ignore needs all detections at once; leave those images out before")
     none = whole.dataset.boxes.take(np.zeros(0, np.int64))
-    base = dataclasses.replace(
-        admitted.joined(admitted.det_numbers(), admitted.det_classes(), none),
-        hierarchy=None if hierarchy is None else ancestors(hierarchy),
-    )
-    choice = Choice(
-        drop_extra=extra_images == "ignore",
-        classes=only_classes,
-        images=None if only_images is None else image_numbers(base.images, only_images),
-        score_min=score_min,
-    )
+    base = admitted.joined(none, hierarchy)
+    choice = choose(base, score_min=score_min, **chosen)
     labels_log = Log()
     known = with_what_is_known(narrow(base, choice)[0], image_labels, labels_log)
     common = common_switches(score_min, joined=base, **chosen)
@@ -296,11 +287,8 @@ def evaluate_parts(
     log.extend(labels_log)
     report_before(known, rules, source_of(truth), log)
     counted = job.count(outcomes, totals, work, at_score)
-    points, results = job.overall_points(outcomes, totals, at_score), []
-    for i, one in enumerate(totals):
-        if one.protocol.shared_score:
-            counted[i], points[i] = with_shared_points(counted[i], one.npos[:, 0], at_score)
-        results.append(finish(one, counted[i], points[i], at_score))
+    points = job.overall_points(outcomes, totals, at_score)
+    results = [finish(*own, at_score) for own in zip(totals, counted, points, strict=True)]
     report_after(results, source_of(whole.dataset), log)
     return Evaluation(dataclasses.replace(known, detections=base.detections), results, log)
 

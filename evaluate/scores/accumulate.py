@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.results import Result, Row
 from odm.evaluate.scores.curves import (
+    UNDEFINED,
     Curve,
     OperatingPoint,
     PrecisionReader,
@@ -53,10 +54,9 @@ def accumulate(
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
     counted = count_classes(matches, at_score, order=order)
-    if rules.shared_score:
-        counted, overall_point = with_shared_points(counted, matches.npos[:, 0], at_score)
-    else:
-        together = next(Ranked.of(matches, order, np.array([len(order)])))()
+    overall_point = UNDEFINED
+    if not rules.shared_score:
+        (together,) = Ranked.of(matches, order, np.array([len(order)]))
         npos = matches.npos[:, :1].sum(axis=0)
         (overall_point,) = operating_points(matches, together, together.reference(rules), npos, at_score)
     return finish(matches, counted, overall_point, at_score)
@@ -75,29 +75,36 @@ def count_classes(
     """
     order = ranked_rows(matches) if order is None else order
     rows, counts = rows_by_class(matches, order)
-    makers = Ranked.of(matches, rows, counts, BLOCK, weights)
-    counted = ClassCounts.together([_count_classes(matches, at_score, m) for m in makers], matches.protocol)
+    blocks = [
+        _count_classes(matches, at_score, ranked)
+        for ranked in Ranked.of(matches, rows, counts, BLOCK, weights)
+    ]
+    counted = ClassCounts.together(blocks, matches.protocol)
     if matches.protocol.shared_score:
         counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score, weights))
     return counted
 
 
-def with_shared_points(
-    counted: ClassCounts, npos: Longs, at_score: float | None
-) -> tuple[ClassCounts, OperatingPoint]:
-    """The numbers of all classes with the operating points at one score for all, and that of all together."""
-    assert counted.read is not None
-    points, overall_point = shared_points(counted.read, npos, at_score)
-    return dataclasses.replace(counted, points=points), overall_point
-
-
 def finish(
     matches: Matches, counted: ClassCounts, overall_point: OperatingPoint, at_score: float | None
 ) -> Result:
-    """The result of what was counted for each class; of `matches` only the totals are looked at."""
-    rules = matches.protocol
+    """The result of what was counted for each class; of `matches` only the totals are looked at.
+
+    Where all classes have one operating point, it is found here, and `overall_point` is not looked at.
+    """
+    rules, npos, points = matches.protocol, matches.npos[:, 0], counted.points
+    if counted.read is not None:
+        points, overall_point = shared_points(counted.read, npos, at_score)
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
-    rows = _class_rows(matches, counted)
+    counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
+    columns = zip(*(column.tolist() for column in counts), strict=True)
+    own = class_numbers(matches, counted.ap, counted.recall, counted.tp)
+    rows = tuple(
+        Row(name, gt, gt_ignored, det, tp, fp, ignored=det - tp - fp, ap=ap, **point, extra=extra)
+        for name, (gt, gt_ignored, det, tp, fp, ap), point, extra in zip(
+            matches.classes, columns, points, own, strict=True
+        )
+    )
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
     ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
     overall = Row(name="", **sums, ap=ap, **overall_point)
@@ -133,15 +140,15 @@ class ClassCounts:
     @classmethod
     def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """All classes; there may be none."""
-        shape = len(rules.caps), len(rules.ious), len(rules.areas), 0
-        no_counts = np.zeros(0, np.int64)
+        shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
+        none = np.zeros(shape), np.zeros((len(rules.caps), *shape)), *[no_counts] * 3
+        arrays = {
+            name: np.concatenate([empty, *(getattr(b, name) for b in blocks)], axis=-1)
+            for name, empty in zip(_ARRAYS, none, strict=True)
+        }
         read = [b.read for b in blocks if b.read is not None]
         return cls(
-            ap=np.concatenate([np.zeros(shape[1:]), *(b.ap for b in blocks)], axis=-1),
-            recall=np.concatenate([np.zeros(shape), *(b.recall for b in blocks)], axis=-1),
-            det=np.concatenate([no_counts, *(b.det for b in blocks)]),
-            tp=np.concatenate([no_counts, *(b.tp for b in blocks)]),
-            fp=np.concatenate([no_counts, *(b.fp for b in blocks)]),
+            **arrays,
             points=[point for b in blocks for point in b.points],
             curves={name: curve for b in blocks for name, curve in b.curves.items()},
             read=np.concatenate(read) if read else None,
@@ -150,43 +157,18 @@ class ClassCounts:
     def ordered(self, order: Longs, names: Sequence[str]) -> ClassCounts:
         """The classes in another order, by their positions; `names` are those of the new order."""
         return ClassCounts(
-            ap=self.ap[..., order],
-            recall=self.recall[..., order],
-            det=self.det[order],
-            tp=self.tp[order],
-            fp=self.fp[order],
+            **{name: getattr(self, name)[..., order] for name in _ARRAYS},
             points=[self.points[i] for i in order.tolist()],
             curves={name: self.curves[name] for name in names if name in self.curves},
             read=None if self.read is None else self.read[order],
         )
 
 
-def _class_rows(matches: Matches, counted: ClassCounts) -> tuple[Row, ...]:
-    npos = matches.npos[:, 0]
-    counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
-    extra = class_numbers(matches, counted.ap, counted.recall, counted.tp)
-    columns = zip(matches.classes, *(column.tolist() for column in counts), strict=True)
-    return tuple(
-        Row(
-            name=name,
-            gt=gt,
-            gt_ignored=gt_ignored,
-            det=det,
-            tp=tp,
-            fp=fp,
-            ignored=det - tp - fp,
-            ap=ap,
-            **point,
-            extra=own,
-        )
-        for (name, gt, gt_ignored, det, tp, fp, ap), point, own in zip(
-            columns, counted.points, extra, strict=True
-        )
-    )
+_ARRAYS = ("ap", "recall", "det", "tp", "fp")
 
 
-def _count_classes(matches: Matches, at_score: float | None, rank_block: Callable[[], Ranked]) -> ClassCounts:
-    rules, ranked = matches.protocol, rank_block()
+def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
+    rules = matches.protocol
     own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[own]
     rank = matches.hit_rank[ranked.hits]

@@ -10,7 +10,7 @@ from typing import TypedDict
 import numpy as np
 
 from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes
-from odm.evaluate.matching.order import argsort_int, best_of_each
+from odm.evaluate.matching.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol, recall_points
 from odm.evaluate.scores.ranking import (
@@ -21,7 +21,6 @@ from odm.evaluate.scores.ranking import (
     combinations,
     pooled_rows,
     ranked_rows,
-    ranks_in_classes,
     rows_by_class,
 )
 from odm.tables import Floats, Ints, Longs
@@ -34,6 +33,9 @@ class OperatingPoint(TypedDict):
     precision: float
     recall: float
     f1: float
+
+
+UNDEFINED = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +89,7 @@ class PrecisionReader:
 
     def at_points(self, counted: Counted) -> Floats:
         """(classes, points) the highest precision at each recall or more; 0 where it is not reached."""
-        assert self.needed is not None
+        assert self.needed is not None and self.points is not None  # noqa: PT018
         padded = np.append(self.precision(counted), 0.0)
         reached = self.needed <= counted.tp[:, None]
         begin = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
@@ -98,15 +100,11 @@ class PrecisionReader:
         highest[~reached] = 0
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
         if self.reading == "ramp":
-            envelope[~reached] = self._ramp(counted)[~reached]
+            # On the line from the last detection to precision 0 at recall 1.
+            recall = counted.tp / np.maximum(self.npos, 1)
+            precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
+            envelope[~reached] = ramp(self.points, recall[:, None], precision[:, None])[~reached]
         return envelope
-
-    def _ramp(self, counted: Counted) -> Floats:
-        """(classes, points) precision on the line from the last detection to precision 0 at recall 1."""
-        assert self.points is not None
-        recall = counted.tp / np.maximum(self.npos, 1)
-        precision = counted.tp / np.maximum(counted.tp + counted.fp, 1)
-        return ramp(self.points, recall[:, None], precision[:, None])
 
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
@@ -164,14 +162,18 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
     precision = np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
-    rank = ranks_in_classes(matches, rows) if len(caps) > 1 else None
+    rank = None
+    if len(caps) > 1:  # of every detection among those of its image and class
+        by_image = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
+        first = first_of_runs(matches.image[by_image], matches.category[by_image])
+        rank = np.empty(len(matches.score), np.int64)
+        rank[by_image] = rank_in_runs(first, len(by_image))
     for m, cap in enumerate(caps):
         within = rows if rank is None or cap is None else rows[rank[rows] < cap]
         if within is not rows:
             counts = np.bincount(matches.category[within], minlength=n_classes)
         done = 0
-        for make in Ranked.of(matches, within, counts, BLOCK):
-            ranked = make()
+        for ranked in Ranked.of(matches, within, counts, BLOCK):
             for a in range(len(rules.areas)):
                 npos = matches.npos[done : done + ranked.n_classes, a]
                 some = np.flatnonzero(npos > 0)
@@ -209,8 +211,12 @@ def operating_points(
     """Score, precision, recall and F1 of every class, NaN without a true positive."""
     score = matches.score[ranked.rows]
     if at_score is None:
-        category, end = counted.category, _ends_of_scores(ranked, counted, score)
-        chosen = score[ranked.at[counted.positive]]
+        # Detections of one score are taken together: it ends where the next one differs, or its class ends.
+        last = np.ones(len(score), np.bool_)
+        last[:-1] = score[1:] != score[:-1]
+        last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+        lasts, at = np.flatnonzero(last), ranked.at[counted.positive]
+        category, end, chosen = counted.category, lasts[np.searchsorted(lasts, at)] + 1, score[at]
     else:
         category = np.arange(ranked.n_classes)
         taken = np.concatenate([[0], np.cumsum(score >= at_score)])
@@ -227,8 +233,7 @@ def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Long
     some = np.flatnonzero((tp > 0) & (npos[category] > 0))
     tp, fp, score, category = tp[some], fp[some], score[some], category[some]
     f1 = 2 * tp / (tp + fp + npos[category])
-    undefined = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
-    points = [undefined] * len(npos)
+    points = [UNDEFINED] * len(npos)
     for i in best_of_each(category, f1).tolist():
         points[category[i]] = OperatingPoint(
             score=float(score[i]),
@@ -237,19 +242,6 @@ def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Long
             f1=float(f1[i]),
         )
     return points
-
-
-def _ends_of_scores(ranked: Ranked, counted: Counted, score: Floats) -> Longs:
-    """(true positives,) where, of its class, the scores begin that are lower than that of each.
-
-    All detections of one score are taken together.
-    """
-    # A score ends where the next one differs, or its class ends.
-    last = np.ones(len(score), np.bool_)
-    last[:-1] = score[1:] != score[:-1]
-    last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-    lasts = np.flatnonzero(last)
-    return lasts[np.searchsorted(lasts, ranked.at[counted.positive])] + 1
 
 
 # ---------------------------------------------------------------------------------- detection by detection
@@ -342,26 +334,25 @@ def shared_points(
     `read` is that of `read_classes`. The score is that of the best mean F1, unless one is given.
     """
     known = np.flatnonzero(npos > 0)
-    undefined = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
-    points = [undefined] * len(npos)
+    points = [UNDEFINED] * len(npos)
     if not len(known):
-        return points, undefined
+        return points, UNDEFINED
     precision, recall = read[known, 0], read[known, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)
-    i = int(_smooth(f1.mean(axis=0)).argmax()) if at_score is None else 0
+    i = 0
+    if at_score is None:  # of a moving average, the ends being repeated
+        padded = np.pad(f1.mean(axis=0), _SMOOTHED_OVER // 2, "edge")
+        i = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
     score = float(_confidences(at_score)[i])
     columns = precision[:, i], recall[:, i], f1[:, i]
-    for k, *numbers in zip(known.tolist(), *(column.tolist() for column in columns), strict=True):
-        points[k] = _point(score, *numbers)
-    return points, _point(score, *(float(column.mean()) for column in columns))
+    for k, *own in zip(known.tolist(), *(column.tolist() for column in columns), strict=True):
+        points[k] = OperatingPoint(score=score, precision=own[0], recall=own[1], f1=own[2])
+    means = [float(column.mean()) for column in columns]
+    return points, OperatingPoint(score=score, precision=means[0], recall=means[1], f1=means[2])
 
 
 def _confidences(at_score: float | None) -> Floats:
     return _CONFIDENCES if at_score is None else np.array([at_score])
-
-
-def _point(score: float, precision: float, recall: float, f1: float) -> OperatingPoint:
-    return OperatingPoint(score=score, precision=precision, recall=recall, f1=f1)
 
 
 def read_classes(
@@ -397,10 +388,3 @@ def beside_confidences(score: Floats, at_score: float | None) -> Longs:
     after = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")
     both = np.concatenate([[0, len(score) - 1], after - 1, after])
     return np.unique(np.clip(both, 0, len(score) - 1))
-
-
-def _smooth(values: Floats) -> Floats:
-    """A moving average, the ends being repeated."""
-    padded = np.pad(values, _SMOOTHED_OVER // 2, "edge")
-    smooth: Floats = np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid")
-    return smooth

@@ -7,14 +7,13 @@ are the detections before it that are false if unmatched, less those of them tha
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.matches import Matches, threshold_bits, word_and_bit, word_blocks
-from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
+from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.tables import Longs
@@ -74,8 +73,8 @@ class Ranked:
         counts: Longs,
         block: int = 2**62,
         weights: Weights | None = None,
-    ) -> Iterator[Callable[[], Ranked]]:
-        """Makers of the rankings of consecutive classes with about `block` hits each.
+    ) -> Iterator[Ranked]:
+        """The rankings of consecutive classes with about `block` hits each.
 
         `rows` are those of all classes; `weights` are those of the rows of a single one.
         """
@@ -92,7 +91,7 @@ class Ranked:
             after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
             stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
             own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
-            yield functools.partial(cls, k, *own, matches, weights)
+            yield cls(k, *own, matches, weights)
             k = after
 
     @property
@@ -197,14 +196,6 @@ def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
     n_classes = len(matches.classes)
     rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
     return rows, np.bincount(matches.category, minlength=n_classes)
-
-
-def ranks_in_classes(matches: Matches, rows: Longs) -> Longs:
-    """(n,) the rank of every detection among those of its image and class; `rows` are ranked."""
-    rows = rows[argsort_int(matches.image[rows], int(matches.image.max(initial=0)) + 1)]
-    rank = np.empty(len(matches.score), np.int64)
-    rank[rows] = rank_in_runs(first_of_runs(matches.image[rows], matches.category[rows]), len(rows))
-    return rank
 
 
 def combinations(rules: Protocol, area: int) -> Iterator[tuple[int, int, np.uint64]]:

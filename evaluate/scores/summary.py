@@ -36,15 +36,21 @@ def summarize(
     if rules.metric == "top-k":
         return _guess_errors(matches)
     if rules.metric == "corloc":
-        found = _reference_found(matches)
+        hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]
+        found = np.bincount(matches.category[hits], minlength=len(matches.classes))
         return {"CorLoc": mean_of_defined(share(found, matches.npos[:, 0]))}, {}
-    if rules.metric == "pooled":
-        return {"AP": _pooled_ap(matches)}, {}
+    if rules.metric == "pooled":  # AP of all classes with ground truth in one ranking
+        rows = pooled_rows(matches)
+        (ranked,) = Ranked.of(matches, rows, np.array([len(rows)]))
+        reader = PrecisionReader(rules, matches.npos[:, :1].sum(axis=0))
+        return {"AP": float(reader.average(ranked.reference(rules))[0])}, {}
     if not rules.averaged:
         named = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
         return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}
-    if rules.shared_score:
-        return _of_yolo_val(rules, ap, point), {}
+    if rules.shared_score:  # what ``yolo val`` prints, and the confidence that P and R are read at
+        aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
+        numbers = *aps, point["precision"], point["recall"], point["score"]
+        return dict(zip(SHARED_KEYS, numbers, strict=True)), {}
     return _averages(rules, ap, recall, mean_of_defined, np.array(matches.frequency)), {}
 
 
@@ -129,13 +135,6 @@ def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -
     return mean(ap[near[0], area]) if len(near) else math.nan
 
 
-def _of_yolo_val(rules: Protocol, ap: Floats, point: OperatingPoint) -> dict[str, float]:
-    """The numbers that ``yolo val`` prints, and the confidence that P and R are read at."""
-    aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
-    numbers = *aps, point["precision"], point["recall"], point["score"]
-    return dict(zip(SHARED_KEYS, numbers, strict=True))
-
-
 def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
     """Class metrics that only some protocols have, by class; `ap` is (T, A, K), `recall` (M, T, A, K)."""
     rules = matches.protocol
@@ -157,20 +156,6 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     lists = [(undefined if isinstance(column, float) else column).tolist() for column in columns.values()]
     rows = zip(*lists, strict=True) if lists else ((),) * len(tp)
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _pooled_ap(matches: Matches) -> float:
-    """AP of all classes with ground truth in one ranking."""
-    rules, rows = matches.protocol, pooled_rows(matches)
-    ranked = next(Ranked.of(matches, rows, np.array([len(rows)])))()
-    npos = matches.npos[:, :1].sum(axis=0)
-    return float(PrecisionReader(rules, npos).average(ranked.reference(rules))[0])
-
-
-def _reference_found(matches: Matches) -> Longs:
-    """(classes,) true positives at the reference threshold."""
-    found = (matches.positive[:, 0] & np.uint64(1)) != 0
-    return np.bincount(matches.category[matches.hit[found]], minlength=len(matches.classes))
 
 
 def _guess_errors(matches: Matches) -> tuple[dict[str, float], dict[str, list[float]]]:
