@@ -9,9 +9,8 @@ from typing import Any
 from odm.evaluate import tubes
 from odm.evaluate.doubts import LIKELY_CAUSE, NO_MATCH, report_groups
 from odm.evaluate.matching.join import class_ranks, join
-from odm.evaluate.matching.match import match, match_all
+from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
-from odm.evaluate.matching.pairs import floor_of
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
@@ -19,7 +18,7 @@ from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.switches import Areas, check_scores, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
-from odm.tables import Dataset, Longs
+from odm.tables import Dataset
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
@@ -136,68 +135,30 @@ def evaluate(
         "only_images": only_images,
         "score_min": score_min,
     }
-    if any(p.tubes for p in rules):
-        return _evaluate_tubes(
-            truth, detections, rules, log, choice, at_score=at_score, class_agnostic=class_agnostic
-        )
-    joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
-    ranks = class_ranks(joined, truth) if class_agnostic else None
-    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic, ranks=ranks)
-    report_before(joined, rules, source_of(truth), log)
-    results = [
-        dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined)
-        for matches in match_all(joined, rules)
-    ]
-    if diagnose or not max(result.overall.f1 for result in results) >= POOR:  # also where it is undefined
+    over_tracks = any(p.tubes for p in rules)
+    if over_tracks:  # videos are the images, and tubes the boxes
+        ours, theirs = tubes.tubes_of_both(truth, detections, log)
+        joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
+    else:
+        joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
+    common = common_switches(joined=joined, **choice)
+    if class_agnostic:
+        joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
+        common.append("classes ignored")
+    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
+    if over_tracks:
+        found = tubes.match_tubes(joined, rules, ours, theirs)
+    else:
+        report_before(joined, rules, source_of(truth), log)
+        found = match_all(joined, rules)
+    results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
+    poor = not over_tracks and not max(r.overall.f1 for r in results) >= POOR  # also where it is undefined
+    if poor or (diagnose and not over_tracks):
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, source_of(detections), log, asked=diagnose)
     report_after(results, source_of(detections), log)
     return Evaluation(joined, results, log, truth, detections)
-
-
-def _evaluate_tubes(
-    truth: Dataset,
-    detections: Dataset,
-    rules: Sequence[Protocol],
-    log: Log,
-    choice: Mapping[str, Any],
-    *,
-    at_score: float | None,
-    class_agnostic: bool,
-) -> Evaluation:
-    """The same for protocols that measure tracks: videos are the images, and tubes the boxes."""
-    ours, theirs = tubes.tubes_of_both(truth, detections, log)
-    joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
-    joined, rules = _with_switches(joined, rules, choice, class_agnostic=class_agnostic)
-    results = []
-    for p in rules:
-        order = tubes.input_order(joined, by_video=p.match != "greatest")
-        pairs = tubes.tube_pairs(joined, ours, theirs, floor_of(p), order)
-        matches = match(joined, p, pairs=pairs, order=order)
-        results.append(dataclasses.replace(accumulate(matches, at_score=at_score), joined=joined))
-    _report_no_match(results, source_of(detections), log)
-    return Evaluation(joined, results, log, truth, detections)
-
-
-def _with_switches(
-    joined: Joined,
-    rules: Sequence[Protocol],
-    choice: Mapping[str, Any],
-    *,
-    class_agnostic: bool,
-    ranks: Longs | None = None,
-) -> tuple[Joined, list[Protocol]]:
-    """The two sides, as one class if so asked, and the protocols with what was changed under all of them.
-
-    `ranks` (classes,) are the order in which the classes come where boxes of an image are equal.
-    """
-    if class_agnostic:
-        joined = collapsed(joined, ONE_CLASS, ranks)
-    common = common_switches(joined=joined, **choice)
-    if class_agnostic:
-        common.append("classes ignored")
-    return joined, [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
 
 
 def checked_rules(
@@ -243,10 +204,13 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:
     """Report what was dropped, and results in which nothing matches."""
     for result in results:
-        for what, n in result.dropped.items():
+        for what, n in () if result.rules.tubes else result.dropped.items():
             side = "" if what.startswith(TRUTHS) else "detections "
             log.note(f"{result.protocol}: {n} {side}dropped: {what}")
-    _report_no_match(results, path, log)
+    known_why = log.counts[LIKELY_CAUSE.name] or not results
+    if not known_why and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
+        row = results[0].overall
+        log.report(NO_MATCH, path, n=row.det, total=row.gt)
 
 
 def common_switches(
@@ -269,12 +233,3 @@ def common_switches(
         what = "as background" if extra_images == "background" else "left out"
         switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
     return switches
-
-
-def _report_no_match(results: Sequence[Result], path: str, log: Log) -> None:
-    """Report that no detection matches any ground truth, under no protocol, if it is not known why."""
-    if log.counts[LIKELY_CAUSE.name]:
-        return
-    if results and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
-        row = results[0].overall
-        log.report(NO_MATCH, path, n=row.det, total=row.gt)

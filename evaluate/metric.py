@@ -22,7 +22,7 @@ from odm.evaluate import batches
 from odm.evaluate.batches import Batch, ImageBoxes, Reader
 from odm.evaluate.scores.switches import resolve
 from odm.issues import Log, UsageError
-from odm.tables import Builder, Dataset, Floats, Kind, Longs
+from odm.tables import Builder, Dataset, Kind, Longs
 
 if TYPE_CHECKING:
     from odm.evaluate.results import Evaluation
@@ -235,17 +235,15 @@ class Metric:
                 add(f"{name}/AP/{row.name}", row.ap)
         return {prefix + name: value for name, value in found.items() if not np.isnan(value)}
 
-    def _gathered(self) -> Batch:
-        """Every image once, in the order of the ids or of the hashes of the content."""
+    def _datasets(self) -> tuple[Dataset, Dataset]:
+        """The two sides as `evaluate` takes them: every image once, by id or by the hash of its content."""
         batch = Batch.join(self._batches)
         if batch.ids is None:
             digests = [hashlib.sha256(content).digest() for content in batch.content()]
-            return batch.take(np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64))
-        return batch.take(_each_once(batch, batch.ids))
-
-    def _datasets(self) -> tuple[Dataset, Dataset]:
-        """The two sides as `evaluate` takes them."""
-        batch = self._gathered()
+            order = np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
+        else:
+            order = _each_once(batch, batch.ids)
+        batch = batch.take(order)
         names = [str(i) for i in (range(len(batch)) if batch.ids is None else batch.ids.tolist())]
         return self._dataset(names, batch.truth, "gt"), self._dataset(names, batch.detections, "det")
 
@@ -256,7 +254,11 @@ class Metric:
         builder.add_images(names, width=size, height=size)
         for name in self.classes:
             builder.category(name)
-        xyxy, wh = self._corners(side.boxes.astype(np.float64))
+        xyxy, wh = side.boxes.astype(np.float64), None
+        if self.box != "xyxy":
+            wh = xyxy[:, 2:]
+            start = xyxy[:, :2] - wh / 2 if self.box == "cxcywh" else xyxy[:, :2]
+            xyxy = np.hstack([start, start + wh])
         builder.boxes(
             image=np.repeat(np.arange(len(names)), side.count),
             category=side.label,
@@ -267,13 +269,6 @@ class Metric:
             area=side.area if len(side.area) else None,
         )
         return builder.build()
-
-    def _corners(self, boxes: Floats) -> tuple[Floats, Floats | None]:
-        if self.box == "xyxy":
-            return boxes, None
-        wh = boxes[:, 2:]
-        start = boxes[:, :2] - wh / 2 if self.box == "cxcywh" else boxes[:, :2]
-        return np.hstack([start, start + wh]), wh
 
     # --------------------------------------------------------------------------------------- state
 

@@ -12,16 +12,18 @@ Sources: `tube_evaluator.py` of rafaelpadilla/review_object_detection_metrics (`
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm import tracks
+from odm.evaluate.matching.match import match
+from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.order import argsort_descending, first_of_runs, rank_in_runs
-from odm.evaluate.matching.pairs import Pairs, intersection
-from odm.evaluate.matching.sides import Joined
+from odm.evaluate.matching.pairs import Pairs, floor_of, intersection
+from odm.evaluate.matching.sides import Joined, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.pairing import pair_images, source_of
@@ -70,8 +72,7 @@ class Tubes:
     def volume(self) -> Floats:
         """(tubes,) the sum of the areas of the boxes of each."""
         wh = self.source.boxes.wh[self.row]
-        area: Floats = wh[:, 0] * wh[:, 1]
-        return _sums(self.tube, area, len(self.dataset))
+        return np.bincount(self.tube, wh[:, 0] * wh[:, 1], minlength=len(self.dataset)).astype(np.float64)
 
 
 def check_rules(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
@@ -171,9 +172,16 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
 
 def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
     """Report detections that begin and end one frame later than the ground truth, or one frame earlier."""
+    ends = []
+    for one in (ours, theirs):  # the first and the last number of the frames of each video; -1 = it has none
+        numbered = one.frame >= 0
+        low, high = np.full(len(one.names), 2**62), np.full(len(one.names), -1)
+        np.minimum.at(low, one.video[numbered], one.frame[numbered])
+        np.maximum.at(high, one.video[numbered], one.frame[numbered])
+        ends.append((low, high))
+    (low, high), (their_low, their_high) = ends
     common = {name: row for row, name in enumerate(ours.names)}
     pairs = [(common[name], row, name) for row, name in enumerate(theirs.names) if name in common]
-    (low, high), (their_low, their_high) = _range(ours), _range(theirs)
     pairs = [(a, b, name) for a, b, name in pairs if high[a] >= 0 and their_high[b] >= 0]
     if not pairs:
         return
@@ -186,15 +194,6 @@ def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
         a, b = mine[i], other[i]
         own, found = (f"{low[a]}..{high[a]}", f"{their_low[b]}..{their_high[b]}")
         log.report(FRAMES_SHIFTED, where, value=names[i], ours=Trusted(own), theirs=Trusted(found))
-
-
-def _range(frames: _Frames) -> tuple[Longs, Longs]:
-    """The first and the last number of the frames of each video; the last is -1 where there is none."""
-    numbered = frames.frame >= 0
-    low, high = np.full(len(frames.names), 2**62), np.full(len(frames.names), -1)
-    np.minimum.at(low, frames.video[numbered], frames.frame[numbered])
-    np.maximum.at(high, frames.video[numbered], frames.frame[numbered])
-    return low, high
 
 
 def _given(side: Dataset) -> tuple[Longs, Longs]:
@@ -252,7 +251,8 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
         begin = first_of_runs(tube[order])
         for k, choose in enumerate((np.minimum, np.minimum, np.maximum, np.maximum)):
             xyxy[:, k] = choose.reduceat(boxes.xyxy[order, k], begin)
-    score = _sums(tube, boxes.score, n) / np.maximum(np.bincount(tube, minlength=n), 1)
+    sums = np.bincount(tube, boxes.score, minlength=n).astype(np.float64)
+    score = sums / np.maximum(np.bincount(tube, minlength=n), 1)
     if n:  # the mean of equal scores is that score, whatever rounding makes of it
         low, high = (choose.reduceat(boxes.score[order], begin) for choose in (np.minimum, np.maximum))
         score = np.where(low == high, low, score)
@@ -292,13 +292,18 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
 # ------------------------------------------------------------------------------------------- overlaps
 
 
-def input_order(joined: Joined, *, by_video: bool) -> Longs:
-    """Positions of the detections by descending score, equal scores as they were given, or video by video."""
+def match_tubes(
+    joined: Joined, rules: Sequence[Protocol], truth: Tubes, detections: Tubes
+) -> Iterator[Matches]:
+    """The matches under each protocol; equal scores rank as given where pairs go by IoU, else by video."""
     score, row = joined.detections.score, joined.detections.row
-    if by_video:
-        return argsort_descending(score)
-    as_given = np.argsort(row, kind="stable")
-    return as_given[argsort_descending(score[as_given])]
+    for p in rules:
+        order = argsort_descending(score)
+        if p.match == "greatest":
+            as_given = np.argsort(row, kind="stable")
+            order = as_given[argsort_descending(score[as_given])]
+        pairs = tube_pairs(joined, truth, detections, floor_of(p), order)
+        yield match(joined, p, pairs=pairs, order=order)
 
 
 def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
@@ -321,10 +326,17 @@ def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, or
 
 def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Longs, Floats]:
     """Pairs of tubes that overlap, as detection * ground truths + ground truth, and what they share."""
-    ours, theirs = _keyed(joined, truth, gt=True), _keyed(joined, detections, gt=False)
-    keys = _together(ours.group, ours.frame, theirs.group, theirs.frame, joined)
-    our_key, order = _sorted(keys[0])
-    their_key, their_order = _sorted(keys[1])
+    ours, theirs = _keyed(joined, joined.truth, truth), _keyed(joined, joined.detections, detections)
+    frames = np.concatenate([ours.frame, theirs.frame])
+    low = int(frames.min(initial=0))
+    span = int(frames.max(initial=0)) - low + 1
+    if max(len(joined.images) * len(joined.classes), 1) * span >= 2**62:
+        frames = np.unique(frames, return_inverse=True)[1].reshape(-1)
+        low, span = 0, int(frames.max()) + 1
+    frames = frames - low
+    # One number for the video, class and frame of each box of both sides.
+    our_key, order = _sorted(ours.group * span + frames[: len(ours.frame)])
+    their_key, their_order = _sorted(theirs.group * span + frames[len(ours.frame) :])
     begin = np.searchsorted(our_key, their_key, "left")
     count = np.searchsorted(our_key, their_key, "right") - begin
     found = np.flatnonzero(count)
@@ -362,42 +374,14 @@ class _Keyed:
     xyxy: Floats
 
 
-def _keyed(joined: Joined, tubes: Tubes, *, gt: bool) -> _Keyed:
-    side = joined.truth if gt else joined.detections
+def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> _Keyed:
     position = np.full(len(tubes.dataset), -1, np.int64)
     position[side.row] = np.arange(len(side))
     tube = position[tubes.tube]
     keep = slice(None) if (tube >= 0).all() else np.flatnonzero(tube >= 0)
     tube = tube[keep]
-    return _Keyed(
-        tube,
-        joined.keys_of(side)[tube],
-        tubes.frame[keep],
-        tubes.source.boxes.xyxy[tubes.row[keep]],
-    )
-
-
-def _together(
-    group: Longs, frame: Longs, other_group: Longs, other_frame: Longs, joined: Joined
-) -> tuple[Longs, Longs]:
-    """One number for the video, class and frame of each box of both sides."""
-    frames = np.concatenate([frame, other_frame])
-    if not len(frames):
-        return group, other_group
-    low, span = int(frames.min()), int(frames.max()) - int(frames.min()) + 1
-    n_groups = max(len(joined.images) * len(joined.classes), 1)
-    if n_groups * span >= 2**62:
-        _, frames = np.unique(frames, return_inverse=True)
-        frames = frames.reshape(-1)
-        low, span = 0, int(frames.max()) + 1
-    frames = frames - low
-    return group * span + frames[: len(frame)], other_group * span + frames[len(frame) :]
-
-
-def _sums(of: Longs, value: Floats, n: int) -> Floats:
-    """(n,) the sums of the values of each of n."""
-    sums: Floats = np.bincount(of, value, minlength=n).astype(np.float64)
-    return sums
+    xyxy = tubes.source.boxes.xyxy[tubes.row[keep]]
+    return _Keyed(tube, joined.keys_of(side)[tube], tubes.frame[keep], xyxy)
 
 
 def _sorted(key: Longs) -> tuple[Longs, Longs]:

@@ -10,7 +10,7 @@ from matching_rules import match_plainly
 from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
-from odm.evaluate.matching.labels import boxed_in_part, expand
+from odm.evaluate.matching.labels import expand, has_label
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.sides import keep_wanted
@@ -710,8 +710,8 @@ def test_hierarchy_and_labels():
     again = evaluate(own, det, ["openimages-challenge", "lvis"], hierarchy=tree).results
     assert [sum(r.dropped.values()) for r in again] == [3, 4]
     joined = expand(join(own, det, hierarchy=tree, only_classes=["animal"]))
-    assert boxed_in_part(joined).tolist() == [False, True, True, False, False]
-    assert boxed_in_part(keep_wanted(joined)).tolist() == [True, False]
+    assert has_label(joined, LabelState.PARTIAL).tolist() == [False, True, True, False, False]
+    assert has_label(keep_wanted(joined), LabelState.PARTIAL).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("protocol", ["voc2012", "coco", "tf-voc", "openimages", "imagenet-det"])

@@ -24,9 +24,8 @@ from odm.codes import (
     SCORE_NOT_FINITE,
 )
 from odm.evaluate.matching.labels import (
-    added_classes,
     ancestors,
-    check_hierarchy,
+    with_added,
     with_labelled_images,
     with_labels,
 )
@@ -125,8 +124,7 @@ def with_what_is_known(joined: Joined, image_labels: Sequence[Label] | None, log
     """The sides with labels of whole images, and the classes that their hierarchy adds."""
     if image_labels is not None:
         joined = with_labels(joined, image_labels, log)
-    check_hierarchy(joined)
-    return dataclasses.replace(joined, added=added_classes(joined))
+    return with_added(joined)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from odm.pairing import (
     last_part,
     unique,
 )
-from odm.tables import NO_ID, Dataset, Images, LabelState, Longs, distinct
+from odm.tables import NO_ID, Dataset, Images, LabelState, distinct
 
 
 def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
@@ -35,14 +35,14 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     log.note(f"image labels: {which} no boxes and count{'' if n > 1 else 's'} as ground truth")
     more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
     more |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
-    columns = {key: _longer(getattr(images, key), more.get(key, 0), n) for key in (*more, "line")}
-    return dataclasses.replace(truth, images=Images(name=(*images.name, *found.values()), **columns))
-
-
-def _longer(column: Any, value: Any, n: int) -> Any:
-    if isinstance(column, tuple):
-        return column + (value,) * n
-    return np.concatenate([column, np.full(n, value, column.dtype)])
+    columns: dict[str, Any] = {"name": (*images.name, *found.values())}
+    for key, value in {**more, "line": 0}.items():
+        column = getattr(images, key)
+        is_text = isinstance(column, tuple)
+        columns[key] = (
+            (*column, *[value] * n) if is_text else np.append(column, np.full(n, value, column.dtype))
+        )
+    return dataclasses.replace(truth, images=Images(**columns))
 
 
 def with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
@@ -50,7 +50,22 @@ def with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     images = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
     last_parts = unique(last_part(name) for name in joined.images)
-    concerned = functools.cache(functools.partial(_labelled_classes, joined))
+    numbers = {name: i for i, name in enumerate(joined.classes)}
+    above = joined.hierarchy or {}
+
+    @functools.cache
+    def concerned(category: str, positive: bool) -> list[int]:
+        """The classes that a label concerns.
+
+        One of a class that is none here may concern others: a negative one those below it, a positive one
+        those above it.
+        """
+        if category in numbers:
+            return [numbers[category]]
+        if positive:
+            return [numbers[name] for name in sorted(above.get(category, ())) if name in numbers]
+        return [numbers[name] for name in numbers if category in above.get(name, ())]
+
     rows: list[tuple[int, int, bool]] = []
     n = 0
     for image, category, positive in labels:
@@ -65,42 +80,17 @@ def with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     return dataclasses.replace(joined, image_labels=columns)
 
 
-def _labelled_classes(joined: Joined, category: str, positive: bool) -> list[int]:
-    """The numbers of the classes that a label concerns.
-
-    A label of a class that is none here may concern others: a negative one those below it, a positive one
-    those above it.
-    """
-    rows = {name: i for i, name in enumerate(joined.classes)}
-    if category in rows:
-        return [rows[category]]
-    above = joined.hierarchy or {}
-    if positive:
-        return [rows[name] for name in sorted(above.get(category, ())) if name in rows]
-    return [rows[name] for name in rows if category in above.get(name, ())]
-
-
 def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
     image, category, state = list(zip(*rows, strict=True)) or [(), (), ()]
     return np.array(image, np.int64), np.array(category, np.int64), np.array(state, np.uint8)
 
 
-def labelled(joined: Joined) -> Mask:
-    """(n,) the detections whose class is boxed or labelled, present or absent, on their image."""
-    boxed = joined.keys_of(joined.truth)
-    return _has_label(joined, {LabelState.PRESENT, LabelState.ABSENT}, boxed)
-
-
-def boxed_in_part(joined: Joined) -> Mask:
-    """(n,) the detections whose class has objects without a box on their image."""
-    return _has_label(joined, {LabelState.PARTIAL}, np.zeros(0, np.int64))
-
-
-def _has_label(joined: Joined, states: set[LabelState], keys: Longs) -> Mask:
-    """(n,) the detections whose image and class have a label with one of some states, or are in `keys`."""
+def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
+    """(n,) the detections whose class has a label of one of some states on its image, or is `boxed` there."""
+    keys = joined.keys_of(joined.truth) if boxed else np.zeros(0, np.int64)
     if joined.image_labels is not None:
         image, category, state = joined.image_labels
-        wanted = np.isin(state, list(states))
+        wanted = np.isin(state, states)
         keys = np.concatenate([keys, image[wanted] * len(joined.classes) + category[wanted]])
     found: Mask = np.isin(joined.keys_of(joined.detections), keys)
     return found
@@ -140,23 +130,23 @@ def _above(joined: Joined) -> dict[str, list[str]]:
     return {name: sorted(names - skipped - {name}) for name, names in hierarchy.items() if names - skipped}
 
 
-def check_hierarchy(joined: Joined) -> None:
-    """Make sure that the hierarchy is about these classes. UsageError if it names none of them."""
-    if joined.hierarchy is None:
-        return
-    named = joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
-    if not named & set(joined.classes):
-        raise UsageError("the class hierarchy contains none of these classes: use one with the same names")
+def with_added(joined: Joined) -> Joined:
+    """The sides with the classes that neither names and that boxes and labels of the ground truth belong to.
 
-
-def added_classes(joined: Joined) -> tuple[str, ...]:
-    """The classes that neither side names and that the boxes and labels of the ground truth belong to."""
+    UsageError if the hierarchy names none of the classes.
+    """
+    if joined.hierarchy is not None:
+        in_tree = joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
+        if not in_tree & set(joined.classes):
+            raise UsageError(
+                "the class hierarchy contains none of these classes: use one with the same names"
+            )
     above = _above(joined)
     named = {*distinct(joined.truth.category).tolist()}
     if joined.image_labels is not None:
         named.update(joined.image_labels[1].tolist())
     found = {other for c in named for other in above.get(joined.classes[c], ())}
-    return tuple(sorted(found - set(joined.classes)))
+    return dataclasses.replace(joined, added=tuple(sorted(found - set(joined.classes))))
 
 
 def expand(joined: Joined) -> Joined:

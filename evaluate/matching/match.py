@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.labels import boxed_in_part
+from odm.evaluate.matching.labels import has_label
 from odm.evaluate.matching.matches import Hits, Matches, Words, join_hits, threshold_bits
 from odm.evaluate.matching.order import (
     argsort_descending,
@@ -34,7 +34,7 @@ from odm.evaluate.matching.pairs import CEILING, Pairs, find_pairs, floor_of
 from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
-from odm.tables import Floats, Ints, Longs, distinct
+from odm.tables import Floats, Ints, LabelState, Longs, distinct
 
 
 def match(
@@ -134,7 +134,7 @@ def _match(
         hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
         exempt = beyond
         if protocol.exempt_partial:
-            partial = boxed_in_part(sides)
+            partial = has_label(sides, LabelState.PARTIAL)
             exempt = partial if beyond is None else beyond | partial
         fp_if_unmatched = fp_areas(detections, protocol, exempt)
         category = sides.truth.category

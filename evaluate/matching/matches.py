@@ -64,7 +64,7 @@ class Matches:
     guesses: Longs
     """``top-k``: for every image with ground truth the first guess with the right class, and with a hit."""
     dropped: tuple[tuple[str, int], ...]
-    """What was left out before, and how many."""
+    """What may have been left out before, and how many were."""
     frequency: tuple[str, ...] = ()
     """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None

@@ -131,33 +131,37 @@ def find_pairs(
     empty = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0), None, rank)
     if not len(joined.truth) or not len(detections):
         return empty
-    truths = _Groups.of(joined)
+    key = joined.keys_of(joined.truth)
+    truth_order = argsort_int(key, int(key.max()) + 1)  # by image and class
+    key = key[truth_order]
+    truth_first = first_of_runs(key)
+    n_truth = lengths_of_runs(truth_first, len(key))
     order = argsort_descending(detections.score) if order is None else order
-    group = _lookup(joined.keys_of(detections)[order], truths.keys)
+    group = _lookup(joined.keys_of(detections)[order], key[truth_first])
     contends = group >= 0
     if among is not None:
         contends &= among[order]
     order, group = order[contends], group[contends]
-    by_group = argsort_int(group, len(truths.keys))  # which keeps the order by score within a group
+    by_group = argsort_int(group, len(n_truth))  # which keeps the order by score within a group
     order, group = order[by_group], group[by_group]
-    n_det = np.bincount(group, minlength=len(truths.keys))
+    n_det = np.bincount(group, minlength=len(n_truth))
     start = np.cumsum(n_det) - n_det
     rank[order] = np.arange(len(order)) - start[group]
 
-    boxes = _Boxes(joined, protocol, truths.order)
+    boxes = _Boxes(joined, protocol, truth_order)
     parts: list[Found] = []
     large: list[LargeGroup] = []
 
     def compare(begin: int, end: int) -> None:
         of = group[begin:end]
-        parts.extend(boxes.compare(order[begin:end], truths.n[of], truths.first[of], floor, best_only))
+        parts.extend(boxes.compare(order[begin:end], n_truth[of], truth_first[of], floor, best_only))
 
     done = 0
-    for g in np.flatnonzero(n_det * truths.n > LARGE).tolist():
+    for g in np.flatnonzero(n_det * n_truth > LARGE).tolist():
         begin, end = int(start[g]), int(start[g] + n_det[g])
         compare(done, begin)
         done = end
-        of_group = slice(int(truths.first[g]), int(truths.first[g] + truths.n[g]))
+        of_group = slice(int(truth_first[g]), int(truth_first[g] + n_truth[g]))
         boxes_of_g = LargeGroup(boxes, order[begin:end], of_group, floor, best_only)
         if best_only:
             parts += boxes_of_g.parts()
@@ -168,28 +172,6 @@ def find_pairs(
         return empty
     det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
     return Pairs(det, gt, iou, ioa if boxes.any_grouped else None, rank, tuple(large))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Groups:
-    """The ground truths by image and class."""
-
-    order: Longs
-    """(n,) positions of the ground truths, by image and class."""
-    keys: Longs
-    """(groups,) a number for the image and class, rising."""
-    first: Longs
-    """(groups,) where in `order` each begins."""
-    n: Longs
-    """(groups,) how many ground truths it has."""
-
-    @classmethod
-    def of(cls, joined: Joined) -> _Groups:
-        key = joined.keys_of(joined.truth)
-        order = argsort_int(key, int(key.max()) + 1)
-        key = key[order]
-        first = first_of_runs(key)
-        return cls(order, key[first], first, lengths_of_runs(first, len(key)))
 
 
 def floor_of(protocol: Protocol) -> float:
@@ -292,13 +274,16 @@ class _Boxes:
     ) -> Iterator[Found]:
         """Compare each of the detections `rows` with the `n_truth` ground truths from `first` on."""
         ends = np.cumsum(n_truth)
-        for part in _chunks(ends):
-            before = int(ends[part.start - 1]) if part.start else 0
+        stop = 0
+        while stop < len(ends):
+            start, before = stop, int(ends[stop - 1]) if stop else 0
+            stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
+            part = slice(start, stop)
             count = n_truth[part]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
             # running number of the pair, moved from where its detection begins to where its ground truths do.
             local = np.repeat(np.arange(len(count)), count)
-            truth_at = np.arange(int(ends[part.stop - 1]) - before)
+            truth_at = np.arange(int(ends[stop - 1]) - before)
             truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
             det = self.measured(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
@@ -354,16 +339,6 @@ def _reach(iou: Floats, ioa: Floats, floor: float) -> Mask:
     return reach
 
 
-def _chunks(ends: Longs) -> Iterator[slice]:
-    """Slices of detections with about `CHUNK` pairs each; `ends` (n,) are the running sums of pairs."""
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
-        yield slice(start, stop)
-        start = stop
-
-
 # ------------------------------------------------------------------------------------------ large groups
 
 
@@ -385,30 +360,16 @@ class LargeGroup:
         As many detections are taken at a time as have a bounded number of pairs, which is found by trial.
         """
         start, size = 0, len(self.det)
-        n_truth = self.truth.stop - self.truth.start
         while start < len(self.det):
             size = min(size, len(self.det) - start)
-            if size == 1 or size * n_truth <= AT_A_TIME:
-                found = self._all(self.det[start : start + size])
-            else:
-                near = self._near(self.det[start : start + size])
-                if near is None:
-                    size = -(-size // 2)
-                    continue
-                found = near
+            found = self._near(self.det[start : start + size])
+            if found is None:
+                size = -(-size // 2)
+                continue
             yield found
             start += size
             if len(found[0]) < AT_A_TIME // 4:
                 size *= 2
-
-    def _all(self, rows: Longs) -> Found:
-        """The pairs of some detections, each of which is compared with all ground truths."""
-        n_truth = self.truth.stop - self.truth.start
-        det, truth = self.boxes.measured(rows), tuple(c[self.truth] for c in self.boxes.truth)
-        chunks = []
-        for local, truth_at, iou, ioa in self._cross(det, truth, np.arange(len(rows)), np.arange(n_truth)):
-            chunks.append(self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa))
-        return _together(chunks)
 
     def _near(self, rows: Longs) -> Found | None:
         """The pairs of some detections, each compared with what is near it; None if they are too many.
@@ -438,7 +399,7 @@ class LargeGroup:
                 spread = high if ioa is iou else ioa[own]
                 chunks.append((one[own].astype(np.int32), other[own].astype(np.int32), high, spread))
                 n += int(np.count_nonzero(own))
-                if n > AT_A_TIME:
+                if n > AT_A_TIME and len(rows) > 1:
                     return None
         if not chunks:
             return self.boxes.named(rows[:0], rows[:0], np.zeros(0), np.zeros(0))

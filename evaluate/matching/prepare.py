@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.labels import expand, labelled
+from odm.evaluate.matching.labels import expand, has_label
 from odm.evaluate.matching.matches import TRUTHS, Words, threshold_bits, word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import SPARSE, geometry
 from odm.evaluate.matching.sides import Joined, Mask, SideTable, keep_wanted
 from odm.evaluate.scores.protocols import AreaBits, AreaRange, Protocol
-from odm.tables import Floats, Longs
+from odm.tables import Floats, LabelState, Longs
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
-    """What a protocol changes before it compares anything, and what it left out and how many of it."""
+    """What a protocol changes before it compares anything, and what it may leave out and how many of it."""
     if protocol.hierarchical:
         joined = expand(joined)
     joined = keep_wanted(joined)
@@ -28,13 +28,17 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     def keep(what: str, **sides: Mask) -> None:
         nonlocal joined
         n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
+        dropped.append((what, n))
         if n:
-            dropped.append((what, n))
             joined = joined.only(**sides)
 
     if protocol.single:
-        detections = dataclasses.replace(joined.detections, score=_rounded(joined.detections.score))
-        joined = dataclasses.replace(joined, detections=detections)
+        # Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9.
+        single = joined.detections.score.astype(np.float32)
+        exact = single.astype(np.float64)
+        short = np.round(exact, 7)
+        score = np.where(short.astype(np.float32) == single, short, exact)
+        joined = dataclasses.replace(joined, detections=dataclasses.replace(joined.detections, score=score))
     if protocol.drop_flags:
         dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
         keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
@@ -47,31 +51,17 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         best = _best_of_images(joined.detections, protocol.max_dets)
         keep(f"over the limit of {protocol.max_dets} per image", detections=best)
     if protocol.drop_empty:
-        keep("without area", detections=_with_area(joined.detections, protocol))
+        boxes = joined.detections
+        has_area: Mask = boxes.wh[:, 0] * boxes.wh[:, 1] > 0
+        if not protocol.as_given:
+            has_area = np.all(boxes.xyxy[:, 2:] > boxes.xyxy[:, :2], axis=1)
+        keep("without area", detections=has_area)
     if protocol.drop_empty_truth:
         keep(f"{TRUTHS}without area", truth=areas_of(joined.truth) > 0)
     if protocol.labelled_only:
-        keep("class neither annotated nor labelled on the image", detections=labelled(joined))
+        mask = has_label(joined, LabelState.PRESENT, LabelState.ABSENT, boxed=True)
+        keep("class neither annotated nor labelled on the image", detections=mask)
     return joined, tuple(dropped)
-
-
-_DROPPED = (
-    *(f"{TRUTHS}flagged", f"{TRUTHS}that duplicate", "score", "over the limit", "without area"),
-    *(f"{TRUTHS}without area", "class neither"),
-)
-
-
-def drop_rank(what: str) -> int:
-    """Where, among all that `prepare` may leave out, it names this."""
-    return next(i for i, beginning in enumerate(_DROPPED) if what.startswith(beginning))
-
-
-def _rounded(score: Floats) -> Floats:
-    """Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9."""
-    single = score.astype(np.float32)
-    exact = single.astype(np.float64)
-    short = np.round(exact, 7)
-    return np.where(short.astype(np.float32) == single, short, exact)
 
 
 def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
@@ -82,13 +72,6 @@ def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
     first = np.zeros(len(truth), np.bool_)
     first[order[first_of_runs(*(column[order] for column in columns))]] = True
     return first
-
-
-def _with_area(side: SideTable, protocol: Protocol) -> Mask:
-    if protocol.as_given:
-        positive: Mask = side.wh[:, 0] * side.wh[:, 1] > 0
-        return positive
-    return (side.xyxy[:, 2] > side.xyxy[:, 0]) & (side.xyxy[:, 3] > side.xyxy[:, 1])
 
 
 def _best_of_images(detections: SideTable, cap: int) -> Mask:

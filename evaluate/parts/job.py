@@ -18,7 +18,6 @@ import numpy as np
 
 from odm.arrays import pack
 from odm.evaluate.matching.matches import Matches, concatenate
-from odm.evaluate.matching.prepare import drop_rank
 from odm.evaluate.matching.sides import Kept, Mask
 from odm.evaluate.parts.tasks import (
     Outcome,
@@ -218,11 +217,8 @@ class Job:
             ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
             cut = [(k, [(i, own[k], own[k + 1]) for i, own in ends], work) for k in range(work.n_cut)]
             outcomes += self._run(match_cut, cut, "matching images of several parts")
-        totals = []
-        for of_tasks in zip(*(outcome.totals for outcome in outcomes), strict=True):
-            one = concatenate(of_tasks)
-            dropped = sorted(one.dropped, key=lambda item: drop_rank(item[0]))
-            totals.append(dataclasses.replace(one, dropped=tuple(dropped)))
+        of_tasks = zip(*(outcome.totals for outcome in outcomes), strict=True)
+        totals = [concatenate(own) for own in of_tasks]
         return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
 
     def count(

@@ -233,24 +233,10 @@ def evaluate_parts(
 ) -> Evaluation:
     """Measure detections in parts against ground truth, as `evaluate` does with all of them at once.
 
-    Parameters
-    ----------
-    truth
-        The ground truth, whole.
-    parts
-        The detections; equal scores on one image rank in this order.
-    rules
-        Those of `rules_in_parts`, which takes the other options of `evaluate` (`_switches`).
-    executor
-        Runs the tasks: any of `concurrent.futures`, or of an engine.
-    store
-        A folder that all its processes share.
-    path
-        What the user named, for messages about all detections.
-    unread
-        What was not read of the parts' files.
-    rows_per_task
-        About how many detections a task holds; a class with more is ranked in ranges of its scores.
+    Equal scores on one image rank in the order of the parts. `rules` are those of `rules_in_parts`, which
+    takes the other options of `evaluate` (`_switches`). `store` is a folder that all processes of the
+    `executor` share; `path` is what the user named, `unread` says what was not read of it. A task holds about
+    `rows_per_task` detections; a class with more is ranked in ranges of its scores.
 
     Raises
     ------

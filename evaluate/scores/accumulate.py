@@ -115,7 +115,7 @@ def finish(
         overall=overall,
         curves=counted.curves,
         errors=errors,
-        dropped=dict(matches.dropped),
+        dropped={what: n for what, n in matches.dropped if n},
         matches=matches,
         at_score=at_score,
     )

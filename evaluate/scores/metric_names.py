@@ -91,7 +91,12 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     if len(found) == 1:
         return found[0]
     if found:
-        texts = ", ".join(str(qualified(name, rules[i], rules)) for i, _ in found)
+        all_names = [one.name for one in rules]  # with the IoU where only that tells the result from others
+        of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in found]
+        full = [
+            dataclasses.replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of
+        ]
+        texts = ", ".join(map(str, full))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(found)} results; name one of {texts}")
     asked = [one for one in rules if name.protocol in ("", one.name)]
     known = dict.fromkeys(key for one in asked for key in keys_of(one, name))
@@ -118,12 +123,6 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     raise UsageError(
         f"{option}: no {what} has {shorten(name.key)!r}{elsewhere}; there are: {', '.join(shown)}"
     )
-
-
-def qualified(name: MetricName, rules: Protocol, among: Sequence[Protocol]) -> MetricName:
-    """The name with the protocol, and the IoU where only that tells the result from others."""
-    several = sum(one.name == rules.name for one in among) > 1
-    return dataclasses.replace(name, protocol=rules.name, iou=rules.ious[0] if several else None)
 
 
 # ----------------------------------------------------------------------------------------------- gates
@@ -205,11 +204,8 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
         if value is None:
             lines.append(f"{name} is undefined, not {gate.bound:.15g} or more")
         elif value < gate.bound - TOLERANCE:
-            lines.append(f"{name} {_below(value, gate.bound)} < {gate.bound:.15g}")
+            # With three decimals, or as many more as it takes to see that it is below the bound.
+            texts = (f"{value:.{decimals}f}" for decimals in range(3, 17))
+            text = next((text for text in texts if float(text) < gate.bound), repr(value))
+            lines.append(f"{name} {text} < {gate.bound:.15g}")
     return lines, unknown
-
-
-def _below(value: float, bound: float) -> str:
-    """A number with three decimals, or as many more as it takes to see that it is below the bound."""
-    texts = (f"{value:.{decimals}f}" for decimals in range(3, 17))
-    return next((text for text in texts if float(text) < bound), repr(value))

@@ -235,7 +235,12 @@ class Protocol:
             parts.append("edges (width = right - left)")
         if self.single:
             parts.append("32-bit floats")
-        parts.append(self._match_text())
+        if self.metric == "corloc":
+            parts.append("top detection per image and class against any ground truth")
+        elif self.metric == "top-k":
+            parts.append(f"best {self.max_dets} detections of an image against any ground truth")
+        else:
+            parts.append(_MATCH_WORDS[self.match])
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
         parts += [f"area {a.low:g}..{a.high:g}" + f" ({a.name})" * (a.name in AREAS) for a in bounded]
         ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
@@ -249,18 +254,6 @@ class Protocol:
             parts.append("only classes annotated or labelled on the image")
         if self.exempt_partial:
             parts.append("no FP for classes not exhaustively annotated on the image")
-        parts += self._dropped_texts()
-        if self.metric != "top-k" and self.max_dets is not None:
-            unit = "video" if self.tubes else "image"
-            parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
-        parts.append(self._average_text())
-        if self.stands_for:
-            parts.append(f"as in {self.stands_for}")
-        text = f"{self.name}: {'; '.join(parts)}"
-        return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
-
-    def _dropped_texts(self) -> list[str]:
-        parts = []
         left_out = [self.drop_words] * bool(self.drop_flags) + ["duplicate ground truth"] * self.drop_repeated
         if left_out:
             parts.append(f"left out: {', '.join(left_out)}")
@@ -269,7 +262,14 @@ class Protocol:
             parts.append(f"zero-area {what} dropped")
         if self.score_above is not None:
             parts.append(f"scores above {self.score_above:g}")
-        return parts
+        if self.metric != "top-k" and self.max_dets is not None:
+            unit = "video" if self.tubes else "image"
+            parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
+        parts.append(self._average_text())
+        if self.stands_for:
+            parts.append(f"as in {self.stands_for}")
+        text = f"{self.name}: {'; '.join(parts)}"
+        return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
 
     def _iou_text(self) -> str:
         if self.size_threshold:
@@ -280,17 +280,6 @@ class Protocol:
         if len(self.ious) > 2 and np.allclose(steps, steps[0]):
             return f"IoU {self.ious[0]:.2f}:{steps[0]:.2f}:{self.ious[-1]:.2f}"
         return f"IoU {', '.join(repr(i) for i in self.ious)}"
-
-    def _match_text(self) -> str:
-        if self.metric == "corloc":
-            return "top detection per image and class against any ground truth"
-        if self.metric == "top-k":
-            return f"best {self.max_dets} detections of an image against any ground truth"
-        if self.match == "free":
-            return "highest-IoU unmatched ground truth"
-        if self.match == "greatest":
-            return "pairs in order of descending IoU"
-        return "highest-IoU ground truth, duplicates count as FP"
 
     def _average_text(self) -> str:
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
@@ -308,6 +297,11 @@ class Protocol:
         }[self.metric]
 
 
+_MATCH_WORDS = {
+    "free": "highest-IoU unmatched ground truth",
+    "greatest": "pairs in order of descending IoU",
+    "best": "highest-IoU ground truth, duplicates count as FP",
+}
 _FLAG_WORDS = {
     Flag.CROWD: "crowd",
     Flag.DIFFICULT: "difficult",

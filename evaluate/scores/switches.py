@@ -53,7 +53,15 @@ def resolve(
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
     if not names:
         raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")
-    ious = None if iou is None else _ious([iou] if isinstance(iou, (int, float)) else list(iou))
+    ious = None
+    if iou is not None:
+        given = [iou] if isinstance(iou, (int, float)) else list(iou)
+        if not given:
+            raise UsageError("give at least one IoU threshold")
+        for threshold in given:
+            if not (math.isfinite(threshold) and 0 < threshold <= 1):
+                raise UsageError(f"iou {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
+        ious = tuple(dict.fromkeys(float(threshold) for threshold in given))
     resolved: list[Protocol] = []
     for name in names:
         known = {**PROTOCOLS, **TUBE_PROTOCOLS}
@@ -147,15 +155,6 @@ def check_scores(*, at_score: float | None = None, score_min: float | None = Non
             raise UsageError(f"{name} {value}: expected a finite number")
 
 
-def _ious(given: Sequence[float]) -> tuple[float, ...]:
-    if not given:
-        raise UsageError("give at least one IoU threshold")
-    for value in given:
-        if not (math.isfinite(value) and 0 < value <= 1):
-            raise UsageError(f"iou {value}: expected an IoU above 0 and up to 1, as in 0.5")
-    return tuple(dict.fromkeys(float(value) for value in given))
-
-
 def _thresholds(ious: tuple[float, ...], base: Protocol) -> list[tuple[float, ...]]:
     """The thresholds of each protocol that `base` becomes: of one for all, or of one for each."""
     if base.size_threshold:
@@ -202,7 +201,16 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         raise UsageError(f"{base.name} has no area ranges")
     first, named = base.areas[0], {a.name: a for a in base.areas[1:]}
     n_whole = 0
-    for name, bounds in _area_texts(given):
+    listed: list[Any] = [given]
+    if isinstance(given, Mapping):
+        listed = list(given.items())
+    elif not isinstance(given, str) and any(isinstance(part, str) for part in given):
+        listed = list(given)
+    for part in listed:
+        name, bounds = part if isinstance(given, Mapping) else (None, part)
+        if isinstance(part, str):
+            before, equals, bounds = part.rpartition("=")
+            name = before.strip() if equals else None
         if name is None:
             n_whole += 1
             if n_whole > 1:
@@ -219,18 +227,6 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         most = MOST_AREAS - len(base.areas)
         raise UsageError(f"area ranges: {base.name} takes at most {most} named ones")
     return first, *named.values()
-
-
-def _area_texts(given: Areas) -> list[tuple[str | None, Any]]:
-    """Each range as its name, None without one, and its bounds."""
-    if isinstance(given, Mapping):
-        return list(given.items())
-    one_range = isinstance(given, str) or not any(isinstance(part, str) for part in given)
-    found: list[tuple[str | None, Any]] = []
-    for part in [given] if one_range else given:
-        name, equals, bounds = part.rpartition("=") if isinstance(part, str) else ("", "", part)
-        found.append((name.strip() if equals else None, bounds))
-    return found
 
 
 def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
