@@ -62,7 +62,7 @@ from odm.evaluate import (
 )
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
-from odm.evaluate.scores.metric_names import check_gates, failures, parse_gate
+from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
 from odm.evaluate.scores.switches import check_scores
 from odm.evaluate.tubes import check_rules
 from odm.files import Output
@@ -237,7 +237,8 @@ def command(gt: str, det: str, **given: Any) -> int:
     gates = [parse_gate(text) for text in given["fail_under"]]
     renames = parse_renames(lines_of_files(given["rename"]))
     rules = rules_of(given)
-    check_gates(gates, rules)
+    for gate in gates:  # before anything is read
+        the_one(gate.name, rules, f"--fail-under {gate}")
     asked = Asked.of(given, rules)
     partwise = in_parts(given, rules)
     outputs = {

@@ -341,7 +341,18 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
         raise ValueError(f"{_DAMAGED}: its checksum is another")
     data = data[:-4]
     try:
-        arrays = _arrays(data, end, described)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, dtype, shape in described:
+            kind = np.dtype(dtype)
+            if kind.kind not in "iuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
+                raise ValueError("unexpected array type")
+            count = int(np.prod(shape, dtype=object))
+            if end + count * kind.itemsize > len(data):
+                raise ValueError("it is truncated")
+            arrays[name] = np.frombuffer(data, kind, count, end).reshape(shape)
+            end += count * kind.itemsize
+        if end != len(data):
+            raise ValueError("extra bytes after its end")
         sides = [
             ImageBoxes(**{n: arrays.pop(f"{what}.{n}") for n in _COLUMNS}) for what in ("detections", "truth")
         ]
@@ -353,22 +364,6 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
     if len(n_images) > 1 or not all(map(_fits, sides, (True, False))) or (ids is not None and ids.ndim != 1):
         raise ValueError(f"{_DAMAGED}: its columns do not match")
     return settings, batch
-
-
-def _arrays(data: bytes, at: int, described: Iterable[Any]) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, dtype, shape in described:
-        kind = np.dtype(dtype)
-        if kind.kind not in "iuf" or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError("unexpected array type")
-        count = int(np.prod(shape, dtype=object))
-        if at + count * kind.itemsize > len(data):
-            raise ValueError("it is truncated")
-        arrays[name] = np.frombuffer(data, kind, count, at).reshape(shape)
-        at += count * kind.itemsize
-    if at != len(data):
-        raise ValueError("extra bytes after its end")
-    return arrays
 
 
 _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", "area": "f"}

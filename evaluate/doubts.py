@@ -33,7 +33,6 @@ GROUPS_AS_OBJECTS = Code(
     "which is averaged like any other.",
 )
 
-
 NO_MATCH = Code(
     "no-match",
     "warning",
@@ -71,8 +70,11 @@ DOUBTFUL = (
 """The warnings that make a result doubtful: they are to be seen wherever it is."""
 
 
-def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
-    """Report boxes that stand for many objects, or for a region, and count as ordinary objects."""
+def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Report what of the ground truth the protocols take otherwise than it may be meant, or lack.
+
+    Boxes that stand for many objects, or for a region, may count as ordinary objects.
+    """
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         strict = [p for p in rules if not _exempts(p, flag)]
@@ -101,6 +103,16 @@ def report_groups(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
+    for p in rules:
+        if p.labelled_only and joined.image_labels is None:
+            log.note(
+                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+                f"on the image count"
+            )
+        if p.by_frequency and not joined.frequency:
+            log.note(
+                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
+            )
 
 
 def _exempts(protocol: Protocol, flag: Flag) -> bool:

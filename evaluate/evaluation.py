@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import LIKELY_CAUSE, NO_MATCH, report_groups
+from odm.evaluate.doubts import LIKELY_CAUSE, NO_MATCH, report_before
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
@@ -152,8 +152,8 @@ def evaluate(
         report_before(joined, rules, source_of(truth), log)
         found = match_all(joined, rules)
     results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
-    poor = not over_tracks and not max(r.overall.f1 for r in results) >= POOR  # also where it is undefined
-    if poor or (diagnose and not over_tracks):
+    poor = not max(r.overall.f1 for r in results) >= POOR  # also where it is undefined
+    if (poor or diagnose) and not over_tracks:
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, source_of(detections), log, asked=diagnose)
@@ -184,21 +184,6 @@ def checked_rules(
     if class_agnostic and hierarchy is not None:
         raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     return rules
-
-
-def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
-    """Report what of the ground truth the protocols take otherwise than it may be meant, or lack."""
-    report_groups(joined, rules, path, log)
-    for p in rules:
-        if p.labelled_only and joined.image_labels is None:
-            log.note(
-                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
-                f"on the image count"
-            )
-        if p.by_frequency and not joined.frequency:
-            log.note(
-                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
-            )
 
 
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:

@@ -86,18 +86,12 @@ class Metric:
         self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
         self.box = box
         self.switches = switches
-        self._check_rules()
-        self._reader = Reader(len(self.classes), corners=box == "xyxy")
-        self._batches: list[Batch] = []
-        self._evaluation: Evaluation | None = None
-
-    def _check_rules(self) -> None:
-        unknown = sorted(self.switches.keys() - set(_SWITCHES))
+        unknown = sorted(switches.keys() - set(_SWITCHES))
         if unknown:
             raise ValueError(f"{unknown[0]} is not an option of Metric; there are: {', '.join(_SWITCHES)}")
-        if missing := set(self.switches.get("only_classes") or ()) - set(self.classes):
+        if missing := set(switches.get("only_classes") or ()) - set(self.classes):
             raise ValueError(f"only_classes: there is no class {min(missing)!r}")
-        rules = resolve(self.protocol, **{k: v for k, v in self.switches.items() if k in _RULES})
+        rules = resolve(self.protocol, **{k: v for k, v in switches.items() if k in _RULES})
         if over_tracks := next((p.name for p in rules if p.tubes), None):
             raise ValueError(
                 f"{over_tracks} measures tracks of videos, and a metric takes boxes of images: "
@@ -108,6 +102,9 @@ class Metric:
                 f"{explicit} needs to know which classes were looked for in each image, which Metric does "
                 f"not: use odm.evaluate.evaluate"
             )
+        self._reader = Reader(len(self.classes), corners=box == "xyxy")
+        self._batches: list[Batch] = []
+        self._evaluation: Evaluation | None = None
 
     def __repr__(self) -> str:
         n = sum(map(len, self._batches))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the JSON contract."""
 
-
 COVERAGE = "in simulations, 95 % intervals of AP held the true AP of 91 to 99 % of data sets"
 """How far an interval can be trusted, measured by ``benchmarks/coverage.py``; shown beside intervals."""
 

@@ -326,8 +326,9 @@ def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, or
 
 def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Longs, Floats]:
     """Pairs of tubes that overlap, as detection * ground truths + ground truth, and what they share."""
-    ours, theirs = _keyed(joined, joined.truth, truth), _keyed(joined, joined.detections, detections)
-    frames = np.concatenate([ours.frame, theirs.frame])
+    our_tube, our_group, our_frame, our_xyxy = _keyed(joined, joined.truth, truth)
+    their_tube, their_group, their_frame, their_xyxy = _keyed(joined, joined.detections, detections)
+    frames = np.concatenate([our_frame, their_frame])
     low = int(frames.min(initial=0))
     span = int(frames.max(initial=0)) - low + 1
     if max(len(joined.images) * len(joined.classes), 1) * span >= 2**62:
@@ -335,8 +336,8 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         low, span = 0, int(frames.max()) + 1
     frames = frames - low
     # One number for the video, class and frame of each box of both sides.
-    our_key, order = _sorted(ours.group * span + frames[: len(ours.frame)])
-    their_key, their_order = _sorted(theirs.group * span + frames[len(ours.frame) :])
+    our_key, order = _sorted(our_group * span + frames[: len(our_frame)])
+    their_key, their_order = _sorted(their_group * span + frames[len(our_frame) :])
     begin = np.searchsorted(our_key, their_key, "left")
     count = np.searchsorted(our_key, their_key, "right") - begin
     found = np.flatnonzero(count)
@@ -353,35 +354,27 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
         n = count[part]
         det = np.repeat(their_order[part], n)
         gt = order[np.repeat(begin[part] - (ends[part] - n), n) + np.arange(done, int(ends[stop - 1]))]
-        area = intersection(tuple(ours.xyxy[gt].T), tuple(theirs.xyxy[det].T))
+        area = intersection(tuple(our_xyxy[gt].T), tuple(their_xyxy[det].T))
         some = np.flatnonzero(area > 0)
-        key, total = _summed(theirs.tube[det[some]] * n_gt + ours.tube[gt[some]], area[some])
+        key, total = _summed(their_tube[det[some]] * n_gt + our_tube[gt[some]], area[some])
         pairs.append(key)
         sums.append(total)
         at = stop
     return _summed(np.concatenate(pairs), np.concatenate(sums))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Keyed:
-    """The boxes of the tubes that are still joined."""
+def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:
+    """The boxes of the tubes that are still joined.
 
-    tube: Longs
-    """Position of its tube in the joined side."""
-    group: Longs
-    """A number for its video and class."""
-    frame: Longs
-    xyxy: Floats
-
-
-def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> _Keyed:
+    The position of the tube of each in the joined side, a number for its video and class, its frame and xyxy.
+    """
     position = np.full(len(tubes.dataset), -1, np.int64)
     position[side.row] = np.arange(len(side))
     tube = position[tubes.tube]
     keep = slice(None) if (tube >= 0).all() else np.flatnonzero(tube >= 0)
     tube = tube[keep]
     xyxy = tubes.source.boxes.xyxy[tubes.row[keep]]
-    return _Keyed(tube, joined.keys_of(side)[tube], tubes.frame[keep], xyxy)
+    return (tube, joined.keys_of(side)[tube], tubes.frame[keep], xyxy)
 
 
 def _sorted(key: Longs) -> tuple[Longs, Longs]:

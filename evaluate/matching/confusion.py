@@ -42,12 +42,6 @@ class Counts:
         found, n = np.unique(key, return_counts=True)
         return cls(shape, tuple(np.unravel_index(found, shape)), n.astype(np.int64))
 
-    def dense(self) -> Longs:
-        """The whole array."""
-        array = np.zeros(self.shape, np.int64)
-        array[self.index] = self.n
-        return array
-
     @property
     def key(self) -> Longs:
         """(m,) rising places in the flat array."""
@@ -76,7 +70,9 @@ class Confusion:
                 f"{len(self.classes)} classes are too many for a whole confusion matrix: choose some with "
                 "--only-classes; the confusion.csv of --save lists the pairs that occur"
             )
-        return self.table.dense()
+        counts = np.zeros(self.table.shape, np.int64)
+        counts[self.table.index] = self.table.n
+        return counts
 
     def cell_shares(self, of: Of) -> Floats:
         """(m,) of the places in `table`, their counts divided by the sum of their row or column."""

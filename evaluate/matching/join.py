@@ -309,7 +309,6 @@ NO_TRUTH = Code(
     "Without images there is nothing to compare the detections with.",
 )
 
-
 NO_BOXES = Code(
     "no-ground-truth-boxes",
     "warning",
@@ -317,7 +316,6 @@ NO_BOXES = Code(
     "check that this is intended",
     "Metrics are fractions of the ground-truth boxes, and here there are none.",
 )
-
 
 NO_DETECTIONS = Code(
     "no-detections",

@@ -20,7 +20,6 @@ from odm.tables import Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
 
-
 OUTCOMES = ("TP", "FP", "ignored")
 """What can become of a detection."""
 REASONS = ("localisation", "class", "duplicate", "background", "both")

@@ -52,13 +52,6 @@ def first_of_runs(*columns: NDArray[Any]) -> Longs:
     return np.flatnonzero(new)
 
 
-def last_of_runs(column: NDArray[Any]) -> Longs:
-    """Where each run of equal rows of the `column`, (n,), ends: its last row."""
-    last = np.ones(len(column), np.bool_)
-    np.not_equal(column[1:], column[:-1], out=last[:-1])
-    return np.flatnonzero(last)
-
-
 def lengths_of_runs(first: Longs, n: int) -> Longs:
     """(runs,) how long the runs are that begin at `first` and fill n rows."""
     return np.diff(np.append(first, n))
@@ -81,8 +74,8 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
         return first
     best = np.maximum.reduceat(value, first)  # one value for each run of equal owners
     equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
-    owner = owner[equal]
-    return equal[last_of_runs(owner) if last else first_of_runs(owner)]
+    first = first_of_runs(owner[equal])
+    return equal[np.append(first[1:], len(equal)) - 1] if last else equal[first]
 
 
 ROUNDS = 8

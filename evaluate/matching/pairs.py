@@ -11,10 +11,8 @@ import dataclasses
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.evaluate.matching.order import (
     argsort_descending,
@@ -251,7 +249,12 @@ class _Boxes:
         area = det[4]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.protocol.single:
-                iou = self._widened(inter / (area + truth[4] - inter + EPSILON))
+                # As floats of 64 bits that reach a threshold if they reach it as 32 bits.
+                single = inter / (area + truth[4] - inter + EPSILON)
+                iou = single.astype(np.float64)
+                for threshold in self.protocol.ious:
+                    equal = single == np.float32(threshold)
+                    iou[equal] = np.maximum(iou[equal], threshold)
             else:
                 iou = inter / (area + truth[4] - inter)
             ioa = np.where(grouped, inter / area, 0) if self.any_grouped else iou
@@ -260,14 +263,6 @@ class _Boxes:
         if self.any_grouped:
             ioa[apart] = -1
         return iou, ioa
-
-    def _widened(self, single: NDArray[Any]) -> Floats:
-        """IoUs of 32 bits as floats of 64 bits that reach a threshold if they reach it as 32 bits."""
-        iou = single.astype(np.float64)
-        for threshold in self.protocol.ious:
-            equal = single == np.float32(threshold)
-            iou[equal] = np.maximum(iou[equal], threshold)
-        return iou
 
     def compare(
         self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool

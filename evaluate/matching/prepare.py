@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,13 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
         keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
     if protocol.drop_repeated:
-        keep(f"{TRUTHS}that duplicate another", truth=_first_of_equals(joined.truth, protocol))
+        truth = joined.truth  # of those of one image, class and box the first
+        columns: list[NDArray[Any]] = [truth.image, truth.category]
+        columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
+        order = np.lexsort(columns[::-1])  # equal ones stay in their order
+        first = np.zeros(len(truth), np.bool_)
+        first[order[first_of_runs(*(column[order] for column in columns))]] = True
+        keep(f"{TRUTHS}that duplicate another", truth=first)
     if protocol.score_above is not None:
         above = joined.detections.score > protocol.score_above
         keep(f"score {protocol.score_above:g} or lower", detections=above)
@@ -62,16 +67,6 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         mask = has_label(joined, LabelState.PRESENT, LabelState.ABSENT, boxed=True)
         keep("class neither annotated nor labelled on the image", detections=mask)
     return joined, tuple(dropped)
-
-
-def _first_of_equals(truth: SideTable, protocol: Protocol) -> Mask:
-    """(n,) the ground truths that do not repeat an earlier one: image, class and box."""
-    columns: list[NDArray[Any]] = [truth.image, truth.category]
-    columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
-    order = np.lexsort(columns[::-1])  # equal ones stay in their order
-    first = np.zeros(len(truth), np.bool_)
-    first[order[first_of_runs(*(column[order] for column in columns))]] = True
-    return first
 
 
 def _best_of_images(detections: SideTable, cap: int) -> Mask:

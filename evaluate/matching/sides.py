@@ -21,7 +21,6 @@ from odm.tables import Floats, Ints, Longs, distinct
 Label = tuple[str, str, bool]
 """Image, class, and whether the class is stated to be present or absent there."""
 
-
 Mask = NDArray[np.bool_]
 
 Labels = tuple[Longs, Longs, NDArray[np.uint8]]
@@ -212,7 +211,6 @@ NOTHING_LEFT = Code(
     "Without detections every metric is 0, and without ground truth it is undefined, whatever the detector "
     "does.",
 )
-
 
 ExtraImages = Literal["error", "background", "ignore"]
 

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from odm.arrays import pack
-from odm.evaluate.evaluation import checked_rules, common_switches, report_after, report_before
+from odm.evaluate.doubts import report_before
+from odm.evaluate.evaluation import checked_rules, common_switches, report_after
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit, with_what_is_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
 from odm.evaluate.parts.job import Job

@@ -184,7 +184,9 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
             for m, cap in enumerate(rules.caps):
                 found = counted.tp
                 if cap != rules.max_dets:
-                    found = counted.tp_among(rank[counted.positive] < cap)
+                    within = np.append(rank[counted.positive] < cap, False)
+                    found = np.add.reduceat(within, counted.starts, dtype=np.int64)
+                    found[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
                 recall[m, t, a] = share(found, npos[:, a])
     reference = ranked.reference(rules)
     return ClassCounts(

@@ -18,7 +18,6 @@ from odm.issues import UsageError, hint, shorten
 PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"
 """A metric; after it may stand ``=`` and a number."""
 
-
 _TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}
 """Keys of classes as people type them."""
 
@@ -159,18 +158,6 @@ def parse_gate(text: str) -> Gate:
         f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4; "
         "a percentage ends with %, as in mAP=50%"
     )
-
-
-def check_gates(gates: list[Gate], rules: list[Protocol]) -> None:
-    """Make sure, before anything is read, that one result will have what each gate is about.
-
-    Raises
-    ------
-    UsageError
-        If none has, or several have; it lists the keys there are.
-    """
-    for gate in gates:
-        the_one(gate.name, rules, f"--fail-under {gate}")
 
 
 def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:

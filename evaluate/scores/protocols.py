@@ -28,7 +28,6 @@ Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
 Reading = Literal["steps", "trapezoids", "ramp"]
 
-
 NO_FLAG = Flag(0)
 
 

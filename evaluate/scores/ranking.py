@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,17 +102,15 @@ class Ranked:
 
     def unmatched(self, area: int) -> _Unmatched:
         """What would be false positives in an area range."""
+        before: Counts = np.zeros(len(self.rows) + 1, np.int32 if self.weights is None else np.int64)
         if self.weights is not None:
-            n_false = self.weights.false_in(area)
-            sums = np.concatenate([[0], np.cumsum(n_false)])
-            return _Unmatched(sums, sums[self.at], n_false[self.at] > 0)
-        if self.fp_if_unmatched is None:
-            before = np.arange(len(self.rows) + 1, dtype=np.int32)
-            return _Unmatched(before, before[self.at], np.ones(len(self.at), np.bool_))
-        is_fp = self.fp_if_unmatched & AreaBits(1 << area) != 0
-        before = np.zeros(len(is_fp) + 1, np.int32)
-        np.cumsum(is_fp, out=before[1:])
-        return _Unmatched(before, before[self.at], is_fp[self.at])
+            n_false: NDArray[Any] = self.weights.false_in(area)
+        elif self.fp_if_unmatched is not None:
+            n_false = self.fp_if_unmatched & AreaBits(1 << area) != 0
+        else:
+            n_false = np.ones(len(self.rows), np.bool_)
+        np.cumsum(n_false, out=before[1:])
+        return _Unmatched(before, before[self.at], n_false[self.at] > 0)
 
     def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
         """True and false positives under one threshold and area range."""
@@ -157,12 +156,6 @@ class Counted:
         true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
         false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
         return true, false - self.base[self.category]
-
-    def tp_among(self, kept: Mask) -> Longs:
-        """(classes,) how many of the true positives, (true positives,), are kept."""
-        n: Longs = np.add.reduceat(np.append(kept, False), self.starts, dtype=np.int64)
-        n[self.tp == 0] = 0  # an empty stretch is answered with what follows it
-        return n
 
     def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
         """True and false positives from the top of each class down to, not with, position `end`."""

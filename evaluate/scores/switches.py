@@ -115,7 +115,6 @@ _SWITCH_WORDS: dict[str, Any] = {
     "pixels": lambda v, _: f"pixels {v}",
 }
 
-
 FRACTIONS = 1024.0
 """Pixels of the side of an image for which 32-bit fractions are computed."""
 
