@@ -23,21 +23,8 @@ from odm.codes import (
     NO_SIZE,
     SCORE_NOT_FINITE,
 )
-from odm.evaluate.matching.labels import (
-    ancestors,
-    with_added,
-    with_labelled_images,
-    with_labels,
-)
-from odm.evaluate.matching.sides import (
-    ExtraImages,
-    Joined,
-    JoinReport,
-    Label,
-    SideTable,
-    choose,
-    narrow,
-)
+from odm.evaluate.matching.labels import ancestors, with_added, with_labelled_images, with_labels
+from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
 from odm.evaluate.scores.switches import check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, without_noise
 from odm.pairing import (

@@ -12,10 +12,7 @@ import numpy as np
 from odm.evaluate.matching.sides import Joined, Label, Labels, Mask
 from odm.issues import Log, UsageError
 from odm.names import stem
-from odm.pairing import (
-    last_part,
-    unique,
-)
+from odm.pairing import last_part, unique
 from odm.tables import NO_ID, Dataset, Images, LabelState, distinct
 
 

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.issues import Code, Log, Trusted, UsageError, hint, plural
 from odm.names import stem
-from odm.pairing import (
-    some,
-    unique,
-)
+from odm.pairing import some, unique
 from odm.tables import Floats, Ints, Longs, distinct
 
 Label = tuple[str, str, bool]
