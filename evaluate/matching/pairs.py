@@ -410,38 +410,31 @@ class LargeGroup:
         """Which of the boxes `d` and `t` are pairs."""
         theirs = tuple(c[t] for c in truth)
         grouped = self.boxes.grouped[self.truth][t]
+        is_group = self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
         step = max(1, CHUNK // len(t))
         for start in range(0, len(d), step):
             some = d[start : start + step]
             ours = tuple(c[some][:, None] for c in det)
             width = shared(ours, theirs, 0, self.boxes.protocol.pixel)
             iou, ioa = self.boxes.overlap(width, ours, theirs, grouped)
-            if self.best_only:
-                kept = self._best_of_rows(
-                    iou, ioa, self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
-                )
+            if (
+                self.best_only
+            ):  # flat positions of the best pair of each row, and of its best with a group-of box
+                score = [(iou, is_group), (ioa, ~is_group)] if is_group.any() else [(iou, is_group)]
+                begin = np.arange(len(iou)) * len(t)
+                best = []
+                for overlap, others in score:
+                    own = np.where((overlap >= self.floor) & ~others, overlap, -1)
+                    last = self.boxes.protocol.last_of_equals
+                    at = begin + (len(t) - 1 - own[:, ::-1].argmax(axis=1) if last else own.argmax(axis=1))
+                    best.append(at[own.ravel()[at] >= 0])
+                kept = np.sort(np.concatenate(best))
             else:
                 kept = np.flatnonzero(_reach(iou, ioa, self.floor))
             local = kept // len(t)
             truth_at = kept - local * len(t)
             high = iou.ravel()[kept]
             yield some[local], t[truth_at], high, high if ioa is iou else ioa.ravel()[kept]
-
-    def _best_of_rows(self, iou: Floats, ioa: Floats, is_group: Mask) -> Longs:
-        """The flat positions of the best pair of each row, and of its best with a group-of box."""
-        own = [(iou, is_group)]
-        if is_group.any():
-            own.append((ioa, ~is_group))
-        start = np.arange(len(iou)) * len(is_group)
-        kept = []
-        for overlap, others in own:
-            score = np.where((overlap >= self.floor) & ~others, overlap, -1)
-            if self.boxes.protocol.last_of_equals:
-                best = start + len(is_group) - 1 - score[:, ::-1].argmax(axis=1)
-            else:
-                best = score.argmax(axis=1) + start
-            kept.append(best[score.ravel()[best] >= 0])
-        return np.sort(np.concatenate(kept)) if len(kept) > 1 else kept[0]
 
     def _halved(
         self, det: Columns, truth: Columns, d: Longs, t: Longs

@@ -59,6 +59,8 @@ class Ranked:
         self.rows, self.counts, self.at, self.hits = rows, counts, at, hits
         self.weights = weights
         self.n_classes = len(counts)
+        self.n_detections = counts if weights is None else weights.n.sum(keepdims=True)
+        """(classes,) how many detections there are."""
         self.starts = np.cumsum(counts) - counts
         self.first_hit = np.searchsorted(at, self.starts)
         self.hit_class = np.repeat(np.arange(len(counts)), np.diff(np.append(self.first_hit, len(at))))
@@ -94,11 +96,6 @@ class Ranked:
             own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
             yield cls(k, *own, matches, weights)
             k = after
-
-    @property
-    def n_detections(self) -> Longs:
-        """(classes,) how many detections there are."""
-        return self.counts if self.weights is None else self.weights.n.sum(keepdims=True)
 
     def unmatched(self, area: int) -> _Unmatched:
         """What would be false positives in an area range."""

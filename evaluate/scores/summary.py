@@ -34,7 +34,21 @@ def summarize(
     """
     rules = matches.protocol
     if rules.metric == "top-k":
-        return _guess_errors(matches)
+        # Share of the images with ground truth where none of the first k guesses is right.
+        n_guesses, missed = rules.max_dets or 0, matches.guesses
+        errors = {
+            what: [
+                float(np.mean(missed[:, column] >= k)) if len(missed) else math.nan
+                for k in range(1, n_guesses + 1)
+            ]
+            for column, what in enumerate(("cls", "loc"))
+        }
+        summary = {
+            f"top{k}_{what}": errors[what][k - 1] if k <= n_guesses else math.nan
+            for what in ("cls", "loc")
+            for k in (1, 5)
+        }
+        return summary, errors
     if rules.metric == "corloc":
         hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]
         found = np.bincount(matches.category[hits], minlength=len(matches.classes))
@@ -156,24 +170,6 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     lists = [(undefined if isinstance(column, float) else column).tolist() for column in columns.values()]
     rows = zip(*lists, strict=True) if lists else ((),) * len(tp)
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _guess_errors(matches: Matches) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Share of the images with ground truth where none of the first k guesses is right."""
-    n_guesses = matches.protocol.max_dets or 0
-    errors = {
-        what: [
-            float(np.mean(matches.guesses[:, column] >= k)) if len(matches.guesses) else math.nan
-            for k in range(1, n_guesses + 1)
-        ]
-        for column, what in enumerate(("cls", "loc"))
-    }
-    summary = {
-        f"top{k}_{what}": errors[what][k - 1] if k <= n_guesses else math.nan
-        for what in ("cls", "loc")
-        for k in (1, 5)
-    }
-    return summary, errors
 
 
 def mean_of_defined(values: Floats) -> float:
