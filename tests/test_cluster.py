@@ -106,7 +106,7 @@ class Killing(Executor):
         {"match_part": 0},
         {"match_cut": 1},
         {"count_bucket": 0},
-        {"points_between": 1},
+        {"counts_down_to": 1},
         pytest.param({"condense_range": 0, "count_ranges": 1}, marks=slow),
         {"match_part": 0, "count_bucket": 1},
     ],
