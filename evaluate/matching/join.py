@@ -23,7 +23,7 @@ from odm.codes import (
     NO_SIZE,
     SCORE_NOT_FINITE,
 )
-from odm.evaluate.matching.labels import ancestors, with_added, with_labelled_images, with_labels
+from odm.evaluate.matching.labels import ancestors, with_known, with_labelled_images
 from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
 from odm.evaluate.scores.switches import check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, without_noise
@@ -104,14 +104,7 @@ def join(
     choice = choose(joined, extra_images, only_classes, only_images, score_min)
     joined, kept = narrow(joined, choice)
     kept.report(choice, joined.report.images_det_only, source_of(detections), log)
-    return with_what_is_known(joined, image_labels, log)
-
-
-def with_what_is_known(joined: Joined, image_labels: Sequence[Label] | None, log: Log) -> Joined:
-    """The sides with labels of whole images, and the classes that their hierarchy adds."""
-    if image_labels is not None:
-        joined = with_labels(joined, image_labels, log)
-    return with_added(joined)
+    return with_known(joined, image_labels, log)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

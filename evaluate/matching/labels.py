@@ -42,8 +42,28 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     return dataclasses.replace(truth, images=Images(**columns))
 
 
-def with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
-    """The sides with these labels beside their own."""
+def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Joined:
+    """The sides with these labels of images beside their own, and the classes that their hierarchy adds.
+
+    Those are what neither side names and boxes and labels of the ground truth belong to. UsageError if the
+    hierarchy names none of the classes.
+    """
+    if labels is not None:
+        joined = _with_labels(joined, labels, log)
+    if joined.hierarchy is None:
+        return joined
+    classes = set(joined.classes)
+    if not classes & (joined.hierarchy.keys() | set().union(*joined.hierarchy.values())):
+        raise UsageError("the class hierarchy contains none of these classes: use one with the same names")
+    above = _above(joined)
+    named = {*distinct(joined.truth.category).tolist()}
+    if joined.image_labels is not None:
+        named.update(joined.image_labels[1].tolist())
+    found = {other for c in named for other in above.get(joined.classes[c], ())}
+    return dataclasses.replace(joined, added=tuple(sorted(found - classes)))
+
+
+def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     images = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
     last_parts = unique(last_part(name) for name in joined.images)
@@ -125,25 +145,6 @@ def _above(joined: Joined) -> dict[str, list[str]]:
     roots = {n for names in hierarchy.values() for n in names} - hierarchy.keys()
     skipped = roots - set(joined.classes)
     return {name: sorted(names - skipped - {name}) for name, names in hierarchy.items() if names - skipped}
-
-
-def with_added(joined: Joined) -> Joined:
-    """The sides with the classes that neither names and that boxes and labels of the ground truth belong to.
-
-    UsageError if the hierarchy names none of the classes.
-    """
-    if joined.hierarchy is not None:
-        in_tree = joined.hierarchy.keys() | set().union(*joined.hierarchy.values())
-        if not in_tree & set(joined.classes):
-            raise UsageError(
-                "the class hierarchy contains none of these classes: use one with the same names"
-            )
-    above = _above(joined)
-    named = {*distinct(joined.truth.category).tolist()}
-    if joined.image_labels is not None:
-        named.update(joined.image_labels[1].tolist())
-    found = {other for c in named for other in above.get(joined.classes[c], ())}
-    return dataclasses.replace(joined, added=tuple(sorted(found - set(joined.classes))))
 
 
 def expand(joined: Joined) -> Joined:

@@ -26,7 +26,8 @@ import numpy as np
 from odm.arrays import pack
 from odm.evaluate.doubts import report_before
 from odm.evaluate.evaluation import checked_rules, common_switches, report_after
-from odm.evaluate.matching.join import Admitted, DetectionSummary, admit, with_what_is_known
+from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
+from odm.evaluate.matching.labels import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
 from odm.evaluate.parts.job import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
@@ -188,14 +189,16 @@ def _plan(
     bucket_of, n_buckets = _buckets(per_class, cuts, rows_per_task)
     none = np.zeros(0, np.int64)
     small = dataclasses.replace(
-        base.only(truth=none), images=(), image_labels=None, report=JoinReport(0, (), (), (), (), (), {}, {})
+        base.only(truth=none),
+        images=(),
+        added=known.added,
+        image_labels=None,
+        report=JoinReport(0, (), (), (), (), (), {}, {}),
     )
     work = Work(
         rules=tuple(rules),
         joined=small,
         choice=choice,
-        has_labels=known.image_labels is not None,
-        added=known.added,
         bucket_of=bucket_of,
         cuts=cuts,
         n_buckets=n_buckets,
@@ -263,7 +266,7 @@ def evaluate_parts(
     base = admitted.joined(none, hierarchy)
     choice = choose(base, score_min=score_min, **chosen)
     labels_log = Log()
-    known = with_what_is_known(narrow(base, choice)[0], image_labels, labels_log)
+    known = with_known(narrow(base, choice)[0], image_labels, labels_log)
     common = common_switches(score_min, joined=base, **chosen)
     rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
     work, owner, mappings = _plan(admitted, base, known, choice, whole, surveys, rules, rows_per_task)
@@ -314,11 +317,12 @@ def check_rules(rules: Sequence[Rules]) -> None:
 
 
 def _write_truth(base: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:
-    """Write for every task the ground truth of its images, and their image labels."""
-    none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
-    labels: Columns = dict(zip(LABELS, known.image_labels or none, strict=True))
+    """Write for every task the ground truth of its images, and their image labels if there are any."""
+    tables: list[tuple[Columns, str]] = [(base.truth.columns(), "image")]
+    if known.image_labels is not None:
+        tables.append((dict(zip(LABELS, known.image_labels, strict=True)), LABELS[0]))
     pieces: list[Columns] = [{} for _ in range(n_tasks)]
-    for columns, image in ((base.truth.columns(), "image"), (labels, LABELS[0])):
+    for columns, image in tables:
         task = owner[columns[image]]
         order = np.argsort(task, kind="stable")
         ends = np.searchsorted(task[order], np.arange(n_tasks + 1))

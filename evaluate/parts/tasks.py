@@ -68,11 +68,8 @@ class Work:
 
     rules: tuple[Rules, ...]
     joined: Joined
-    """Both sides, without images, boxes and labels."""
+    """Both sides, without images, boxes and labels of images."""
     choice: Choice
-    has_labels: bool
-    added: tuple[str, ...]
-    """The classes that the hierarchy adds."""
     bucket_of: Mapping[str, int]
     """The bucket of each class, the first one of a class that is cut."""
     cuts: Mapping[str, Cuts]
@@ -224,9 +221,9 @@ def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outc
 
 def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
     columns = unpack(store.read(f"truth-{me}"))
-    image, category, state = (columns.pop(name) for name in LABELS)
+    labels = [columns.pop(name) for name in LABELS if name in columns]
     truth = SideTable(**columns)
-    local = np.unique(np.concatenate([detections.image, truth.image, image]))
+    local = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
 
     def renumbered(side: SideTable) -> SideTable:
         return dataclasses.replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
@@ -243,8 +240,9 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
         here = np.flatnonzero(np.isin(local, np.asarray(choice.images)))
         choice = dataclasses.replace(choice, images=here.tolist())
     joined, kept = narrow(joined, choice)
-    labels = (np.searchsorted(local, image).astype(np.int64), category, state) if work.has_labels else None
-    joined = dataclasses.replace(joined, image_labels=labels, added=work.added)
+    if labels:
+        image = np.searchsorted(local, labels[0]).astype(np.int64)
+        joined = dataclasses.replace(joined, image_labels=(image, labels[1], labels[2]))
     pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
     totals, true_scores = [], []
     for matches in match_all(joined, work.rules):
