@@ -63,8 +63,7 @@ from odm.evaluate import (
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
 from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
-from odm.evaluate.scores.switches import check_scores
-from odm.evaluate.tubes import check_rules
+from odm.evaluate.scores.switches import check_scores, check_tubes
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten
 from odm.tables import Dataset
@@ -328,7 +327,7 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
             iou=list(dict.fromkeys(given["iou"])) or None,
             **{name: given[name] for name in RULES},
         )
-        check_rules(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
+        check_tubes(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
     return rules
 
 

@@ -15,7 +15,7 @@ from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.switches import Areas, check_scores, resolve, without_pixels
+from odm.evaluate.scores.switches import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.issues import Log, UsageError, plural
 from odm.pairing import source_of
 from odm.tables import Dataset
@@ -174,7 +174,7 @@ def checked_rules(
     """The protocols that are asked for. UsageError if the options do not exist or do not fit together."""
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)
-    tubes.check_rules(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
+    check_tubes(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
     if image_labels is not None and not any(p.labelled_only for p in rules):

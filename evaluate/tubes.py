@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from odm.evaluate.matching.order import argsort_descending, first_of_runs, rank_
 from odm.evaluate.matching.pairs import Pairs, floor_of, intersection
 from odm.evaluate.matching.sides import Joined, SideTable
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
+from odm.issues import Code, DataError, Log, Trusted, plural
 from odm.pairing import pair_images, source_of
 from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs
 
@@ -73,27 +72,6 @@ class Tubes:
         """(tubes,) the sum of the areas of the boxes of each."""
         wh = self.source.boxes.wh[self.row]
         return np.bincount(self.tube, wh[:, 0] * wh[:, 1], minlength=len(self.dataset)).astype(np.float64)
-
-
-def check_rules(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
-    """Whether tracks are to be measured.
-
-    Raises
-    ------
-    UsageError
-        If boxes are to be measured too, or an option is `given` that has no meaning for tracks.
-    """
-    over_tracks = [p.name for p in rules if p.tubes]
-    if not over_tracks:
-        return False
-    names = " and ".join(dict.fromkeys(over_tracks))
-    others = [p.name for p in rules if not p.tubes]
-    if others:
-        raise UsageError(f"protocol {names} measures tracks and {others[0]} boxes: evaluate them one by one")
-    for name, value in given.items():
-        if value is not None and value is not False:
-            raise UsageError(f"{name} has no meaning for {names}, which measures tracks")
-    return True
 
 
 def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:

@@ -23,7 +23,7 @@ from odm.evaluate.output.render import (
     headline,
     per_class_csv,
 )
-from odm.evaluate.scores.summary import mean_of_classes, mean_of_defined
+from odm.evaluate.scores.accumulate import mean_of_classes, mean_of_defined
 from odm.issues import UsageError
 
 WIDTHS = (60, 80, 100, 140)

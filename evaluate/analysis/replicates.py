@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
+from odm.evaluate.scores.accumulate import summary_keys
 from odm.evaluate.scores.curves import share
 from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
-from odm.evaluate.scores.summary import summary_keys
 from odm.tables import Floats, Longs
 
 

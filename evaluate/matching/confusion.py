@@ -42,6 +42,12 @@ class Counts:
         found, n = np.unique(key, return_counts=True)
         return cls(shape, tuple(np.unravel_index(found, shape)), n.astype(np.int64))
 
+    def dense(self) -> Longs:
+        """The whole array."""
+        array = np.zeros(self.shape, np.int64)
+        array[self.index] = self.n
+        return array
+
     @property
     def key(self) -> Longs:
         """(m,) rising places in the flat array."""
@@ -70,9 +76,7 @@ class Confusion:
                 f"{len(self.classes)} classes are too many for a whole confusion matrix: choose some with "
                 "--only-classes; the confusion.csv of --save lists the pairs that occur"
             )
-        counts = np.zeros(self.table.shape, np.int64)
-        counts[self.table.index] = self.table.n
-        return counts
+        return self.table.dense()
 
     def cell_shares(self, of: Of) -> Floats:
         """(m,) of the places in `table`, their counts divided by the sum of their row or column."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, Section, class_columns, sections, summary_columns
 from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
+from odm.evaluate.scores.accumulate import ALIASES
 from odm.evaluate.scores.protocols import PROTOCOLS
-from odm.evaluate.scores.summary import ALIASES
 from odm.issues import UsageError, printable, shorten
 from odm.screen import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
 from odm.screen import markdown as escaped

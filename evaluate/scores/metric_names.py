@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from odm.evaluate.results import Evaluation
+from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
-from odm.evaluate.scores.summary import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
 from odm.issues import UsageError, hint, shorten
 
 PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"

@@ -147,6 +147,27 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
     return found
 
 
+def check_tubes(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
+    """Whether tracks are to be measured.
+
+    Raises
+    ------
+    UsageError
+        If boxes are to be measured too, or an option is `given` that has no meaning for tracks.
+    """
+    over_tracks = [p.name for p in rules if p.tubes]
+    if not over_tracks:
+        return False
+    names = " and ".join(dict.fromkeys(over_tracks))
+    others = [p.name for p in rules if not p.tubes]
+    if others:
+        raise UsageError(f"protocol {names} measures tracks and {others[0]} boxes: evaluate them one by one")
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise UsageError(f"{name} has no meaning for {names}, which measures tracks")
+    return True
+
+
 def check_scores(*, at_score: float | None = None, score_min: float | None = None) -> None:
     """Make sure that scores given by the user are finite: UsageError if one is not."""
     for name, value in (("at_score", at_score), ("score_min", score_min)):
