@@ -141,19 +141,13 @@ def evaluate(
         joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
     else:
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
-    common = common_switches(joined=joined, **choice)
+    rules = switched(rules, joined, class_agnostic=class_agnostic, **choice)
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
-        common.append("classes ignored")
-    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
-    if over_tracks:
-        found = tubes.match_tubes(joined, rules, ours, theirs)
-    else:
-        report_before(joined, rules, source_of(truth), log)
-        found = match_all(joined, rules)
+    report_before(joined, rules, source_of(truth), log)
+    found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
-    poor = not max(r.overall.f1 for r in results) >= POOR  # also where it is undefined
-    if (poor or diagnose) and not over_tracks:
+    if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, source_of(detections), log, asked=diagnose)
@@ -198,14 +192,17 @@ def report_after(results: Sequence[Result], path: str, log: Log) -> None:
         log.report(NO_MATCH, path, n=row.det, total=row.gt)
 
 
-def common_switches(
+def switched(
+    rules: Sequence[Protocol],
+    joined: Joined,
+    *,
     score_min: float | None,
     only_classes: Sequence[str] | None,
     only_images: Sequence[str] | None,
     extra_images: ExtraImages,
-    joined: Joined,
-) -> list[str]:
-    """What was changed under all protocols, in words."""
+    class_agnostic: bool = False,
+) -> list[Protocol]:
+    """The protocols with what was changed under all of them, in words."""
     switches = []
     if score_min is not None:
         switches.append(f"score >= {score_min:g}")
@@ -217,4 +214,6 @@ def common_switches(
     if extra_images != "error" and extra:
         what = "as background" if extra_images == "background" else "left out"
         switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
-    return switches
+    if class_agnostic:
+        switches.append("classes ignored")
+    return [dataclasses.replace(p, switched=(*p.switched, *switches)) for p in rules]

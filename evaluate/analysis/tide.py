@@ -16,9 +16,9 @@ from odm.evaluate.analysis.thresholds import require_ap
 from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.results import plain
+from odm.evaluate.scores.accumulate import mean_of_defined
 from odm.evaluate.scores.curves import area_under_lines, ramp
 from odm.evaluate.scores.protocols import recall_points
-from odm.evaluate.scores.summary import mean_of_defined
 from odm.tables import Floats, Longs
 
 FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")

@@ -25,7 +25,7 @@ import numpy as np
 
 from odm.arrays import pack
 from odm.evaluate.doubts import report_before
-from odm.evaluate.evaluation import checked_rules, common_switches, report_after
+from odm.evaluate.evaluation import checked_rules, report_after, switched
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.labels import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
@@ -267,8 +267,7 @@ def evaluate_parts(
     choice = choose(base, score_min=score_min, **chosen)
     labels_log = Log()
     known = with_known(narrow(base, choice)[0], image_labels, labels_log)
-    common = common_switches(score_min, joined=base, **chosen)
-    rules = [dataclasses.replace(p, switched=(*p.switched, *common)) for p in rules]
+    rules = switched(rules, base, score_min=score_min, **chosen)
     work, owner, mappings = _plan(admitted, base, known, choice, whole, surveys, rules, rows_per_task)
     _write_truth(base, known, owner, len(parts) + work.n_cut, store)
     del surveys
