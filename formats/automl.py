@@ -38,7 +38,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.csv_tables import Quote, head_rows, is_number, merged, tables
+from odm.formats._shared.csv_tables import Quote, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.splits import SplitOptions, miss_split
@@ -186,20 +186,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     quote = Quote(",")
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     sets = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
-    starts = [f"{word},{quote(prefix + text)}," for word, text in zip(sets, images.name, strict=True)]
+    starts = [f"{word},{quote(prefix + text)}" for word, text in zip(sets, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
     places = decimals_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = fixed(edges.ravel(), max(13, places))
-    left, top, right, bottom = (texts[k::4] for k in range(4))
-    ends = [f",{score}" for score in decimals(boxes.score)] if dataset.kind == "det" else [""] * len(boxes)
-    rows = [
-        f"{starts[i]}{classes[c]},{a},{b},,,{x},{y},,{end}"
-        for i, c, a, b, x, y, end in zip(
-            boxes.image.tolist(), boxes.category.tolist(), left, top, right, bottom, ends, strict=True
-        )
+    none = [""] * len(boxes)
+    columns = [
+        of_boxes(starts, boxes.image),
+        of_boxes(classes, boxes.category),
+        *(texts[0::4], texts[1::4], none, none, texts[2::4], texts[3::4], none, none),
+        *([decimals(boxes.score)] if dataset.kind == "det" else []),
     ]
-    lines = merged(dataset, rows, [start + "," * 8 for start in starts])
+    lines = box_lines(dataset, ",", columns, [start + "," * 9 for start in starts])
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

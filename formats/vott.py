@@ -49,7 +49,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.csv_tables import NO_HEADER, head_rows, is_number, merged, tables
+from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, dump
@@ -276,20 +276,16 @@ def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
     name = "" if target.single else "vott-export.csv"
     if name and not target.plan([name], ["the boxes"], log):
         return
-    boxes = dataset.boxes
+    boxes, det = dataset.boxes, dataset.kind == "det"
     images, classes = ([_quote(n) for n in table.name] for table in (dataset.images, dataset.categories))
     texts = decimals(boxes.xyxy.ravel())
-    columns = [[images[i] for i in boxes.image.tolist()], *(texts[k::4] for k in range(4))]
-    columns.append([classes[c] for c in boxes.category.tolist()])
-    header = HEADER
-    if dataset.kind == "det":
-        header = [*HEADER, "score"]
+    columns = [of_boxes(images, boxes.image), *(texts[k::4] for k in range(4))]
+    columns.append(of_boxes(classes, boxes.category))
+    if det:
         columns.append(decimals(boxes.score))
+    header = _HEADERS[det]
     empty = [image + "," * (len(header) - 1) for image in images]
-    lines = [
-        ",".join(map(_quote, header)),
-        *merged(dataset, list(map(",".join, zip(*columns, strict=True))), empty),
-    ]
+    lines = [",".join(map(_quote, header)), *box_lines(dataset, ",", columns, empty)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -37,7 +37,16 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.column_roles import FORMS
-from odm.formats._shared.csv_tables import NO_HEADER, Quote, Rows, head_rows, is_number, merged, tables
+from odm.formats._shared.csv_tables import (
+    NO_HEADER,
+    Quote,
+    Rows,
+    box_lines,
+    head_rows,
+    is_number,
+    of_boxes,
+    tables,
+)
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
@@ -196,15 +205,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     else:
         header = [*HEADER, *(["class"] if others else []), *(["score"] if det else [])]
         sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)
-        starts = [f"{quote(name)},{w or ''},{h or ''}," for name, w, h in sizes]
-        written = []
-        for i, (row, c) in enumerate(zip(rows, boxes.category.tolist(), strict=True)):
-            more = [quote(classes[c])] if others else []
-            more += [scores[i]] if det else []
-            box = ", ".join(texts[4 * i : 4 * i + 4])
-            written.append(starts[row] + ",".join([f'"[{box}]"', "", *more]))
-        empty = [start + "," * (len(header) - 4) for start in starts]
-        lines = [",".join(header), *merged(dataset, written, empty)]
+        starts = [f"{quote(name)},{w or ''},{h or ''}" for name, w, h in sizes]
+        places = [f'"[{", ".join(texts[i : i + 4])}]"' for i in range(0, len(texts), 4)]
+        columns = [of_boxes(starts, boxes.image), places, [""] * len(boxes)]
+        columns += [of_boxes([*map(quote, classes)], boxes.category)] if others else []
+        columns += [scores] if det else []
+        empty = [start + "," * (len(header) - 3) for start in starts]
+        lines = [",".join(header), *box_lines(dataset, ",", columns, empty)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.csv_text import QuoteFault, read_record, records
 from odm.files import Source
-from odm.formats._shared.codes import (
-    NOT_UTF8,
-)
+from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import NUMBER_TEXT
@@ -195,10 +195,17 @@ def tables(source: Source, builder: Builder, log: Log, options: ImageOptions) ->
             yield path, rows
 
 
-def merged(dataset: Dataset, rows: Sequence[str], empty: Sequence[str]) -> list[str]:
-    """The rows of the boxes in the order of the images; those without boxes have their row of `empty`."""
+def of_boxes(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
+    """The cell of the image, or of the class, of each box."""
+    return map(cells.__getitem__, rows.tolist())
+
+
+def box_lines(
+    dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
+) -> list[str]:
+    """The lines of the boxes in the order of the images; those without boxes have their line of `empty`."""
     lacking = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
-    lines = [*rows, *(empty[i] for i in lacking.tolist())]
+    lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in lacking.tolist())]
     images = np.concatenate([dataset.boxes.image, lacking])
     if (images[1:] >= images[:-1]).all():
         return lines

@@ -29,7 +29,7 @@ from odm.formats._shared.table_images import Origin, TableImages
 from odm.formats._shared.table_numbers import Decimals, RowFaults
 from odm.issues import Code, Log
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
-from odm.tables import Builder, Floats, Ints, Longs
+from odm.tables import Builder, Floats, Ints
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -362,21 +362,8 @@ class TableRows:
 
     def _take_sizes(self, images: Ints, real: NDArray[np.bool_]) -> None:
         """Take the image sizes in the rows."""
-        roles, table = self._roles, self._table.images
-        plain = [_plain_sizes(self._columns[roles[r]]) if r in roles else None for r in ("width", "height")]
-        if plain[0] is not None and plain[1] is not None and plain[0].all() and plain[1].all():
-            rows, size = np.arange(len(images)), np.stack([plain[0], plain[1]], axis=1)
-        else:
-            rows, size = self._explain_sizes(images, real)
-        for i in rows[table.settle(images[rows], size[rows])].tolist():
-            w, h = table.sizes[images[i]].tolist()
-            name = self._columns[roles["image"]][i] if "image" in roles else ""
-            found, other = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
-            self._faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=found, other=other)
-
-    def _explain_sizes(self, images: Ints, real: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Longs]:
-        """Rows that state a size, and the (n, 2) sizes of all, where not every row states one plainly."""
         n, roles, faults, lenient = len(images), self._roles, self._faults, self._layout.lenient
+        table = self._table.images
         size, blank = np.zeros((n, 2), np.int64), np.ones((n, 2), bool)
         for k, role in enumerate(("width", "height")):
             if role not in roles:
@@ -394,19 +381,13 @@ class TableRows:
             faults.add(i, roles[lacking if lacking in roles else other], BAD_IMAGE_SIZE, value="")
         stated = ~blank.any(axis=1) & real
         zero = stated & (size == 0).any(axis=1)
-        self._table.images.zeros.update(images[zero].tolist())
-        return np.nonzero(stated & ~zero)[0], size
-
-
-def _plain_sizes(cells: list[str]) -> Longs | None:
-    """Whole numbers of pixels of a column with few different ones, None of any other."""
-    kinds = set(cells)
-    if 8 * len(kinds) > len(cells) + 64 or not all(
-        k.isascii() and k.isdigit() and len(k) < 10 for k in kinds
-    ):
-        return None
-    values = {kind: int(kind) for kind in kinds}
-    return np.fromiter(map(values.__getitem__, cells), np.int64, len(cells))
+        table.zeros.update(images[zero].tolist())
+        rows = np.nonzero(stated & ~zero)[0]
+        for i in rows[table.settle(images[rows], size[rows])].tolist():
+            w, h = table.sizes[images[i]].tolist()
+            name = self._columns[roles["image"]][i] if "image" in roles else ""
+            found, said = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
+            faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=found, other=said)
 
 
 def _track_ids(cells: list[str]) -> NDArray[Any] | None:

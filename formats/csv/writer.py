@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
 from odm.formats._shared.column_roles import FLAGS
-from odm.formats._shared.csv_tables import Quote, merged
+from odm.formats._shared.csv_tables import Quote, box_lines, of_boxes
 from odm.formats._shared.number_text import decimals, texts
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import relative
-from odm.formats.csv.layouts import (
-    CANONICAL,
-    OPEN_IMAGES,
-    OPEN_IMAGES_PREDICTIONS,
-    PREDICTION_STRING,
-    TFOD,
-)
+from odm.formats.csv.layouts import CANONICAL, OPEN_IMAGES, OPEN_IMAGES_PREDICTIONS, PREDICTION_STRING, TFOD
 from odm.issues import Log
 from odm.names import BAD_CLASS_NAME, stem
 from odm.tables import Dataset, Flag, Floats
@@ -45,11 +38,6 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
 
 
 # --------------------------------------------------------------------------------------- cells of the boxes
-
-
-def _each(cells: list[str], rows: NDArray[np.integer[Any]]) -> Iterator[str]:
-    """The cell of the image, or of the class, of each box."""
-    return map(cells.__getitem__, rows.tolist())
 
 
 def _edges(dataset: Dataset) -> list[list[str]]:
@@ -81,7 +69,7 @@ def _scores(values: Floats) -> list[str]:
 def _marks(flags: NDArray[np.uint16], bits: Iterable[Flag], sep: str) -> Iterator[str]:
     """The cells of these flags, each 0 or 1, of each box."""
     kinds, which = np.unique(flags, return_inverse=True)
-    return _each([sep.join("1" if kind & bit else "0" for bit in bits) for kind in kinds.tolist()], which)
+    return of_boxes([sep.join("1" if kind & bit else "0" for bit in bits) for kind in kinds.tolist()], which)
 
 
 def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
@@ -97,23 +85,22 @@ def _sized_images(dataset: Dataset, quote: Quote) -> list[str]:
 def _canonical(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep = dataset.boxes, quote.sep
     images = _sized_images(dataset, quote)
-    cells = zip(
-        _each(images, boxes.image),
-        _each(classes, boxes.category),
+    columns: list[Iterable[str]] = [
+        of_boxes(images, boxes.image),
+        of_boxes(classes, boxes.category),
         _scores(boxes.score),
         *_edges(dataset),
         _marks(boxes.flags, [FLAGS[name] for name in CANONICAL[9:]], sep),
-        strict=True,
-    )
-    rows, empty = list(map(sep.join, cells)), [image + sep * 11 for image in images]
+    ]
+    empty = [image + sep * 11 for image in images]
     if dataset.images.video is None and boxes.track is None:
-        return CANONICAL, merged(dataset, rows, empty)
+        return CANONICAL, box_lines(dataset, sep, columns, empty)
     frames = _frames(dataset, quote)
     ids = [quote(str(i)) for i in dataset.tracks.source_id.tolist()] + [""]
-    track = [-1] * len(boxes) if boxes.track is None else boxes.track.tolist()
-    more = zip(rows, (ids[i] for i in track), _each(frames, boxes.image), strict=True)
+    track = np.full(len(boxes), -1) if boxes.track is None else boxes.track
+    columns += [of_boxes(ids, track), of_boxes(frames, boxes.image)]
     empty = [f"{text}{sep}{sep}{frame}" for text, frame in zip(empty, frames, strict=True)]
-    return [*CANONICAL, "track", "video", "frame"], merged(dataset, list(map(sep.join, more)), empty)
+    return [*CANONICAL, "track", "video", "frame"], box_lines(dataset, sep, columns, empty)
 
 
 def _frames(dataset: Dataset, quote: Quote) -> list[str]:
@@ -128,44 +115,41 @@ def _frames(dataset: Dataset, quote: Quote) -> list[str]:
 
 
 def _tfod(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
-    boxes, images = dataset.boxes, _sized_images(dataset, quote)
-    cells = zip(_each(images, boxes.image), _each(classes, boxes.category), *_edges(dataset), strict=True)
-    return TFOD, merged(dataset, list(map(quote.sep.join, cells)), ())
+    names = of_boxes(_sized_images(dataset, quote), dataset.boxes.image)
+    labels = of_boxes(classes, dataset.boxes.category)
+    return TFOD, box_lines(dataset, quote.sep, [names, labels, *_edges(dataset)])
 
 
 def _retinanet(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     boxes, sep, images = dataset.boxes, quote.sep, list(map(quote, dataset.images.name))
-    cells = zip(_each(images, boxes.image), *_edges(dataset), _each(classes, boxes.category), strict=True)
-    return [], merged(dataset, list(map(sep.join, cells)), [image + sep * 5 for image in images])
+    columns = [of_boxes(images, boxes.image), *_edges(dataset), of_boxes(classes, boxes.category)]
+    return [], box_lines(dataset, sep, columns, [image + sep * 5 for image in images])
 
 
 def _open_images(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
-    boxes, sep, n = dataset.boxes, quote.sep, len(dataset.boxes)
-    names = _each([quote(stem(name)) for name in dataset.images.name], boxes.image)
-    labels = _each(classes, boxes.category)
+    boxes, n = dataset.boxes, len(dataset.boxes)
+    names = of_boxes([quote(stem(name)) for name in dataset.images.name], boxes.image)
+    labels = of_boxes(classes, boxes.category)
     left, top, right, bottom = _relative_edges(dataset)
     if dataset.kind == "det":
-        cells = zip(names, labels, _scores(boxes.score), left, right, top, bottom, strict=True)
-        return OPEN_IMAGES_PREDICTIONS, merged(dataset, list(map(sep.join, cells)), ())
+        columns = [names, labels, _scores(boxes.score), left, right, top, bottom]
+        return OPEN_IMAGES_PREDICTIONS, box_lines(dataset, quote.sep, columns)
     bits = (Flag.OCCLUDED, Flag.TRUNCATED, Flag.GROUP_OF, Flag.DEPICTION, Flag.INSIDE)
-    marks = _marks(boxes.flags, bits, sep)
-    rows = zip(names, [""] * n, labels, ["1"] * n, left, right, top, bottom, marks, strict=True)
-    return OPEN_IMAGES, merged(dataset, list(map(sep.join, rows)), ())
+    marks = _marks(boxes.flags, bits, quote.sep)
+    columns = [names, [""] * n, labels, ["1"] * n, left, right, top, bottom, marks]
+    return OPEN_IMAGES, box_lines(dataset, quote.sep, columns)
 
 
 def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> tuple[list[str], list[str]]:
     del classes  # a prediction string is quoted as a whole, not by its words
-    boxes, names = dataset.boxes, list(dataset.categories.name)
-    words = zip(_each(names, boxes.category), _scores(boxes.score), *_relative_edges(dataset), strict=True)
-    groups = merged(dataset, list(map(" ".join, words)), ())
-    begin = 0
-    lines = []
-    for name, n in zip(
-        dataset.images.name, np.bincount(boxes.image, minlength=len(dataset.images)), strict=True
-    ):
-        lines.append(quote(stem(name)) + quote.sep + quote(" ".join(groups[begin : begin + n])))
-        begin += n
-    return PREDICTION_STRING, lines
+    boxes, images = dataset.boxes, dataset.images.name
+    labels = of_boxes(dataset.categories.name, boxes.category)
+    groups = box_lines(dataset, " ", [labels, _scores(boxes.score), *_relative_edges(dataset)])
+    ends = np.cumsum(np.bincount(boxes.image, minlength=len(images))).tolist()
+    return PREDICTION_STRING, [
+        quote(stem(name)) + quote.sep + quote(" ".join(groups[begin:end]))
+        for name, begin, end in zip(images, [0, *ends], ends, strict=False)
+    ]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

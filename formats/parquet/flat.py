@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.formats._shared.codes import (
-    BAD_FLAG,
-    BAD_IMAGE_SIZE,
-    NOT_FINITE,
-    WRONG_COUNT,
-    WRONG_TYPE,
-)
+from odm.formats._shared.codes import BAD_FLAG, BAD_IMAGE_SIZE, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
 from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
 from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.table_images import Origin
