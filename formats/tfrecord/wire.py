@@ -8,7 +8,7 @@ Sources: "TFRecords format details" (https://www.tensorflow.org/tutorials/load_d
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -47,9 +47,10 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
     The last one is `Damaged` where the file ends within a record, or where the length of one cannot be
     trusted, so that the rest of the file cannot be found.
     """
+    cut = "the file ends within it, as if it was cut"
     while head := stream.read(12):
         if len(head) < 12:
-            yield Damaged("the file ends within it, as if it was cut")
+            yield Damaged(cut)
             return
         length = int.from_bytes(head[:8], "little")
         if _masked(head[:8]) != int.from_bytes(head[8:], "little"):
@@ -61,12 +62,10 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
         data = stream.read(length)
         check = stream.read(4)
         if len(check) < 4:
-            yield Damaged("the file ends within it, as if it was cut")
+            yield Damaged(cut)
             return
-        if _masked(data) != int.from_bytes(check, "little"):
-            yield Damaged("its checksum is wrong")
-            continue
-        yield data
+        good = _masked(data) == int.from_bytes(check, "little")
+        yield data if good else Damaged("its checksum is wrong")
 
 
 def framed(data: bytes) -> bytes:
@@ -168,20 +167,14 @@ def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
         if len(value) % 4:
             raise Damaged("a list of numbers in it is cut")
         return np.frombuffer(value, "<f4").astype(np.float64)
-    if number == 3 and kind == _VARINT:
-        return _signed([value])
-    if number == 3 and kind == _BYTES:
-        numbers, at = [], 0
-        while at < len(value):
+    if number == 3 and kind in (_BYTES, _VARINT):
+        numbers, at = [value] if kind == _VARINT else [], 0
+        while kind == _BYTES and at < len(value):
             one, at = _varint(value, at)
             numbers.append(one)
-        return _signed(numbers)
+        # 64 bits, of which the highest is the sign
+        return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
     raise Damaged("a list in it is of another kind than in tf.train.Example")
-
-
-def _signed(numbers: Sequence[int]) -> NDArray[np.int64]:
-    """Numbers of 64 bits whose highest is the sign."""
-    return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -21,7 +21,7 @@ from odm.formats.tfrecord.layout import (
 )
 from odm.formats.tfrecord.wire import Features, encoded, framed
 from odm.issues import Log, PathError, printable
-from odm.tables import NO_ID, Dataset, Floats
+from odm.tables import NO_ID, Dataset, Flag, Floats
 
 _FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"}
 
@@ -48,12 +48,16 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
         log.note(
             "the records hold no pictures, without which nothing can be trained (--images DIR gives them)"
         )
-    members = _members(dataset)
+    boxes = dataset.boxes
+    order = np.argsort(boxes.image, kind="stable")
+    members = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))
+    flags = {key: flag for key, flag in FLAGS.items() if boxes.has(flag).any()}
     for name, rows in log.track(shards, "writing"):
-        parts = [
-            framed(encoded(_features(dataset, row, members[row], relative, with_picture=with_pictures)))
-            for row in rows
-        ]
+        parts = []
+        for row in rows:
+            features = _image_features(dataset, row, with_picture=with_pictures)
+            features |= _box_features(dataset, members[row], relative, flags)
+            parts.append(framed(encoded(features)))
         target.write(name, b"".join(parts))
     target.write("label_map.pbtxt", label_map(dataset.categories.name))
 
@@ -90,18 +94,9 @@ def _size_of(path: str) -> int:
         raise PathError(f"{printable(path)}: {e}") from None
 
 
-def _members(dataset: Dataset) -> list[NDArray[np.int64]]:
-    """The rows of the boxes of each image."""
-    image = dataset.boxes.image
-    order = np.argsort(image, kind="stable")
-    return np.split(order, np.searchsorted(image[order], np.arange(1, len(dataset.images) + 1)))
-
-
-def _features(
-    dataset: Dataset, row: int, members: NDArray[np.int64], relative: Floats, *, with_picture: bool
-) -> Features:
-    """What the record of an image holds."""
-    images, boxes = dataset.images, dataset.boxes
+def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
+    """What the record of an image says of it."""
+    images = dataset.images
     name = images.name[row].encode()
     known = images.source_id[row]
     features: Features = {
@@ -121,20 +116,20 @@ def _features(
         features["image/encoded"] = [picture]
         features["image/format"] = [_FORMATS.get(picture[:2], suffix)]
         features["image/key/sha256"] = [hashlib.sha256(picture).hexdigest().encode()]
-    is_det = dataset.kind == "det"
-    kind = FOUND if is_det else TRUTH
-    for k, edge in enumerate(EDGES):
-        features[f"{kind}bbox/{edge}"] = relative[members, k].astype(np.float32)
-    category = boxes.category[members]
-    if is_det:
-        features[f"{FOUND}label"] = category.astype(np.int64) + 1
-        features[f"{FOUND}score"] = boxes.score[members].astype(np.float32)
-        return features
-    classes = dataset.categories.name
-    features[f"{TRUTH}class/label"] = category.astype(np.int64) + 1
-    features[f"{TRUTH}class/text"] = [classes[c].encode() for c in category.tolist()]
-    flags = boxes.flags[members]
-    for key, flag in FLAGS.items():
-        if boxes.has(flag).any():
-            features[key] = ((flags & np.uint16(flag)) != 0).astype(np.int64)
     return features
+
+
+def _box_features(
+    dataset: Dataset, members: NDArray[np.int64], relative: Floats, flags: dict[str, Flag]
+) -> Features:
+    """What a record says of the boxes in these rows."""
+    boxes, classes, is_det = dataset.boxes.take(members), dataset.categories.name, dataset.kind == "det"
+    kind = FOUND if is_det else TRUTH
+    features: Features = {
+        f"{kind}bbox/{edge}": relative[members, k].astype(np.float32) for k, edge in enumerate(EDGES)
+    }
+    features[f"{kind}label" if is_det else f"{kind}class/label"] = boxes.category.astype(np.int64) + 1
+    if is_det:
+        return features | {f"{FOUND}score": boxes.score.astype(np.float32)}
+    features[f"{TRUTH}class/text"] = [classes[c].encode() for c in boxes.category.tolist()]
+    return features | {key: boxes.has(flag).astype(np.int64) for key, flag in flags.items()}
