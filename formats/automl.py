@@ -38,7 +38,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.csv_tables import Quote, box_lines, head_rows, is_number, of_boxes, tables
+from odm.formats._shared.csv_tables import Quote, Rows, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.splits import SplitOptions, miss_split
@@ -133,8 +133,7 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
         return
     paths: dict[str, str] = {}
     for file, rows in files:
-        kept: list[list[str]] = []
-        lines: list[int] = []
+        kept: Rows = []
         for line, cells in rows:
             split, path, row = _parts(cells)
             name, path, n = _name(path), path.strip(" \t"), len(row)
@@ -152,11 +151,10 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
                 found, other = _WRITTEN[split], _WRITTEN[own]
                 log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=found, other=other)
             else:
-                lines.append(line)
-                kept.append([own, name, *row[2:], *[""] * (12 - n)])
+                kept.append((line, [own, name, *row[2:], *[""] * (12 - n)]))
                 continue
             builder.skipped += 1
-        table.add(file, LAYOUT, [[row[k] for row in kept] for k in range(12)], lines)
+        table.add(file, LAYOUT, kept)
     table.finish()
 
 

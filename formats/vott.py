@@ -234,8 +234,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
         layout = _LAYOUT if n == 6 else dataclasses.replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
-        columns = [[cells[k] for _, cells in kept] for k in range(n)]
-        table.add(path, layout, columns, [line for line, _ in kept])
+        table.add(path, layout, kept)
     table.finish()
 
 

@@ -131,8 +131,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
 def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
     header = [cell.strip(" \t") for cell in rows[0][1]]
     extras = table.builder.extras
-    kept: list[list[str]] = []
-    lines: list[int] = []
+    kept: Rows = []
     for line, cells in rows[1:]:
         expected, found = f"{len(header)} cells as in the header", str(len(cells))
         if len(cells) == len(header):
@@ -140,36 +139,32 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
             text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
             numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
             if len(numbers) == 4:
-                kept.append([row["image_id"], *numbers, *(row[name] for name in LAYOUT.columns[5:])])
-                lines.append(line)
+                more = [row[name] for name in LAYOUT.columns[5:]]
+                kept.append((line, [row["image_id"], *numbers, *more]))
                 if row["source"]:
                     extras["source"] += 1
                 continue
             expected, found = "[left, top, width, height]", f"{len(numbers)} values"
         table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)
         table.builder.skipped += 1
-    table.add(path, LAYOUT, [[row[k] for row in kept] for k in range(9)], lines)
+    table.add(path, LAYOUT, kept)
 
 
 def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
-    lines: list[int] = []
-    images: list[str] = []
-    words: list[str] = []
+    kept: Rows = []
     for line, cells in rows[1:]:
-        found = cells[1].split() if len(cells) == 2 else []
-        if len(cells) != 2 or len(found) % 5:
-            what = f"{len(found)} words" if len(cells) == 2 else f"{len(cells)} cells"
+        words = cells[1].split() if len(cells) == 2 else []
+        if len(cells) != 2 or len(words) % 5:
+            what = f"{len(words)} words" if len(cells) == 2 else f"{len(cells)} cells"
             expected, field = "an image and groups of five: score left top width height", "PredictionString"
             table.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=what)
             table.builder.skipped += 1
             continue
-        n = max(1, len(found) // 5)
-        lines += [line] * n
-        images += [cells[0]] * n
-        words += found or [""] * 5
-    none = [""] * len(lines)
-    columns = [images, *(words[k::5] for k in range(1, 5)), [CLASS] * len(lines), words[::5], none, none]
-    table.add(path, LAYOUT, columns, lines)
+        words = words or [""] * 5
+        for i in range(0, len(words), 5):
+            score, *box = words[i : i + 5]
+            kept.append((line, [cells[0], *box, CLASS, score, "", ""]))
+    table.add(path, LAYOUT, kept)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> None:

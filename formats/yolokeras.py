@@ -180,11 +180,11 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
     for at, split, found in tables:
-        kept = [(*row, split) for row in found if row[6] in categories]
+        kept = [(line, [*row, split]) for line, *row in found if row[5] in categories]
         builder.skipped += len(found) - len(kept)
-        line, *columns = map(list, zip(*kept, strict=True)) if kept else [[] for _ in range(9)]
-        columns[5] = [categories[text] for text in columns[5]]
-        table.add(at, LAYOUT, columns, line)
+        for _, row in kept:
+            row[5] = categories[row[5]]
+        table.add(at, LAYOUT, kept)
     table.finish()
 
 

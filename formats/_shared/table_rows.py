@@ -132,9 +132,11 @@ class TableReader:
         self.classes = _ClassRows(builder, listed)
         self.boxes: list[_Boxes] = []
 
-    def add(self, path: str, layout: Columns, columns: list[list[str]], lines: Sequence[int]) -> None:
-        """Take all rows of a file: its columns, and the line of each row; faults are reported."""
-        TableRows(self, layout, path, "point").take(columns, np.array(lines, np.int32))
+    def add(self, path: str, layout: Columns, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take all rows of a file, each with its line; what is wrong with them is reported."""
+        cells = [row for _, row in rows]
+        columns = list(map(list, zip(*cells, strict=True))) if rows else [[] for _ in layout.columns]
+        TableRows(self, layout, path, "point").take(columns, np.array([line for line, _ in rows], np.int32))
 
     def finish(self) -> int:
         """Add the images and boxes to the builder; answers how many images took their size from elsewhere."""
