@@ -49,7 +49,7 @@ from odm.formats._shared import text_rows
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
 from odm.formats._shared.text_tokens import NUMBER, lines_are
-from odm.formats.mot.terms import MotOptions, kind_by_name
+from odm.formats.mot.sequences import MotOptions, add_sequence, kind_by_name, sequence_of
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 
@@ -111,8 +111,6 @@ GRAMMAR = text_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by com
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
     """Read a file, a sequence, or a folder of sequences."""
-    from odm.formats.mot.sequences import add_sequence, sequence_of
-
     kind, truth, detections = builder.kind, _files(source, "gt"), _files(source, "det")
     files = detections if kind == "det" else truth or (detections if kind is None else [])
     if source.is_dir and not truth and not detections:

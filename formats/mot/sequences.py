@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Source
+from odm.formats._contract import option
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import given_list
+from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
 from odm.formats._shared.gather import At, with_extension
-from odm.formats._shared.pictures import parse_pixels
+from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text_tokens import text_of
-from odm.formats.mot.terms import CLASSES, NO_IMAGE, MotOptions, kind_by_name
 from odm.issues import Code, Log
 from odm.names import accept_name, stem
-from odm.tables import NO_ID, Flag
+from odm.tables import NO_ID, Flag, Kind
 
 BAD_LIST = Code(
     "mot-bad-image-list",
@@ -29,8 +29,41 @@ BAD_LIST = Code(
     "write one name per line",
     "The position of a name in images.txt is its frame number.",
 )
+CLASSES = (
+    *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
+    *(
+        "static person",
+        "distractor",
+        "occluder",
+        "occluder on the ground",
+        "occluder full",
+        "reflection",
+        "crowd",
+    ),
+)
+NO_IMAGE = "-"
+"""Placeholder in ``images.txt`` for a frame without an image."""
 MOST_FRAMES = 200_000
 """Frames that a sequence may claim to have before those without boxes are no longer listed."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MotOptions(ImageOptions):
+    """What the numbers of the classes mean."""
+
+    classes: str | None = class_list_option("file with the class names from 1, one per line, or a data.yaml")
+    first_frame: str = option(
+        "1", "number to give to the frame that files call 1", choices=("1", "0"), side="read"
+    )
+
+
+def kind_by_name(path: str) -> Kind | None:
+    """The kind according to the name of a file or of its folder."""
+    parts = path.replace("\\", "/").lower().split("/")[-2:]
+    for kind in ("gt", "det"):
+        if parts[-1] == f"{kind}.txt" or (len(parts) > 1 and parts[0] == kind and parts[-1].endswith(".txt")):
+            return "gt" if kind == "gt" else "det"
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ from odm.files import Output
 from odm.formats._shared import text_rows
 from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.number_text import decimals, short_wh
-from odm.formats.mot.terms import CLASSES, NO_IMAGE
+from odm.formats.mot.sequences import CLASSES, NO_IMAGE
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Dataset, Flag, Longs
