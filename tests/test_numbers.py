@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import odm
 from odm.formats import FORMATS
 from odm.formats._shared import text_tokens
-from odm.formats._shared.number_text import decimal_cells, decimals, fixed, fixed_cells, short_wh
+from odm.formats._shared.number_text import decimals, fixed, fixed_cells, short_wh
 from odm.formats._shared.text_tokens import pages
 from odm.tables import Dataset
 
@@ -40,13 +40,13 @@ def with_places(value, places):
 @given(NUMBERS)
 def test_decimals_are_the_shortest_that_read_back(numbers):
     values = np.array(numbers, np.float64)
-    for texts in (decimals(values), decimal_cells(values).astype(str).tolist()):
-        # Whole numbers have no exponent where all of a column are whole.
-        assert [float(text) for text in texts] == numbers
-        assert [shortest(float(text)) for text in texts] == [shortest(value) for value in numbers]
-        for text, value in zip(texts, numbers, strict=True):
-            assert len(text) <= len(shortest(value)) or float(value).is_integer()
-            assert not text.endswith(".0")
+    texts = decimals(values)
+    # Whole numbers have no exponent where all of a column are whole.
+    assert [float(text) for text in texts] == numbers
+    assert [shortest(float(text)) for text in texts] == [shortest(value) for value in numbers]
+    for text, value in zip(texts, numbers, strict=True):
+        assert len(text) <= len(shortest(value)) or float(value).is_integer()
+        assert not text.endswith(".0")
 
 
 @given(NUMBERS, st.integers(1, 14))
@@ -68,7 +68,7 @@ def test_fixed_places_are_pythons(numbers, places):
 def test_pages_are_the_lines_of_each_image(at_a_time, rows, sep, is_sorted):
     rows = sorted(rows, key=lambda row: row[0]) if is_sorted else rows
     image = np.array([row[0] for row in rows], np.int32)
-    columns = [[row[1] for row in rows], decimal_cells(np.array([row[2] for row in rows]))]
+    columns = [[row[1] for row in rows], np.array(decimals(np.array([row[2] for row in rows])), np.bytes_)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_tokens, "ROWS", at_a_time)
         found = list(pages(5, image, columns, sep))

@@ -249,7 +249,6 @@ class Gather:
         *,
         field: str = "",
         source_id: Id | None = None,
-        frequency: str = "",
         listed: bool = False,
     ) -> int | None:
         """The row of a class, added if it is new; None, and an issue, if it cannot be one.
@@ -264,7 +263,7 @@ class Gather:
             field = field or at.field
             self.log.report(code, at.path, **at.where, field=field, value=name, reason=reason)
             return None
-        row = self.classes[name] = self.builder.category(name, source_id=source_id, frequency=frequency)
+        row = self.classes[name] = self.builder.category(name, source_id=source_id)
         return row
 
     # -- boxes

@@ -144,10 +144,12 @@ class Item:
 
     def text(self, key: str) -> str:
         """The text under a key; `BadRecord`, and an issue, if there is none."""
-        found = self.reader.text(self.record, key, self.at, row=self.row is not None)
-        if found is None:
+        self.need(key)
+        value = self.record[key]
+        if type(value) is not str:
+            self.wrong(key, "text")
             raise BadRecord
-        return found
+        return value
 
     def numbers(self, *keys: str) -> list[float]:
         """The numbers under these keys, which must all be there."""

@@ -26,7 +26,7 @@ import operator
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -80,15 +80,14 @@ class Field:
     """A key of a record and what its column becomes.
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
-    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, ``count``) float64; ``text``, and ``ints`` for
-    lists of whole numbers, a list with None;
-    ``raw`` a list of the JSON of the values, which count as unread too, empty where there is none.
+    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
+    whole numbers, a list with None; ``raw`` a list of the JSON of the values, which count as unread too,
+    empty where there is none.
     """
 
     key: str
     kind: Kind
     required: bool = False
-    count: int = 4
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -155,12 +154,11 @@ def _float(text: str) -> float | Token:
     return value if abs(value) != float("inf") else Token(text)
 
 
-def _int(text: str) -> int | Token:
-    return int(text) if len(text) <= 300 else Token(text)
-
-
 _PYTHON = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=Token, parse_float=_float, parse_int=_int
+    object_pairs_hook=_object,
+    parse_constant=Token,
+    parse_float=_float,
+    parse_int=lambda text: int(text) if len(text) <= 300 else Token(text),
 )
 
 
@@ -304,24 +302,18 @@ class Document:
         shapes = _Shapes(fields, rest=rest)
         at, index, end = self._at + 1, 0, None
         while end is None:
-            chunk, at, end = self._slice(at, index, shapes)
+            cut = _CUT.search(data, at + self._size)
+            if cut is None:
+                piece: Any = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
+            else:
+                piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
+            chunk, end = self._piece(piece, at, index, shapes, whole=cut is None)
             index += chunk.n
+            taken = (cut.start() if end is None and cut else len(data)) - at
+            chunk.expected = index + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
+            at = len(data) if cut is None else cut.end() - 1
             yield chunk
         self._at = end
-
-    def _slice(self, at: int, index: int, shapes: _Shapes) -> tuple[Chunk, int, int | None]:
-        """The next records, where those after them begin, and where the list ended, None if it goes on."""
-        data = self._data
-        cut = _CUT.search(data, at + self._size)
-        if cut is None:
-            rest = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
-            chunk, end = self._piece(rest, at, index, shapes)
-        else:
-            piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
-            chunk, end = self._piece(piece, at, index, shapes, whole=False)
-        taken = (cut.start() if end is None and cut else len(data)) - at
-        chunk.expected = index + chunk.n + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
-        return chunk, len(data) if cut is None else cut.end() - 1, end
 
     def _piece(
         self, piece: Any, at: int, index: int, shapes: _Shapes, *, whole: bool = True
@@ -524,7 +516,7 @@ class _Shapes:
         if shape is None:
             if len(self._known) == 64:
                 return None, {}
-            shape = self._known[tuple(spec)] = _Shape(spec, self._fields)
+            shape = self._known[tuple(spec)] = _Shape(spec)
         return shape, floats
 
 
@@ -537,7 +529,7 @@ class _Shape:
         Key, kind (``rest`` or nothing for a key that no field names) and whether every record has it.
     """
 
-    def __init__(self, spec: Sequence[tuple[str, str, bool]], fields: Mapping[str, Field]) -> None:
+    def __init__(self, spec: Sequence[tuple[str, str, bool]]) -> None:
         import msgspec
 
         self._spec = tuple(spec)
@@ -555,13 +547,9 @@ class _Shape:
             elif kind in ("number", "float-id"):
                 type_, default = float, float("nan")
             elif kind == "numbers":
-                count = fields[key].count
+                four = [(f"n{i}", float) for i in range(4)]
                 type_ = msgspec.defstruct(
-                    "Numbers",
-                    [(f"n{i}", float) for i in range(count)],
-                    array_like=True,
-                    forbid_unknown_fields=True,
-                    gc=False,
+                    "Numbers", four, array_like=True, forbid_unknown_fields=True, gc=False
                 )
             elif kind == "text":
                 type_, default = str, None
@@ -577,7 +565,6 @@ class _Shape:
         record = msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
         self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
         self._encode = msgspec.msgpack.Encoder().encode
-        self._fields = fields
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
         rows = self._decoder.decode(piece)
@@ -585,7 +572,7 @@ class _Shape:
         chunk = Chunk(start, n)
         colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
-            values = attribute(rows, number)
+            values = _attribute(rows, number)
             keys = n
             if kind in ("id", "int", "any-id"):
                 try:
@@ -613,7 +600,7 @@ class _Shape:
             elif kind == "numbers":
                 if not always:
                     return None
-                column = self._floats(values, n, self._fields[key].count)
+                column = self._floats(values, n, 4)
             elif kind == "ints":
                 column = values
                 if not always:
@@ -638,7 +625,9 @@ class _Shape:
                 continue
             chunk.columns[key] = column
             colons += keys * (1 + key.count(":"))
-        return chunk if count_colons(piece) == colons else None
+        data = np.frombuffer(piece, np.uint8)
+        parts = (data[at : at + SLICE] == ord(":") for at in range(0, len(data), SLICE))
+        return chunk if sum(map(np.count_nonzero, parts)) == colons else None
 
     def _floats(self, values: list[Any], n: int, count: int) -> NDArray[np.float64]:
         """(n, count) of a list of floats (count 1) or of records of floats, through MessagePack.
@@ -650,13 +639,6 @@ class _Shape:
         width = lead + 9 * count
         rows = np.ndarray((count, n), ">f8", packed, len(packed) - width * n + lead + 1, (9, width))
         return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
-
-
-def count_colons(text: Any) -> int:
-    """How many colons a text has."""
-    data = np.frombuffer(text, np.uint8)
-    parts = (data[start : start + SLICE] == ord(":") for start in range(0, len(data), SLICE))
-    return sum(map(np.count_nonzero, parts))
 
 
 _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
@@ -689,7 +671,7 @@ _GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
 )
 
 
-def attribute(rows: list[Any], number: int) -> list[Any]:
+def _attribute(rows: list[Any], number: int) -> list[Any]:
     """The attribute ``f<number>`` of each record."""
     if number < len(_GETTERS):
         return _GETTERS[number](rows)

@@ -207,17 +207,6 @@ class Reader(Gather):
         self.wrong(at, "a list", value, row=row)
         return None
 
-    def text(self, record: dict[str, Any], key: str, at: At, *, row: bool = False) -> str | None:
-        """The text under a key, or None and an issue."""
-        value = record.get(key)
-        if type(value) is str:
-            return value
-        if value is None and key not in record:
-            self.missing(at, key, row=row)
-        else:
-            self.wrong(at / key, "text", value, row=row)
-        return None
-
     def number(self, value: Any, at: At) -> float | None:
         """A finite number, or None and an issue."""
         if type(value) in NUMBER_TYPES:
@@ -293,10 +282,6 @@ class Reader(Gather):
 
     # -- rows
 
-    def rows_of(self, at: At) -> int:
-        """Register the list that rows come from; the number goes to `box` and `image`."""
-        return self.builder.file(at.path, at.pointer or "/")
-
     def category(self, name: Any, at: At, *, listed: bool = False, **columns: Any) -> int | None:
         """The row of the class of that name; None, and an issue, if it is no text or cannot be a class."""
         if type(name) is not str:
@@ -350,14 +335,9 @@ class Reader(Gather):
         """Decide between ground truth and detections, report outlines, and hand over the boxes."""
         _, total = self.counts()
         super().finish(field=field)
-        self._report_outlines(total)
-
-    def _report_outlines(self, total: int) -> None:
-        at = self._first_outline
-        if at is None:
+        if (at := self._first_outline) is None:
             return
-        kinds = list(self._outlines)
-        n = self._outlines.total()
+        kinds, n = list(self._outlines), self._outlines.total()
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
         self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]

@@ -18,7 +18,15 @@ def decimals(values: NDArray[Any]) -> list[str]:
 
     Infinities and NaN are the caller's mistake: `odm.checks` keeps them from every writer.
     """
-    return _shortest(np.asarray(values, np.float64) + 0.0)  # no minus before zero
+    values = np.asarray(values, np.float64) + 0.0  # no minus before zero
+    size = np.abs(values)
+    if len(values) and ((size >= 1e-4) & (size < 1e15)).all():  # Python and JSON write these alike
+        import msgspec
+
+        found = msgspec.json.encode(values.tolist()).decode()[1:-1].split(",")
+    else:
+        found = list(map(repr, values.tolist()))
+    return [text.removesuffix(".0") for text in found]
 
 
 def fixed(values: Floats, places: int) -> list[str]:
@@ -44,42 +52,6 @@ def texts(cells: Cells) -> list[str]:
     return found
 
 
-def decimal_cells(values: NDArray[Any]) -> Cells:
-    """`decimals` as cells, from their digits, which takes half the time where they are put into texts."""
-    values = np.asarray(values, np.float64)
-    number, plain = _plain(values)
-    if plain.all():
-        return _decimal_point(number, _SHORT)
-    cells = np.zeros(len(values), "S25")
-    cells[plain] = _decimal_point(number[plain], _SHORT)
-    cells[~plain] = _shortest(values[~plain])
-    return cells
-
-
-def _plain(values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """The numbers times ``10**_SHORT``, whole, and which of them read back to the same number.
-
-    A decimal of at most 15 digits that reads back to the same number is the only one of its length or less
-    that does, so the shortest need not be searched for.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        number = np.rint(values * 10.0**_SHORT)
-        plain = (number / 10.0**_SHORT == values) & (np.abs(number) < 1e15)
-    plain &= (np.abs(values) >= 1e-4) | (values == 0)  # Python writes 1e-05
-    return number, plain
-
-
-def _shortest(values: Floats) -> list[str]:
-    size = np.abs(values)
-    if len(values) and ((size >= 1e-4) & (size < 1e15)).all():  # Python and JSON write these alike
-        import msgspec
-
-        found = msgspec.json.encode(values.tolist()).decode()[1:-1].split(",")
-    else:
-        found = list(map(repr, values.tolist()))
-    return [text.removesuffix(".0") for text in found]
-
-
 def fixed_cells(values: Floats, places: int) -> Cells:
     """`fixed` as cells."""
     with np.errstate(invalid="ignore", over="ignore"):
@@ -98,9 +70,6 @@ def fixed_cells(values: Floats, places: int) -> Cells:
     cells[plain], cells[~plain] = common, others
     return cells
 
-
-_SHORT = 6
-"""Decimals of the numbers that are written the fast way; few files hold more."""
 
 _THOUSAND = (np.arange(1000) // [[100], [10], [1]] % 10 + ord("0")).astype(np.uint8)
 """(3, 1000) the digits of 0 to 999."""

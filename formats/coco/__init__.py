@@ -60,11 +60,11 @@ import numpy as np
 
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable
-from odm.formats._contract import LIKELY, RELATIONAL, SURE, Format, Part, Sniff, option, parse_bool
+from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_of, option, parse_bool
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.splits import SPLITS
+from odm.formats._shared.splits import SPLITS, miss_split
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 
@@ -228,30 +228,22 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
 
     if not source.is_dir:
         files = [("", "")]
-        if options.split is not None and options.split != (own := _split_of(source.path)):
-            log.report(
-                UNKNOWN_SPLIT, source.path, value=options.split, found=own or "one file without a split"
-            )
+        own = _split_of(source.path)
+        if options.split not in (None, own):
+            found = own or "one file without a split"
+            log.report(UNKNOWN_SPLIT, source.path, value=options.split, found=found)
             return
     else:
         chosen, unlike = source.once(_choose)
-        files = list(chosen)
         errors = log.errors
         others = _unlike(source, unlike, log)
-        files += [(file, _split_of(file)) for file in others if others[file]]
+        files = [*chosen, *((file, _split_of(file)) for file in others if others[file])]
         if files or log.errors == errors:
-            given = [*(file for file, _ in files), *others]
+            given = [*(file for file, _ in chosen), *others]
             report_unread(source, given, [file for file, _ in files], "COCO JSON", log)
-        if not files:
+        if not files or miss_split(options.split, (split for _, split in files), source, log):
             return
-        if options.split is not None:
-            splits = sorted({split for _, split in files} - {""})
-            files = [(file, split) for file, split in files if split == options.split]
-            if not files:
-                log.report(
-                    UNKNOWN_SPLIT, source.path, value=options.split, found=", ".join(splits) or "no splits"
-                )
-                return
+        files = [(file, split) for file, split in files if options.split in (None, split)]
     reader = Reader(source, builder, log, options, counted=options.ids, units=options.units)
     for file, split in files:
         reader.read(file, split)
@@ -295,45 +287,32 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
     ids = result_ids(dataset, options.reference, log) if results else None
     if results and ids is None:
         return
-    images = dataset.images
+    images, word = dataset.images, "detections" if dataset.kind == "det" else "instances"
     splits = [""] if target.single else sorted(set(images.split)) or [""]
-    word = "detections" if dataset.kind == "det" else "instances"
-    names = (
-        [""] if target.single else [f"{word}_{split}.json" if split else f"{word}.json" for split in splits]
-    )
-    if not target.single and not target.plan(
-        names, [f"the split {s}" if s else "the images" for s in splits], log
-    ):
+    names = [f"{word}_{split}.json" if split else f"{word}.json" for split in splits]
+    if target.single:
+        names = [""]
+    elif not target.plan(names, [f"the split {s}" if s else "the images" for s in splits], log):
         return
     for split, name in zip(splits, names, strict=True):
-        image_rows = np.arange(len(images))
-        box_rows = np.arange(len(dataset))
-        if len(splits) > 1:
-            chosen = np.array([s == split for s in images.split])
-            image_rows = np.flatnonzero(chosen)
-            box_rows = np.flatnonzero(chosen[dataset.boxes.image])
+        chosen = np.array([len(splits) == 1 or s == split for s in images.split], np.bool_)
+        box_rows = np.flatnonzero(chosen[dataset.boxes.image])
         if ids is not None:
             target.write(name, results_of(dataset, box_rows, *ids, log))
         else:
-            target.write(name, object_of(dataset, image_rows, box_rows, log))
+            target.write(name, object_of(dataset, np.flatnonzero(chosen), box_rows, log))
 
 
-FORMAT = Format(
-    name="coco",
+FORMAT = format_of(
+    __name__,
     title="COCO JSON",
     use="training",
     written_by="COCO, Roboflow, CVAT, labelme2coco, Detectron2, MMDetection, Ultralytics results "
     "(instances, results)",
-    doc=__doc__,
     suffixes=(".json",),
     begins="[{",
     single=True,
     owns_suffix=True,
-    sniff=sniff,
-    read=read,
-    write=write,
-    options=CocoOptions,
-    parts=parts,
     keeps=RELATIONAL | {"split", "crowd", "video", "track", "track_score", "own_fields"},
     split_is_file=True,
 )

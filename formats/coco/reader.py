@@ -481,7 +481,12 @@ class Reader:
         return known
 
     def _add_reference(self, reference: Dataset) -> None:
-        images, categories = reference.images, reference.categories
+        images, categories, video = reference.images, reference.categories, None
+        if images.video is not None:
+            videos = reference.videos
+            listed = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
+            rows = [self._builder.video(name, length=n, source_id=id_) for name, n, id_ in listed]
+            video = [rows[row] if row >= 0 else -1 for row in images.video.tolist()]
         self._builder.add_images(
             images.name,
             width=images.width,
@@ -490,7 +495,7 @@ class Reader:
             path=images.path,
             split=images.split,
             line=[0] * len(images),
-            video=_videos_of(reference, self._builder),
+            video=video,
             frame=images.frame,
         )
         self._builder.named = categories.named
@@ -511,13 +516,3 @@ def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[
     for i in wrong:
         values.wrong(WRONG_TYPE, f"{location}/{key}/{i}", "", "a whole number", value[i])
     return [] if wrong else value
-
-
-def _videos_of(reference: Dataset, builder: Builder) -> list[int] | None:
-    """The rows of the videos of the images of another dataset, which are added."""
-    if reference.images.video is None:
-        return None
-    videos = reference.videos
-    listed = zip(videos.name, videos.length.tolist(), videos.source_id.tolist(), strict=True)
-    rows = [builder.video(name, length=length, source_id=id_) for name, length, id_ in listed]
-    return [rows[row] if row >= 0 else -1 for row in reference.images.video.tolist()]

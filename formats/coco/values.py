@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
@@ -20,7 +20,6 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
-from odm.formats._shared.own_fields import own_fields
 from odm.formats.coco.ids import listed
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
@@ -166,7 +165,7 @@ class Values:
             for i, _, record in self.objects(chunk, pointer, fields, codes, count=count and own is None):
                 if own is not None:
                     own.extend(i - own.n, {})
-                    own.extend(1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
+                    own.extend(1, _own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
                 yield i, {key: value for key, value in record.items() if key in keys}
             if own is not None:
                 own.extend(chunk.start + chunk.n - own.n, {})
@@ -366,6 +365,27 @@ class Values:
         if own is not None:
             builder.add_own("categories", [*kept], own.at([*kept.values()]))
         return rows
+
+
+def _own_fields(
+    record: Mapping[str, Any], known: Collection[str], count: Callable[[str], None]
+) -> dict[str, list[bytes]]:
+    """The JSON of the keys that are not known; those that JSON cannot hold are counted."""
+    found: dict[str, list[bytes]] = {}
+    for key, value in record.items():
+        if key not in known:
+            if _is_json(value):
+                found[key] = [json.dumps(value).encode()]
+            else:
+                count(key)
+    return found
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value can be written as it was read: no NaN, no endless number, and no key twice."""
+    if isinstance(value, dict):
+        return not isinstance(value, Repeated) and all(map(_is_json, value.values()))
+    return all(map(_is_json, value)) if isinstance(value, list) else not isinstance(value, Token)
 
 
 def _around(polygons: Any) -> tuple[float, ...]:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.number_text import short_wh
-from odm.formats._shared.own_fields import of_images
 from odm.formats.coco.ids import box_ids, own_ids
 from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log
 from odm.tables import Dataset, Floats, Id
+from odm.tables.own import join_members
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
@@ -54,7 +54,7 @@ def object_of(
         own_ids(dataset.images.source_id[image_rows], least),
         own_ids(categories.source_id, least),
     )
-    members, own = of_images(dataset, image_rows)
+    members, own = _of_images(dataset, image_rows)
     names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
@@ -81,6 +81,20 @@ def object_of(
 
 _NO_OUTLINE = {"segmentation": b"[]"}
 """What every annotation has besides: some tools ask for the key, or for an empty list if there is no mask."""
+
+
+def _of_images(dataset: Dataset, rows: NDArray[Any]) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
+    """What the files of these images say of themselves, by key; and the other fields of the images."""
+    images = dataset.images
+    file_of = images.file[rows].tolist()
+    used = [row for row in dict.fromkeys(file_of) if row >= 0]
+    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
+    members, ids, _ = join_members(files)
+    own = {key: [column[row] for row in rows.tolist()] for key, column in images.own.items()}
+    if any(ids) and "license" in own:
+        new = dict(zip(used, ids, strict=True))
+        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
+    return {"info": b"{}", "licenses": b"[]", **members}, own
 
 
 def _member(key: str, value: bytes) -> bytes:

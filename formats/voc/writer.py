@@ -8,7 +8,7 @@ import numpy as np
 
 from odm.files import Output
 from odm.formats._shared.image_names import note_folders
-from odm.formats._shared.number_text import decimal_cells
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.text_tokens import Column, assemble
 from odm.formats.voc.terms import NO_SPLIT, VocOptions, refuse_names
 from odm.issues import Log
@@ -101,7 +101,7 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), which)]
     missing = np.isnan(boxes.score)
     if not missing.all():
-        score = decimal_cells(np.nan_to_num(boxes.score))
+        score = np.array(decimals(np.nan_to_num(boxes.score)), np.bytes_)
         for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
             piece = np.resize(np.array(text, np.bytes_), len(boxes))
             piece[missing] = b""
@@ -110,7 +110,7 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
         ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
         cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
         pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
-    texts = decimal_cells(edges.reshape(-1))
+    texts = np.array(decimals(edges.reshape(-1)), np.bytes_)
     between = b"\t\t<bndbox>\n"
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
