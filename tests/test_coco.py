@@ -286,6 +286,20 @@ def test_fields_of_its_own_go_from_coco_to_coco(tmp_path):
     }  # fmt: skip
 
 
+def test_a_track_id_among_attributes_may_be_written_as_a_float():
+    box = {"image_id": 1, "category_id": 1, "segmentation": [[1, 1, 5, 1, 5, 5]]}  # so it is no column
+    dataset, log = parse(
+        {
+            "images": [{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}],
+            "annotations": [{"id": 1, **box, "attributes": {"track_id": 3.0}}],
+            "categories": [{"id": 1, "name": "x"}],
+        }
+    )
+    assert dataset.tracks.source_id.tolist() == [3]
+    assert codes(log) == {"id-written-as-float": 1}
+    assert places(log) == ["#/annotations/0/attributes/track_id"]
+
+
 def test_fields_of_lvis_go_from_lvis_to_lvis(tmp_path):
     image = {"id": 9, "file_name": "train2017/a.jpg", "width": 64, "height": 48, "neg_category_ids": [3],
              "not_exhaustive_category_ids": [], "license": 2, "coco_url": "http://x/train2017/a.jpg"}  # fmt: skip

@@ -13,15 +13,12 @@ from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_IMAGE_SIZE,
-    DUPLICATE_BOX_KEY,
     DUPLICATE_IMAGE,
     FILE_NAME_MISSING,
-    MISSING_BOX_KEY,
     MISSING_KEY,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     UNNAMED_IMAGE,
-    WRONG_BOX_TYPE,
     WRONG_TYPE,
 )
 from odm.formats._shared.gather import decide_kind
@@ -47,7 +44,7 @@ from odm.formats.coco.ids import (
     packed,
     position_hint,
 )
-from odm.formats.coco.values import COCO, RESULT, Dialect, Values
+from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values
 from odm.formats.coco.videos import (
     Frames,
     TubeReader,
@@ -270,7 +267,7 @@ class Reader:
         kept: list[tuple[str, int, int, str, Id, int]] = []
         for i, record in values.entries(document, "/images", dialect.image, own):
             location = f"/images/{i}"
-            id_ = values.id(record, "id", location, "/images")
+            id_ = values.id(record, "id", location)
             key, name = dialect.name_of(record)
             if name is not None and not isinstance(name, str):
                 values.wrong(WRONG_TYPE, location, key, "text", name)
@@ -371,24 +368,24 @@ class Reader:
             self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        codes, pointer, log = (MISSING_BOX_KEY, WRONG_BOX_TYPE), table.pointer, self._log
+        log = self._log
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        for i, location, given in values.objects(chunk, pointer, fields, (*codes, DUPLICATE_BOX_KEY)):
+        for i, location, given in values.objects(chunk, table.pointer, fields, ROW):
             errors, record = log.errors, given
             if self._dialect.sparse:
                 record = {k: int(v) if type(v) is bool else v for k, v in given.items() if v is not None}
-            image = values.id(record, "image_id", location, pointer, codes)
-            category = values.id(record, "category_id", location, pointer, codes)
+            image = values.id(record, "image_id", location, ROW)
+            category = values.id(record, "category_id", location, ROW)
             own: Id | None = NONE
             if "id" in keys and "id" in record:
-                own = values.id(record, "id", location, pointer, codes)
+                own = values.id(record, "id", location, ROW)
             box = values.box(record, location)
             score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
                 area = values.number(record["area"], location, "area")
-            track = values.track(record, location, pointer, codes)
+            track = values.track(record, location)
             key = table.flag[0]
             flag = record.get(key, 0) if key in keys else 0
             if isinstance(flag, (bool, Repeated)) or flag not in (0, 1):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
     BAD_LISTED_CLASS,
+    DUPLICATE_BOX_KEY,
     DUPLICATE_ID,
     DUPLICATE_KEY,
     MISSING_BOX_KEY,
@@ -51,7 +53,12 @@ RESULT = (
     Field("track_id", "id"),
     Field("instance_id", "id"),
 )
+Codes = tuple[Code, Code, Code]
 TRACK_KEYS = ("track_id", "instance_id")
+ENTRY = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
+"""The codes of a key that is missing, of another type, or there twice in an entry of a list."""
+ROW = MISSING_BOX_KEY, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY
+"""The same in what should be a box."""
 _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
@@ -128,7 +135,7 @@ class Values:
     def __init__(self, path: str, builder: Builder, log: Log, dialect: Dialect = COCO) -> None:
         self.path, self.dialect = path, dialect
         self._builder, self.log = builder, log
-        self._float_ids: set[str] = set()
+        self._float_ids: set[tuple[str, str]] = set()
         self.outlined = 0
         """How many boxes are those of outlines, because there is no bbox."""
 
@@ -161,8 +168,7 @@ class Values:
                     pairs = zip(columns, row, strict=True)
                     yield i, {key: value for key, value in pairs if value is not None and value != NONE}
                 continue
-            codes = MISSING_KEY, WRONG_TYPE, DUPLICATE_KEY
-            for i, _, record in self.objects(chunk, pointer, fields, codes, count=count and own is None):
+            for i, _, record in self.objects(chunk, pointer, fields, ENTRY, count=count and own is None):
                 if own is not None:
                     own.extend(i - own.n, {})
                     own.extend(1, _own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
@@ -175,7 +181,7 @@ class Values:
         unsaid = self.dialect.unsaid if pointer else _UNREAD_IN_RESULTS
         self.count({k: n for k, n in chunk.extras.items() if k not in unsaid and k != "video_id"})
         for key, i in chunk.written_float.items():
-            self._float_id(pointer, i, key)
+            self._float_id(f"{pointer}/{i}", key)
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Count keys that are not read."""
@@ -184,11 +190,11 @@ class Values:
             name = key if key in extras or len(extras) < _MOST_EXTRAS else "other keys"
             extras[name] += n
 
-    def _float_id(self, pointer: str, index: int, key: str) -> None:
-        if f"{pointer}/{key}" not in self._float_ids:
-            self._float_ids.add(f"{pointer}/{key}")
-            value = Trusted("with a point, as in 1.0,")
-            self.report(FLOAT_ID, f"{pointer}/{index}", key, value=value)
+    def _float_id(self, location: str, key: str) -> None:
+        which = re.sub("[0-9]+", "", location), key
+        if which not in self._float_ids:
+            self._float_ids.add(which)
+            self.report(FLOAT_ID, location, key, value=Trusted("with a point, as in 1.0,"))
 
     # -- faults
 
@@ -205,20 +211,13 @@ class Values:
         """Report a value of another type."""
         self.report(code, location, key, expected=Trusted(expected), value=Trusted(show(value)))
 
-    def is_object(
-        self,
-        record: Any,
-        location: str,
-        wrong: Code,
-        repeated: Code,
-        fields: Sequence[Field] = (),
-    ) -> bool:
+    def is_object(self, record: Any, location: str, codes: Codes, fields: Sequence[Field] = ()) -> bool:
         """Whether a record is an object without repeated keys; those no field names, if any, are counted."""
         if not isinstance(record, dict):
-            self.wrong(wrong, location, "", "an object", record)
+            self.wrong(codes[1], location, "", "an object", record)
             return False
         if isinstance(record, Repeated):
-            self.report(repeated, location, value=record.repeated)
+            self.report(codes[2], location, value=record.repeated)
             return False
         if fields:
             known = {field.key for field in fields if field.kind != "raw"} | {"video_id"}
@@ -231,16 +230,16 @@ class Values:
         chunk: Chunk,
         pointer: str,
         fields: Sequence[Field],
-        codes: tuple[Code, Code, Code],
+        codes: Codes,
         *,
         count: bool = True,
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The records of a chunk that are objects, each with its number and place; the others are reported.
 
-        `codes` are those of a missing key, a wrong type and a repeated key. Records without any key are only
-        counted once enough of them were reported: a short file can hold millions.
+        Records without any key are only counted once enough of them were reported: a short file can hold
+        millions.
         """
-        missing, wrong, repeated = codes
+        missing = codes[0]
         assert chunk.records is not None
         empty = 0 if self.log.keeps(missing) else chunk.records.count({})
         if empty:
@@ -249,7 +248,7 @@ class Values:
             if empty and record == {}:
                 continue
             location = f"{pointer}/{i}"
-            if self.is_object(record, location, wrong, repeated, fields if count else ()):
+            if self.is_object(record, location, codes, fields if count else ()):
                 yield i, location, record
 
     # -- values
@@ -259,8 +258,7 @@ class Values:
         record: Mapping[str, Any],
         key: str,
         location: str,
-        pointer: str,
-        codes: tuple[Code, Code] = (MISSING_KEY, WRONG_TYPE),
+        codes: Codes = ENTRY,
     ) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
@@ -273,23 +271,23 @@ class Values:
             self.wrong(codes[1], location, key, "a whole number", value)
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:
-            self._float_id(pointer, int(location.rsplit("/", 1)[-1]), key)
+            self._float_id(location, key)
             return int(value)
         if type(value) is str:
             return value
         self.wrong(codes[1], location, key, "an id: a 64-bit whole number or text", value)
         return None
 
-    def track(self, record: dict[str, Any], location: str, pointer: str, codes: tuple[Code, Code]) -> Id:
+    def track(self, record: dict[str, Any], location: str) -> Id:
         """The id of the track of a box, `NONE` where there is none or, with an issue, where it is no id."""
-        for key in TRACK_KEYS:
-            if record.get(key) is not None:
-                found = self.id(record, key, location, pointer, codes)
-                return NONE if found is None else found
         attributes = record.get("attributes")
-        if isinstance(attributes, dict) and attributes.get("track_id") is not None:
-            found = self.id(attributes, "track_id", f"{location}/attributes", pointer, codes)
-            return NONE if found is None else found
+        places = [(record, location, key) for key in TRACK_KEYS]
+        if isinstance(attributes, dict):
+            places.append((attributes, f"{location}/attributes", "track_id"))
+        for held, place, key in places:
+            if held.get(key) is not None:
+                found = self.id(held, key, place, ROW)
+                return NONE if found is None else found
         return NONE
 
     def number(self, value: Any, location: str, key: str, field: str = "") -> float:
@@ -336,7 +334,7 @@ class Values:
         kept: dict[int, int] = {}
         for i, record in self.entries(document, "/categories", fields, own, count=count):
             location = f"/categories/{i}"
-            id_ = self.id(record, "id", location, "/categories")
+            id_ = self.id(record, "id", location)
             name, frequency = record.get("name"), record.get("frequency") or ""
             if "name" not in record:
                 self.report(MISSING_KEY, location, value="name")

@@ -12,8 +12,6 @@ from odm.codes import ALL_SCORED, SCORE_MISSING, SOME_SCORES
 from odm.formats._shared.codes import (
     BAD_FRAME,
     DUPLICATE_BOX_ID,
-    DUPLICATE_BOX_KEY,
-    MISSING_BOX_KEY,
     MISSING_KEY,
     UNKNOWN_CATEGORY,
     WRONG_BOX_TYPE,
@@ -22,7 +20,7 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats.coco.ids import category_readings, choose_reading, listed, packed
-from odm.formats.coco.values import TRACK, TRACK_KEYS, VIDEO, Values
+from odm.formats.coco.values import ROW, TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted
 from odm.names import accept_name
 from odm.tables import NO_ID, Builder, Dataset, Id
@@ -110,7 +108,7 @@ class Frames:
         sizes: dict[int, tuple[int, int]] = {}
         for i, record in values.entries(document, "/videos", VIDEO, count=False):
             location = f"/videos/{i}"
-            id_ = values.id(record, "id", location, "/videos")
+            id_ = values.id(record, "id", location)
             if id_ is None:
                 continue
             if id_ in self._rows:
@@ -139,7 +137,7 @@ def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None,
     """Id, video and score of the tracks of a list that have a score."""
     found: list[tuple[Id, Id | None, float]] = []
     for i, record in values.entries(document, "/tracks", TRACK, count=False):
-        id_ = values.id(record, "id", f"/tracks/{i}", "/tracks")
+        id_ = values.id(record, "id", f"/tracks/{i}")
         score: Any = record.get("score")
         if id_ is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
             found.append((id_, record.get("video_id"), float(score)))
@@ -265,14 +263,13 @@ class TubeReader:
     def _add_slowly(self, record: Any, i: int) -> None:
         """Take one record, each value checked."""
         values, location = self._values, f"{self._pointer}/{i}"
-        codes = (MISSING_BOX_KEY, WRONG_BOX_TYPE)
         errors = self._log.errors
-        if not values.is_object(record, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY):
+        if not values.is_object(record, location, ROW):
             self._builder.skipped += 1
             return
-        video = values.id(record, "video_id", location, self._pointer, codes)
-        category = values.id(record, "category_id", location, self._pointer, codes)
-        own = values.id(record, "id", location, self._pointer, codes) if "id" in record else NONE
+        video = values.id(record, "video_id", location, ROW)
+        category = values.id(record, "category_id", location, ROW)
+        own = values.id(record, "id", location, ROW) if "id" in record else NONE
         score = float("nan")
         for key in ("score", "confidence"):
             if record.get(key) is not None:
@@ -297,7 +294,7 @@ class TubeReader:
     def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
         """Frame, bbox and score of one box of a track; None, and an issue, if it cannot be one."""
         values = self._values
-        if not values.is_object(box, location, WRONG_BOX_TYPE, DUPLICATE_BOX_KEY):
+        if not values.is_object(box, location, ROW):
             return None
         frame = box.get("frame")
         if type(frame) is not int or not 0 <= frame < 2**31:
