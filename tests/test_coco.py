@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import functools
 import io
 import json
 import os
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -60,8 +62,10 @@ def parse(
         builder = Builder(None if other is None else lambda: other)
         builder.kind = kind
         made = make_options(coco.FORMAT, options)
+        sizes = {} if slice_size is None else {"slice_size": slice_size}
+        document = functools.partial(columns.Document, fast=fast, **sizes)
+        stack.enter_context(mock.patch.object(coco_reader, "Document", document))
         reader = coco_reader.Reader(Source(str(path)), builder, log, made, counted=made.ids)
-        reader.fast, reader.slice_size = fast, slice_size
         reader.read("", "")
         reader.finish()
         return builder.build(), log

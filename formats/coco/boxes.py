@@ -14,7 +14,7 @@ from odm.formats._shared.codes import BAD_FLAG, DUPLICATE_BOX_ID, UNKNOWN_CATEGO
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import Code, Log, Trusted, first_few
-from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
+from odm.tables import NO_ID, Builder, Flag, Id, Ints, Longs
 
 FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
@@ -50,21 +50,17 @@ class Table:
     def add(
         self,
         index: NDArray[Any],
-        ids: Mapping[str, NDArray[Any] | list[Any]],
-        ltwh: Floats,
-        *,
-        score: NDArray[Any] | None,
-        area: NDArray[Any] | None,
-        flag: NDArray[Any] | None,
+        columns: Mapping[str, Any],
         expected: int = 0,
     ) -> None:
-        """Append boxes, of which `expected` in all are likely; a column that is None is missing for all."""
+        """Append boxes with the columns of their records, of which `expected` in all are likely."""
         begin, end = self.n, self.n + len(index)
         self.n = end
         if end > self._room:
             self._room = max(end, expected, 2 * begin)
             for name in self.columns:
                 self._allocate(name, begin)
+        ltwh = columns["bbox"]
         self._put("index", begin, index)
         self._put("wh", begin, None)
         self._put("xyxy", begin, None)
@@ -74,9 +70,11 @@ class Table:
                 xyxy[:, i] = ltwh[:, i]
                 wh[:, i] = ltwh[:, i + 2]
                 np.add(ltwh[:, i], ltwh[:, i + 2], out=xyxy[:, i + 2])
-        for name, values in (("score", score), ("area", area)):
+        for name in ("score", "area"):
+            values = columns.get(name)
             if values is not None or name in self.columns:
                 self._put(name, begin, np.nan if values is None else values)
+        flag = columns.get(self.flag[0])
         for name in ("flags", "odd"):
             values = None
             if flag is not None and name == "flags":
@@ -86,7 +84,7 @@ class Table:
             if name in self.columns or (values is not None and values.any()):
                 self._put(name, begin, 0 if values is None else values)
         for key in ("image_id", "category_id", "id", "track_id"):
-            part = ids.get(key)
+            part = columns.get(key)
             if key not in self.ids:
                 if part is None:
                     continue

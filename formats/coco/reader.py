@@ -117,8 +117,6 @@ class Reader:
         """The files that are results lists."""
         self._own = ""
         """A file with images of its own."""
-        self.fast = True
-        self.slice_size: int | None = None
         asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
         self._pictures = Pictures(options, Builder(), log, source) if asks else None
         self._image_places: dict[str, tuple[str, int]] = {}
@@ -131,10 +129,9 @@ class Reader:
         if data is None:
             return
         values = Values(path, self._builder, self._log, self._dialect)
-        sizes = {} if self.slice_size is None else {"slice_size": self.slice_size}
         try:
             data = load(data, self._log, path)
-            document = Document(data, self._log, path, fast=self.fast, **sizes)
+            document = Document(data, self._log, path)
             lists = self._dialect.results
             if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
@@ -350,25 +347,17 @@ class Reader:
         for chunk in document.records(fields):
             values.note(chunk, table.pointer)
             table.seen = chunk.start + chunk.n
-            if chunk.records is not None:
+            if chunk.records is None:
+                index = np.arange(chunk.start, table.seen, dtype=np.int32)
+                table.add(index, track_ids(chunk.columns), chunk.expected)
+            else:
                 self._add_slowly(chunk, values, table, fields)
-                continue
-            columns: dict[str, Any] = track_ids(chunk.columns)
-            table.add(
-                np.arange(chunk.start, chunk.start + chunk.n, dtype=np.int32),
-                columns,
-                columns["bbox"],
-                score=columns.get("score"),
-                area=columns.get("area"),
-                flag=columns.get(table.flag[0]),
-                expected=chunk.expected,
-            )
         if values.outlined:
             what = plural(values.outlined, "annotation")
             self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        log = self._log
+        log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW):
@@ -386,7 +375,6 @@ class Reader:
             if "area" in keys and record.get("area") is not None:
                 area = values.number(record["area"], location, "area")
             track = values.track(record, location)
-            key = table.flag[0]
             flag = record.get(key, 0) if key in keys else 0
             if isinstance(flag, (bool, Repeated)) or flag not in (0, 1):
                 values.report(BAD_FLAG, location, key, value=flag, expected="0 or 1")
@@ -400,14 +388,9 @@ class Reader:
         ids = {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)}
         if set(tracks) != {NONE}:
             ids["track_id"] = packed(tracks)
-        table.add(
-            np.array(index, np.int32),
-            ids,
-            np.array(numbers[:4], np.float64).T,
-            score=np.array(numbers[4]),
-            area=np.array(numbers[5]),
-            flag=np.array(flags),
-        )
+        *bbox, score, area = np.array(numbers, np.float64)
+        columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
+        table.add(np.array(index, np.int32), ids | columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""
@@ -418,11 +401,9 @@ class Reader:
             if reference is None:
                 self._log.report(NO_REFERENCE, values.path)
                 return
+            self._add_reference(reference)
         else:
             self._own = values.path
-        if reference is not None and not self._reference_added:
-            self._add_reference(reference)
-            self._reference_added = True
         tubes = TubeReader(values, self._builder, self._log, split, reference)
         tubes.read(document)
         self._tubes.append(tubes)
@@ -440,9 +421,7 @@ class Reader:
             if table.seen:
                 self._log.report(NO_REFERENCE, path)
             return
-        if not self._reference_added:
-            self._add_reference(reference)
-            self._reference_added = True
+        self._add_reference(reference)
         self._tables.append(table)
         if table.n:
             images, categories = reference.images, reference.categories
@@ -478,6 +457,10 @@ class Reader:
         return known
 
     def _add_reference(self, reference: Dataset) -> None:
+        """Add the images and classes of the ground truth, once."""
+        if self._reference_added:
+            return
+        self._reference_added = True
         images, categories, video = reference.images, reference.categories, None
         if images.video is not None:
             videos = reference.videos
