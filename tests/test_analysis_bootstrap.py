@@ -23,7 +23,7 @@ from odm.evaluate.analysis.bootstrap import (
     weights_of,
 )
 from odm.evaluate.analysis.compare import compare, parse_regression_gate, regressions
-from odm.evaluate.analysis.replicates import Plan
+from odm.evaluate.analysis.replicates import Plan, class_keys_of
 from odm.evaluate.analysis.slices import (
     ImageSlice,
     box_slices,
@@ -150,8 +150,8 @@ def test_weights_are_copies_of_images(name, seed):
             assert ours.summary[key][b] == pytest.approx(result.summary[key], abs=CLOSE, nan_ok=True), key
         if result.rules.metric == "ap":
             rows = {row.name: {"AP": row.ap, **row.extra} for row in result.classes}
-            assert set(plan.class_keys) == {"AP", *({"AP50", "AP75"} if result.rules.averaged else ())}
-            for key in plan.class_keys:
+            assert set(class_keys_of(plan.rules)) == {"AP", *({"AP50", "AP75"} if result.rules.averaged else ())}
+            for key in class_keys_of(plan.rules):
                 theirs = [rows.get(name, {}).get(key, math.nan) for name in plan.table.classes]
                 assert ours.class_ap[key][b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True), key
 
