@@ -150,7 +150,10 @@ def test_weights_are_copies_of_images(name, seed):
             assert ours.summary[key][b] == pytest.approx(result.summary[key], abs=CLOSE, nan_ok=True), key
         if result.rules.metric == "ap":
             rows = {row.name: {"AP": row.ap, **row.extra} for row in result.classes}
-            assert set(class_keys_of(plan.rules)) == {"AP", *({"AP50", "AP75"} if result.rules.averaged else ())}
+            assert set(class_keys_of(plan.rules)) == {
+                "AP",
+                *({"AP50", "AP75"} if result.rules.averaged else ()),
+            }
             for key in class_keys_of(plan.rules):
                 theirs = [rows.get(name, {}).get(key, math.nan) for name in plan.table.classes]
                 assert ours.class_ap[key][b].tolist() == pytest.approx(theirs, abs=CLOSE, nan_ok=True), key
