@@ -1,4 +1,7 @@
-"""The frames of a sequence of MOTChallenge: what its files say of them, and their images and boxes."""
+"""The frames of a sequence of MOTChallenge: what its files say of them, and their images and boxes.
+
+The format takes more lines than others because four files describe a sequence, each of which may be missing.
+"""
 
 from __future__ import annotations
 

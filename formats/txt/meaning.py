@@ -1,4 +1,7 @@
-"""What the four numbers of a row mean: as the options say, or as all rows together show."""
+"""What the four numbers of a row mean: as the options say, or as all rows together show.
+
+Plain text takes more lines than other formats because its files say nothing of this.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where labels, pictures and class names lie in a YOLO data set, and which picture belongs to each label."""
+"""Where labels, pictures and class names lie in a YOLO data set, and which picture belongs to each label.
+
+The format takes more lines than others because each trainer and exporter lays its files out in its own way.
+"""
 
 from __future__ import annotations
 
