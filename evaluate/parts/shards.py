@@ -286,14 +286,16 @@ def rules_in_parts(
     protocol: str | Rules | Sequence[str | Rules] = "voc2012",
     *,
     class_agnostic: bool = False,
+    diagnose: bool = False,
     **options: Any,
 ) -> list[Rules]:
     """The protocols that are asked for. UsageError if detections cannot be evaluated in parts like this.
 
     Of the other options of `evaluate` those that choose images and classes are not looked at.
     """
-    if class_agnostic:
-        raise UsageError("class_agnostic needs all detections at once; evaluate them in one process")
+    for name, asked in (("class_agnostic", class_agnostic), ("diagnose", diagnose)):
+        if asked:
+            raise UsageError(f"{name} needs all detections at once; evaluate them in one process")
     for choice in ("only_classes", "only_images", "extra_images"):
         options.pop(choice, None)
     for name in ("at_score", "score_min", "hierarchy", "image_labels"):
