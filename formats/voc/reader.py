@@ -136,6 +136,8 @@ class Reader:
         """The row of each class by the text that stands for it."""
         self._layouts: dict[tuple[bytes, ...], _Layout | None] = {}
         """The layouts of objects by what they hold besides values; None for those that are not usual."""
+        self._last: _Layout | None = None
+        self._trial = gather.log.fresh()
         self._values: list[float] = []
         """Image, class, edges, score, flags and line of each box, one after the other, until `_pack`."""
         self._chunks: list[dict[str, Any]] = []
@@ -149,11 +151,14 @@ class Reader:
         """Take the image and the objects of a file; `key` is the name of the image without extension."""
         alike, root = self._find_alike(data), None
         if alike is not None:
-            trial = self._log.fresh()
-            root = self._parser.root(alike.rest, path, trial)
+            root = self._parser.root(alike.rest, path, self._trial)
             # The mark is missing where the objects are, say, part of a comment.
-            if root is None or trial.counts or [e.tag for e in root if e.tag in ("object", _MARK)] != [_MARK]:
-                alike = None
+            if (
+                root is None
+                or self._trial.counts
+                or [e.tag for e in root if e.tag in ("object", _MARK)] != [_MARK]
+            ):
+                alike, self._trial = None, self._log.fresh()
         if alike is None:
             root = self._parser.root(data, path, self._log)
         if root is None:
@@ -316,11 +321,14 @@ class Reader:
             return None
         if b"\r" in data and data.count(b"\r") > data.count(b"\r\n"):  # so lines are counted otherwise
             return None
-        parts = _LEAF.split(first)
-        key = (*parts[0::3], *parts[1::3])
-        if key not in self._layouts and len(self._layouts) < 12:  # each costs about a millisecond
-            self._layouts[key] = _layout_of(first)
-        if (layout := self._layouts.get(key)) is None:
+        layout = self._last
+        if layout is None or not layout.pattern.fullmatch(first):
+            parts = _LEAF.split(first)
+            key = (*parts[0::3], *parts[1::3])
+            if key not in self._layouts and len(self._layouts) < 12:  # each costs about a millisecond
+                self._layouts[key] = _layout_of(first)
+            layout = self._last = self._layouts.get(key)
+        if layout is None:
             return None
         pieces = layout.pattern.split(data[start:end])
         gaps = {*pieces[:: len(layout.places) + 1][1:-1]}
