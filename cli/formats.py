@@ -82,11 +82,9 @@ def _blocks(lines: list[str]) -> list[list[str]]:
     """Lines that belong together: a paragraph, or an item of a list."""
     blocks: list[list[str]] = []
     for line in lines:
-        indent = len(line) - len(line.lstrip())
         item = line.lstrip().startswith("- ")
-        underlined = re.fullmatch("[-=~]{3,}", line) or (blocks and re.fullmatch("[-=~]{3,}", blocks[-1][-1]))
-        same = bool(blocks) and not item and not underlined and indent == _indent(blocks[-1])
-        if same:
+        underlined = any(re.fullmatch("[-=~]{3,}", text) for text in (line, blocks[-1][-1] if blocks else ""))
+        if blocks and not item and not underlined and len(line) - len(line.lstrip()) == _indent(blocks[-1]):
             blocks[-1].append(line)
         else:
             blocks.append([line])
@@ -149,16 +147,9 @@ def listing(output: str, width: int | None = None) -> str:
         ]
         for f in by_use()
     ]
-    headers = [
-        "format",
-        "used for",
-        "what it is",
-        "stored as",
-        "ground truth",
-        "detections",
-        "attributes preserved",
-        "image sizes",
-    ]
+    headers = (
+        "format, used for, what it is, stored as, ground truth, detections, attributes preserved, image sizes"
+    ).split(", ")
     if output == "table":
         return _table(headers, rows, width)
     from tabulate import tabulate

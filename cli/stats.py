@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -13,11 +13,10 @@ from odm.cli._options import TARGET, choice, common_options, option, source_opti
 from odm.cli._print import say, show, table_width
 from odm.cli._report import pictures_of, report_options, report_target, write_report
 from odm.converters.plots import save_plots
-from odm.converters.statistics import Distribution, Group, Statistics, TrackCounts, describe
+from odm.converters.statistics import Distribution, Group, Statistics, describe
 from odm.drawing import check_matplotlib
 from odm.issues import printable
-from odm.screen import cell, json_text, text_table
-from odm.screen import markdown as escaped
+from odm.screen import cell, json_text, markdown_table, text_table
 
 EXAMPLES = """
 \b
@@ -90,107 +89,77 @@ MOST_SIZES = 10
 """How many image sizes a table lists; JSON has them all."""
 
 
+Rows = list[list[Any]]
+
+
 def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
     """The tables as text or Markdown, ending with a new line."""
     s = statistics
-    shapes: list[tuple[str, list[str], list[list[Any]]]] = [
-        ("Boxes by area", ["area", "boxes", "share"], _by_area(s)),
-        ("Boxes by width / height", ["aspect ratio", "boxes", "share"], _shares(s.aspects, s.aspect.n)),
-    ]
-    tables: list[tuple[str, list[str], list[list[Any]]]] = [
+    areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
+    tables: list[tuple[str, list[str], Rows]] = [
         ("", ["what", "number", ""], _contents(s)),
         ("", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _measures(s)),
-        *(shapes if not s.relative else ()),
-        ("Images by number of boxes", ["boxes", "images", "share"], _per_image(s)),
     ]
+    if not s.relative:
+        tables += [
+            ("Boxes by area", ["area", "boxes"], _shares(zip(areas, s.areas.values(), strict=True), s.boxes)),
+            ("Boxes by width / height", ["aspect ratio", "boxes"], _shares(_ranges(s.aspects), s.aspect.n)),
+        ]
+    tables.append(("Images by number of boxes", ["boxes", "images"], _shares(_per_image(s), s.images)))
     if s.image_sizes:
-        tables.append(("Images by size", ["width x height", "images", "share"], _by_size(s)))
+        sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
+        if rest := s.image_sizes[MOST_SIZES:]:
+            sizes.append((f"{len(rest)} other sizes", sum(row[2] for row in rest)))
+        tables.append(("Images by size", ["width x height", "images"], _shares(sizes, s.images)))
     if s.scores:
-        tables.append(("Boxes by score", ["score", "boxes", "share"], _shares(s.scores, s.score.n)))
-    classes = ["class", "boxes", "share", "images", "small", "medium", "large"]
-    columns = 4 if s.relative else len(classes)
-    tables.append(("Classes", classes[:columns], [row[:columns] for row in _classes(s)]))
-    markdown = output == "markdown"
-    parts = (_table(title, rows, headers, markdown=markdown, width=width) for title, headers, rows in tables)
-    return "\n\n".join(parts) + "\n"
-
-
-def _contents(s: Statistics) -> list[list[Any]]:
-    images = f"{s.images_without_boxes} without boxes, {s.images_without_size} without size"
-    empty = sum(row.boxes == 0 for row in s.classes)
-    return [
-        ["images", s.images, images],
-        ["classes", len(s.classes), f"{empty} without boxes"],
-        ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
-        *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
-        *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
-        *([] if s.tracks is None else _tracks(s.tracks)),
-    ]
-
-
-def _tracks(t: TrackCounts) -> list[list[Any]]:
-    return [
-        ["videos", t.videos, f"{t.frames} frames"],
-        ["tracks", t.tracks, f"{t.one_frame} of one frame"],
-        ["", t.boxes_without_track, "boxes without a track"],
-    ]
-
-
-def _by_area(s: Statistics) -> list[list[Any]]:
-    return [
-        [f"{name} ({bounds})", n, _share(n, s.boxes)]
-        for (name, n), bounds in zip(s.areas.items(), _AREA_TEXTS, strict=True)
-    ]
-
-
-def _shares(groups: Sequence[Group], total: int) -> list[list[Any]]:
-    return [[_bounds(group), group.n, _share(group.n, total)] for group in groups]
-
-
-def _by_size(s: Statistics) -> list[list[Any]]:
-    """Image sizes, the most frequent first, those after `MOST_SIZES` in one row."""
-    rows: list[list[Any]] = [[f"{w} x {h}", n, _share(n, s.images)] for w, h, n in s.image_sizes[:MOST_SIZES]]
-    rest = s.image_sizes[MOST_SIZES:]
-    if rest:
-        n = sum(row[2] for row in rest)
-        rows.append([f"{len(rest)} other sizes", n, _share(n, s.images)])
-    return rows
-
-
-def _classes(s: Statistics) -> list[list[Any]]:
-    return [
+        tables.append(("Boxes by score", ["score", "boxes"], _shares(_ranges(s.scores), s.score.n)))
+    classes = [
         [cell(c.name), c.boxes, _share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
         for c in s.classes
     ]
+    columns = 4 if s.relative else 7
+    headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
+    tables.append(("Classes", headers[:columns], [row[:columns] for row in classes]))
+    parts = []
+    for title, headers, rows in tables:
+        headers = [*headers, "share"] if len(headers) == 2 else headers  # noqa: PLW2901
+        cells = [[str(value) for value in row] for row in rows]
+        if output == "markdown":
+            text = markdown_table(headers, cells, left=("",))
+            parts.append(f"### {title}\n\n{text}" if title else text)
+        else:
+            text = text_table(headers, cells, width=width, rule=False, left=("",))
+            parts.append(f"{title}\n{text}" if title else text)
+    return "\n\n".join(parts) + "\n"
 
 
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
 
 
-def _table(
-    title: str, rows: Sequence[Sequence[Any]], headers: Sequence[str], *, markdown: bool, width: int | None
-) -> str:
-    if not markdown:
-        cells = [[str(value) for value in row] for row in rows]
-        text = text_table(headers, cells, width=width, rule=False, left=("",))
-        return f"{title}\n{text}" if title else text
-    from tabulate import tabulate
-
-    align = ["left", *("right" for _ in headers[1:])]
-    if headers[-1] == "":
-        align[-1] = "left"
-    text = tabulate(
-        [[escaped(str(value)) for value in row] for row in rows],
-        headers,
-        tablefmt="github",
-        disable_numparse=True,
-        colalign=align if rows else None,
-    )
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return f"### {title}\n\n{text}" if title else text
+def _shares(groups: Iterable[tuple[str, int]], total: int) -> Rows:
+    return [[text, n, _share(n, total)] for text, n in groups]
 
 
-def _measures(s: Statistics) -> list[list[Any]]:
+def _contents(s: Statistics) -> Rows:
+    images = f"{s.images_without_boxes} without boxes, {s.images_without_size} without size"
+    empty = sum(row.boxes == 0 for row in s.classes)
+    rows: Rows = [
+        ["images", s.images, images],
+        ["classes", len(s.classes), f"{empty} without boxes"],
+        ["boxes", s.boxes, "ground truth" if s.kind == "gt" else "detections"],
+        *(["", n, f"marked {name.replace('_', ' ')}"] for name, n in s.flags.items()),
+        *(["", n, f"images of the split {cell(name)}"] for name, n in s.splits.items()),
+    ]
+    if t := s.tracks:
+        rows += [
+            ["videos", t.videos, f"{t.frames} frames"],
+            ["tracks", t.tracks, f"{t.one_frame} of one frame"],
+            ["", t.boxes_without_track, "boxes without a track"],
+        ]
+    return rows
+
+
+def _measures(s: Statistics) -> Rows:
     rows: list[tuple[str, Distribution]] = [
         ("image width", s.image_width),
         ("image height", s.image_height),
@@ -224,24 +193,24 @@ def _share(n: int, total: int) -> str:
     return f"{100 * n / total:.2f} %" if total else "-"
 
 
-def _bounds(group: Group) -> str:
-    if group.lower is None:
-        return f"below {group.upper:g}"
-    if group.upper is None:
-        return f"from {group.lower:g}"
-    return f"{group.lower:g} to {group.upper:g}"
+def _ranges(groups: Iterable[Group]) -> Iterator[tuple[str, int]]:
+    for group in groups:
+        if group.lower is None:
+            yield f"below {group.upper:g}", group.n
+        elif group.upper is None:
+            yield f"from {group.lower:g}", group.n
+        else:
+            yield f"{group.lower:g} to {group.upper:g}", group.n
 
 
-def _per_image(s: Statistics) -> list[list[Any]]:
+def _per_image(s: Statistics) -> Iterator[tuple[str, int]]:
     """Images by their number of boxes: each number while there are few, else ranges."""
     numbers = s.images_by_boxes
     if len(numbers) <= 12:
-        return [[str(boxes), n, _share(n, s.images)] for boxes, n in numbers]
-    rows: list[list[Any]] = []
+        yield from ((str(boxes), n) for boxes, n in numbers)
+        return
     low = 0
     for high in (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, numbers[-1][0]):
-        n = sum(n for boxes, n in numbers if low <= boxes <= high)
-        if n:
-            rows.append([f"{low}" if low == high else f"{low} to {high}", n, _share(n, s.images)])
+        if n := sum(n for boxes, n in numbers if low <= boxes <= high):
+            yield (f"{low}" if low == high else f"{low} to {high}"), n
         low = max(low, high + 1)
-    return rows

@@ -282,11 +282,16 @@ def markdown(text: str) -> str:
     return _LINKS.sub(lambda match: f"{match[0]}<!-- -->", text)
 
 
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown without a newline at its end; all but the first column are aligned to the right."""
+def markdown_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()
+) -> str:
+    """A table in Markdown without a newline at its end.
+
+    All but the first column, and those in `left`, are aligned to the right.
+    """
     from tabulate import tabulate
 
-    align = ("left", *["right"] * (len(headers) - 1)) if rows else None
+    align = ["left", *("left" if header in left else "right" for header in headers[1:])] if rows else None
     cells = [[markdown(cell) for cell in row] for row in rows]
     titles = [markdown(title) for title in headers]
     return tabulate(cells, titles, tablefmt="github", disable_numparse=True, colalign=align)
