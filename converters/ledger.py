@@ -57,15 +57,6 @@ class Ledger:
         """Whether nothing was left out and nothing was lost."""
         return not (self.left_out or self.images_left_out or self.lost or self.bad_files)
 
-    @property
-    def losses(self) -> str:
-        """What is not lossless, as one line."""
-        rows = {**self.left_out, **self.lost}
-        rows |= {f"images {what}": n for what, n in self.images_left_out.items()}
-        if self.bad_files:
-            rows[BAD_FILES] = len(self.bad_files)
-        return ", ".join(f"{n} {what}" for what, n in rows.items())
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return dataclasses.asdict(self) | {
@@ -120,6 +111,15 @@ class Ledger:
         """Book `n` values that the target cannot hold."""
         if n:
             self.lost[what] = self.lost.get(what, 0) + n
+
+
+def losses(ledger: Ledger) -> str:
+    """What is not lossless in a ledger, as one line."""
+    rows = {**ledger.left_out, **ledger.lost}
+    rows |= {f"images {what}": n for what, n in ledger.images_left_out.items()}
+    if ledger.bad_files:
+        rows[BAD_FILES] = len(ledger.bad_files)
+    return ", ".join(f"{n} {what}" for what, n in rows.items())
 
 
 def drop_unsupported(

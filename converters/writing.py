@@ -14,7 +14,7 @@ import numpy as np
 from odm import checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
 from odm.converters.edit import Edits, apply, write_underscores
-from odm.converters.ledger import Ledger, drop_unsupported
+from odm.converters.ledger import Ledger, drop_unsupported, losses
 from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
@@ -171,7 +171,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.strict and not ledger.lossless:
         ledger.dry_run = True
         shown = printable(target.path)
-        raise StrictLoss(f"{shown}: --strict, and there would be a loss: {ledger.losses}", log, ledger)
+        raise StrictLoss(f"{shown}: --strict, and there would be a loss: {losses(ledger)}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     _check_apart(dataset, output)
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]

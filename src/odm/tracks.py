@@ -134,9 +134,7 @@ def report_tubes(dataset: Dataset, log: Log) -> None:
     """Report what keeps the tracks of a dataset from being measured."""
     log.report_rows(TRACK_TWICE, dataset, repeated(dataset), lambda row: {"value": track_name(dataset, row)})
     for first, second in same_frames(dataset):
-        path, line, pointer = dataset.image_place(second)
-        values = frame_values(dataset, first, second)
-        log.report(FRAME_TWICE, path, line=line, pointer=pointer, **values)
+        log.report(FRAME_TWICE, dataset.image_place(second), **frame_values(dataset, first, second))
     changed, begin = class_changes(dataset)
     if not len(changed):
         return
@@ -144,7 +142,6 @@ def report_tubes(dataset: Dataset, log: Log) -> None:
         at = dict(zip(changed.tolist(), begin.tolist(), strict=True))
         log.report_rows(CLASS_CHANGES, dataset, changed, lambda row: change_values(dataset, row, at[row]))
     else:
-        path, line, pointer = dataset.location(int(changed[0]))
-        values = change_values(dataset, int(changed[0]), int(begin[0]))
-        n = len(np.unique(begin))
-        log.report(DETECTIONS_CHANGE_CLASS, path, line=line, pointer=pointer, n=n, **values)
+        row, n = int(changed[0]), len(np.unique(begin))
+        values = change_values(dataset, row, int(begin[0]))
+        log.report(DETECTIONS_CHANGE_CLASS, dataset.location(row), n=n, **values)
