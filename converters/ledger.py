@@ -193,7 +193,7 @@ def _book_own(dataset: Dataset, keeps: Collection[str], ledger: Ledger) -> None:
     """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
     images = dataset.images
     if "own_fields" not in keeps:
-        said = count_own(images.own) + count_own(dataset.categories.own)
+        said = count_own(images.own) + count_own(dataset.categories.own) + count_own(dataset.boxes.own)
         for file in dataset.files:
             said.update(key for key, value in file.own.items() if value not in NOTHING)
         for name, n in said.items():

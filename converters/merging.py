@@ -32,7 +32,7 @@ from odm.tables import (
     Videos,
     frozen,
 )
-from odm.tables.own import Own, take_own
+from odm.tables.own import Own, join_own, take_own
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of
@@ -453,9 +453,10 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
 def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, NDArray[Any]] = {}
+    own = join_own([d.boxes.own for d in datasets], [len(d) for d in datasets])
     for field in dataclasses.fields(Boxes):
         parts = [getattr(d.boxes, field.name) for d in datasets]
-        if all(part is None for part in parts):
+        if field.name == "own" or all(part is None for part in parts):
             continue
         if (rows := rows_of.get(field.name)) is not None:
             parts = [rows.of(i, p, len(d)) for i, (p, d) in enumerate(zip(parts, datasets, strict=True))]
@@ -466,7 +467,7 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
         elif field.name == "file":
             parts = _moved_files(parts, datasets)
         columns[field.name] = frozen(np.concatenate(parts))
-    return Boxes(**columns)
+    return Boxes(**columns, own=own)
 
 
 def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind: Kind) -> NDArray[np.bool_]:

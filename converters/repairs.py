@@ -20,6 +20,7 @@ from odm.converters.ledger import Ledger
 from odm.issues import Log, UsageError, hint, printable
 from odm.names import accept_name, stem
 from odm.tables import Boxes, Dataset, frozen
+from odm.tables.own import SHAPES, count_own
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
@@ -82,6 +83,9 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     gone = rows & (inner_high <= inner_low).any(axis=1)
     ledger.change("boxes clipped to their image", int(np.count_nonzero(rows & ~gone)))
+    for key, said in count_own(boxes.take(rows & ~gone).own).items() if boxes.own else ():
+        if key in SHAPES:
+            ledger.change(f"{key} of clipped boxes, not clipped", said)
     dataset = _with(
         dataset,
         xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),

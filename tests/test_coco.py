@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import json
 import os
 import tempfile
@@ -302,6 +303,83 @@ def test_a_track_id_among_attributes_may_be_written_as_a_float():
     assert dataset.tracks.source_id.tolist() == [3]
     assert codes(log) == {"id-written-as-float": 1}
     assert places(log) == ["#/annotations/0/attributes/track_id"]
+
+
+SHAPES = [
+    '"segmentation": [[10.50, 10, 30, 10, 30, 30], [1,2,3.0,4,5,6]]',
+    '"segmentation":{"size": [80, 100], "counts":[0, 300, 7700]}',
+    '"segmentation":{"counts":"`<","size":[80,100]}, "attributes": {"track_id": 3, "occluded": false}',
+    '"keypoints":[10,10,2, 0,0,0], "num_keypoints": 1, "segmentation": []',
+    '"obb": [5, 5, 4, 2, 0.30], "a : key": "\\u00e9 }, {"',
+    "",
+]
+"""Fields of annotations, as they are written by different programs."""
+
+
+def with_shapes(path, numbers, kind):
+    """A file of a box for each of some numbers, each with one of the shapes."""
+    boxes = [
+        f'{{"id": {i + 1}, "image_id": {i % 5}, "category_id": {i % 2 + 1}, "bbox": [{i}, 1, 9, 9], '
+        + ('"score": 0.5, ' if kind == "det" else "")
+        + (f"{SHAPES[i % 6]}, " if SHAPES[i % 6] else "")
+        + '"area": 81, "iscrowd": 0}'
+        for i in numbers
+    ]
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 100, "height": 80} for i in range(5)]
+    head = json.dumps({"images": images, "categories": [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]})
+    path.write_text(head[:-1] + ', "annotations": [' + ",\n".join(boxes) + "]}")
+    return path
+
+
+def shapes_of(path):
+    """The bytes of the shapes of each box of a file, by the left edge of the box."""
+    found = {}
+    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
+        for line in file.read_text().splitlines():
+            if '"bbox"' in line:
+                left = int(json.loads(line.rstrip(","))["bbox"][0])
+                found[left] = sorted(part for part in _parts(SHAPES[left % 6]) if part in line)
+    return found
+
+
+def _parts(shape):
+    """The members of a piece of JSON, without the blanks behind their keys."""
+    members = json.loads("{" + shape + "}")
+    cuts = [shape.index(json.dumps(key)) for key in members]
+    texts = [shape[a:b].rstrip(", ") for a, b in itertools.zip_longest(cuts, cuts[1:])]
+    return [
+        f"{json.dumps(key)}:{text[len(json.dumps(key)) + 1 :].lstrip()}"
+        for key, text in zip(members, texts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("to", ["coco", "lvis"])
+@pytest.mark.parametrize("kind", ["gt", "det"])
+def test_shapes_come_through_byte_for_byte(tmp_path, kind, to):
+    all_of = {i: sorted(_parts(SHAPES[i % 6])) for i in range(30)}
+    source = with_shapes(tmp_path / "in.json", range(30), kind)
+    ledger = odm.convert(source, tmp_path / "out.json", to=to, strict=True)
+    assert ledger.lossless
+    assert shapes_of(tmp_path / "out.json") == all_of
+    odm.convert(source, tmp_path / "parts", to=to, selection=Selection(split_into="a:50,b:50"))
+    assert shapes_of(tmp_path / "parts") == all_of
+    halves = [with_shapes(tmp_path / f"{i}.json", range(i, 30, 2), kind) for i in (0, 1)]
+    odm.convert(halves, tmp_path / "merged.json", to=to, same_image="join")
+    assert shapes_of(tmp_path / "merged.json") == all_of
+    edits = Edits(rename={"x": "z"})
+    odm.convert(source, tmp_path / "some.json", to=to, edits=edits, selection=Selection(sample=3, seed=1))
+    some = shapes_of(tmp_path / "some.json")
+    assert 0 < len(some) < 30
+    assert some == {i: all_of[i] for i in some}
+    assert odm.convert(source, tmp_path / "yolo", to="yolo").lost["segmentation"] == 15
+
+
+def test_boxes_of_other_shapes_are_no_duplicates(tmp_path):
+    boxes = [{**BOX, "id": i + 1, "segmentation": [[1, 2, 3, 4, 5, i // 2]]} for i in range(4)]
+    source = put(tmp_path / "gt.json", instances(boxes))
+    odm.repair(source, tmp_path / "out.json", ["dedupe"])
+    kept = json.loads((tmp_path / "out.json").read_text())["annotations"]
+    assert [box["id"] for box in kept] == [1, 3]
 
 
 def test_fields_of_lvis_go_from_lvis_to_lvis(tmp_path):

@@ -31,11 +31,13 @@ the image size (with a warning; use ``--images``, ``--image-size`` or ``--image-
 ``file_name`` is replaced by the id, and categories with the same name are merged (both with a warning). A
 missing or empty ``bbox`` is replaced by the box around the polygons of ``segmentation``, with a note. If all
 coordinates are in 0..1, boxes are relative to the image size, as written by Azure ML, with a note; ``-O
-units=pixel`` and ``-O units=normalized`` override this. Otherwise ``segmentation`` and all other keys of
-annotations are counted but not read. ``area`` is kept, because it is the area of the mask. ``info``,
-``licenses`` and other keys of the file, of images (``license``, ``coco_url``, ...) and of categories
-(``supercategory``, ...) are written again if the target is COCO too. Files that become one keep the ``info``
-of the first, and their licences are numbered from 1 if they disagree.
+units=pixel`` and ``-O units=normalized`` override this. ``area`` is kept, because it is the area of the mask.
+
+If the target is COCO or LVIS too, all other keys are written again as they were: of annotations and results
+(``segmentation`` as polygons or in either spelling of RLE, ``keypoints``, ``attributes``, ...), of images
+(``license``, ``coco_url``, ...), of categories (``supercategory``, ``keypoints``, ``skeleton``, ...) and of
+the file (``info``, ``licenses``). Files that become one keep the ``info`` of the first, and their licences
+are numbered from 1 if they disagree. For any other target these keys are counted as lost.
 
 A folder is read as one data set with one class order: all its ``instances_<split>.json`` or, if there are
 none, every file that looks like COCO; ``<split>/_annotations.coco.json`` also gives its split. ``--split``
@@ -44,10 +46,10 @@ selects one split.
 Writing: a ``.json`` target is a single file, any other target a folder of ``instances_<split>.json``, or
 ``detections_<split>.json``. Ids of images and categories are kept if all are whole numbers, otherwise they
 count from 1; annotation ids are kept if they are unique and at least 1, because the official tools mis-score
-an annotation with id 0. ``segmentation`` is an empty list, as some tools need the key. Numbers are written
-with the fewest digits that read back exactly, whole numbers without a decimal point. Detections are written
-as a results list with the ids of ``--gt`` if it is given, otherwise as one object with a ``score`` per
-annotation; ``-O results=true`` and ``-O results=false`` override this.
+an annotation with id 0. ``segmentation`` is an empty list where there is none, as some tools need the key.
+Numbers are written with the fewest digits that read back exactly, whole numbers without a decimal point.
+Detections are written as a results list with the ids of ``--gt`` if it is given, otherwise as one object with
+a ``score`` per annotation; ``-O results=true`` and ``-O results=false`` override this.
 """
 
 from __future__ import annotations

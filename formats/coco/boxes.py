@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import Code, Log, Trusted, first_few
 from odm.tables import NO_ID, Builder, Flag, Id, Ints, Longs
+from odm.tables.own import OwnRows
 
 FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
@@ -43,6 +44,7 @@ class Table:
     categories: dict[Id, int] = dataclasses.field(default_factory=dict)
     unlisted: set[str] = dataclasses.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
+    own: OwnRows = dataclasses.field(default_factory=OwnRows)
     hint: str = ""
     """What an unknown category may come from, in brackets."""
     _room: int = 0
@@ -51,11 +53,13 @@ class Table:
         self,
         index: NDArray[Any],
         columns: Mapping[str, Any],
+        own: Mapping[str, Sequence[bytes]],
         expected: int = 0,
     ) -> None:
         """Append boxes with the columns of their records, of which `expected` in all are likely."""
         begin, end = self.n, self.n + len(index)
         self.n = end
+        self.own.extend(len(index), own)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)
             for name in self.columns:
@@ -200,11 +204,13 @@ class Table:
             "source_id": ids,
             "line": index,
         }
+        fields = self.own.columns
         if not good.all():
+            fields = self.own.at(np.flatnonzero(good).tolist())
             builder.skipped += int(np.count_nonzero(~good))
             columns = {name: None if values is None else values[good] for name, values in columns.items()}
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
-        builder.boxes(**given, file=builder.file(self.path, self.pointer or "/"))
+        builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
 
     def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32] | None:
         """(n,) rows of the tracks of the boxes on these images; None where no box names one."""

@@ -27,12 +27,12 @@ TAO adds videos: ``videos``, ``video_id`` and ``frame_index`` of an image, ``tra
 An annotation with ``"ignore": 1`` is read as difficult: lvis-api counts it neither as found nor as missed.
 With 0, null or without the key it is an ordinary object.
 
-``segmentation`` and all other keys of annotations are counted but not read; the conversion summary lists
-them. ``info``, ``licenses`` and other keys of images and categories (``coco_url``, ``synset``, ...) are
-written again if the target is LVIS or COCO. A file that starts with the annotations looks like COCO: use
-``--format lvis``. If every annotation has a ``score``, the file contains detections. If only some have one,
-it is read as ground truth without the scores, with a warning. LVIS results have the format of COCO results:
-read them as ``coco``, with this file as ``--gt`` (in ``eval`` the other side).
+``segmentation`` and all other keys of annotations, images and categories (``coco_url``, ``synset``, ...) and
+of the file are written again as they were if the target is LVIS or COCO; otherwise they are counted as lost.
+A file that starts with the annotations looks like COCO: use ``--format lvis``. If every annotation has a
+``score``, the file contains detections. If only some have one, it is read as ground truth without the scores,
+with a warning. LVIS results have the format of COCO results: read them as ``coco``, with this file as
+``--gt`` (in ``eval`` the other side).
 
 Writing: ids of images, classes and annotations are kept if they are unique whole numbers from 1, otherwise
 they count from 1; annotations without an id get the next numbers. ``image_count`` and ``instance_count`` are

@@ -44,7 +44,7 @@ from odm.formats.coco.ids import (
     packed,
     position_hint,
 )
-from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values
+from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, own_fields
 from odm.formats.coco.videos import (
     Frames,
     TubeReader,
@@ -344,12 +344,17 @@ class Reader:
         return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        for chunk in document.records(fields):
+        keeps = self._builder.keeps_own
+        for chunk in document.records(fields, rest=keeps):
+            if keeps and "attributes" in chunk.columns:  # which may name the track, and more
+                chunk.rest["attributes"] = list(map(bytes, chunk.columns["attributes"]))
+                chunk.extras.pop("attributes", None)
+            chunk.rest.pop("video_id", None)
             values.note(chunk, table.pointer)
             table.seen = chunk.start + chunk.n
             if chunk.records is None:
                 index = np.arange(chunk.start, table.seen, dtype=np.int32)
-                table.add(index, track_ids(chunk.columns), chunk.expected)
+                table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected)
             else:
                 self._add_slowly(chunk, values, table, fields)
         if values.outlined:
@@ -360,15 +365,16 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        for i, location, given in values.objects(chunk, table.pointer, fields, ROW):
+        own, keeps = OwnRows(), self._builder.keeps_own
+        for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
             if self._dialect.sparse:
                 record = {k: int(v) if type(v) is bool else v for k, v in given.items() if v is not None}
             image = values.id(record, "image_id", location, ROW)
             category = values.id(record, "category_id", location, ROW)
-            own: Id | None = NONE
+            id_: Id | None = NONE
             if "id" in keys and "id" in record:
-                own = values.id(record, "id", location, ROW)
+                id_ = values.id(record, "id", location, ROW)
             box = values.box(record, location)
             score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
@@ -380,7 +386,10 @@ class Reader:
                 values.report(BAD_FLAG, location, key, value=flag, expected="0 or 1")
             if log.errors > errors:
                 continue
-            rows.append((i, image, category, own, track, *box, score, area, int(flag)))
+            rows.append((i, image, category, id_, track, *box, score, area, int(flag)))
+            if keeps:
+                read = keys - {"attributes"} | {"video_id"}
+                own.extend(1, own_fields(given, read, lambda key: values.count({key: 1})))
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
@@ -390,7 +399,7 @@ class Reader:
             ids["track_id"] = packed(tracks)
         *bbox, score, area = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
-        table.add(np.array(index, np.int32), ids | columns)
+        table.add(np.array(index, np.int32), ids | columns, own.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""

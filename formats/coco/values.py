@@ -171,7 +171,7 @@ class Values:
             for i, _, record in self.objects(chunk, pointer, fields, ENTRY, count=count and own is None):
                 if own is not None:
                     own.extend(i - own.n, {})
-                    own.extend(1, _own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
+                    own.extend(1, own_fields(record, keys - self.dialect.kept, lambda k: self.count({k: 1})))
                 yield i, {key: value for key, value in record.items() if key in keys}
             if own is not None:
                 own.extend(chunk.start + chunk.n - own.n, {})
@@ -365,7 +365,7 @@ class Values:
         return rows
 
 
-def _own_fields(
+def own_fields(
     record: Mapping[str, Any], known: Collection[str], count: Callable[[str], None]
 ) -> dict[str, list[bytes]]:
     """The JSON of the keys that are not known; those that JSON cannot hold are counted."""

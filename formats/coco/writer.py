@@ -42,7 +42,10 @@ def results_of(
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
     _, tracks = tracks_of(dataset, rows, log)
-    return b"".join([*_array(_lines(columns, "write detections", log, heads, optional=tracks)), b"\n"])
+    own = {key: [column[row] for row in rows.tolist()] for key, column in boxes.own.items()}
+    return b"".join(
+        [*_array(_lines(columns, "write detections", log, heads, optional=tracks, own=own)), b"\n"]
+    )
 
 
 def object_of(
@@ -68,7 +71,7 @@ def object_of(
                 "write annotations",
                 log,
                 optional={**optional, **tracks},
-                same={} if dialect.sparse else _NO_OUTLINE,
+                own=_own_of(dataset, box_rows, dialect),
             )
         ),
         "categories": _array([_records("Category", names, [], categories.own)]),
@@ -79,8 +82,16 @@ def object_of(
     return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
 
 
-_NO_OUTLINE = {"segmentation": b"[]"}
-"""What every annotation has besides: some tools ask for the key, or for an empty list if there is no mask."""
+def _own_of(dataset: Dataset, rows: NDArray[Any], dialect: Dialect = COCO) -> dict[str, list[bytes]]:
+    """Other fields of these boxes.
+
+    Some tools ask for the key ``segmentation`` of annotations, with an empty list where there is no outline.
+    """
+    listed = rows.tolist()
+    own = {key: [column[row] for row in listed] for key, column in dataset.boxes.own.items()}
+    if not dialect.sparse:
+        own["segmentation"] = [value or b"[]" for value in own.pop("segmentation", [b""] * len(listed))]
+    return own
 
 
 def _of_images(dataset: Dataset, rows: NDArray[Any]) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
@@ -120,14 +131,20 @@ def _records(
     rows = map(record, *columns.values(), *(column for _, column, _ in optional))
     lines = msgspec.json.Encoder().encode_lines(list(rows))
     named = {*columns, *(key for key, _, _ in optional)}
-    heads = {key: b"," + _member(key, b"") for key in own if key not in named}
-    if heads:
-        records = []
-        for line, *values in zip(lines.splitlines(), *(own[key] for key in heads), strict=True):
-            more = [head + value for head, value in zip(heads.values(), values, strict=True) if value]
-            records.append(line[:-1] + b"".join(more) + b"}\n")
-        lines = b"".join(records)
+    lines = _with_own(lines, {key: column for key, column in own.items() if key not in named})
     return lines[:-1].replace(b"\n", b",\n")
+
+
+def _with_own(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
+    """Records, one a line, with other fields as JSON, of which empty ones are left out."""
+    if not own:
+        return lines
+    heads = [b"," + _member(key, b"") for key in own]
+    records = []
+    for line, *values in zip(lines.splitlines(), *own.values(), strict=True):
+        more = [head + value for head, value in zip(heads, values, strict=True) if value]
+        records.append(line[:-1] + b"".join(more) + b"}\n")
+    return b"".join(records)
 
 
 def _image_lines(
@@ -235,19 +252,21 @@ def _lines(
     heads: Sequence[bytes] = (),
     *,
     optional: Mapping[str, NDArray[Any]] | None = None,
-    same: Mapping[str, bytes] | None = None,
+    own: Mapping[str, Sequence[bytes]] | None = None,
 ) -> list[bytes]:
     """Records of numbers as JSON, one a line, separated by commas; in parts, which are to be joined.
 
     ``heads`` are the first members of every record as JSON, where they are not only numbers. Of `optional`
-    columns of whole numbers -1 is left out. ``same`` is JSON that every record has.
+    columns of whole numbers -1 is left out, and of `own` fields, as JSON, what is empty.
     """
     import msgspec
 
-    optional, same = optional or {}, same or {}
-    members: list[Any] = [*columns, *same, *((key, int, -1) for key in optional)]
+    optional = optional or {}
+    own = {key: column for key, column in (own or {}).items() if key not in {*columns, *optional}}
+    outlines, nothing = own.pop("segmentation", []), msgspec.Raw(b"")
+    members: list[Any] = [*columns, ("segmentation", msgspec.Raw, nothing)]
+    members += ((key, int, -1) for key in optional)
     record = msgspec.defstruct("Record", members, omit_defaults=True, gc=False)
-    constant = [itertools.repeat(msgspec.Raw(value)) for value in same.values()]
     encode = msgspec.json.Encoder().encode_lines
     parts: list[bytes] = []
     starts = range(0, len(next(iter(columns.values()))), _BATCH)
@@ -256,7 +275,10 @@ def _lines(
             [_shortest(column[start : start + _BATCH]) for column in part.values()]
             for part in (columns, optional)
         )
-        text = encode(list(map(record, *batch, *constant, *more)))[:-1].replace(b"\n", b",\n")
+        raw = [msgspec.Raw(v) if v else nothing for v in outlines[start : start + _BATCH]]
+        text = encode(list(map(record, *batch, raw or itertools.repeat(nothing), *more)))
+        text = _with_own(text, {key: column[start : start + _BATCH] for key, column in own.items()})
+        text = text[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)
             text = b"\n".join([b"{" + head + b"," + line[1:] for head, line in lines])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from odm.pairing import iou as iou_of
 from odm.tables import Dataset, Floats
+from odm.tables.own import SHAPES
 
 CHUNK = 16_384
 """Boxes that are looked at together, so that their columns stay in the cache."""
@@ -47,8 +48,8 @@ def _hashes(dataset: Dataset) -> NDArray[np.uint64]:
 def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows of exact duplicates in ascending order, and for each the row of its first twin.
 
-    Boxes are compared by image, category, edges and, for detections, score. The hashes are only sorted; where
-    two are equal the boxes themselves are compared, so no box is ever reported by chance.
+    Boxes are compared by image, category, edges, shape where it is known and, for detections, score. The
+    hashes are only sorted; where two are equal the boxes themselves are compared, so none is found by chance.
     """
     hashes = _hashes(dataset)
     ordered = np.sort(hashes)
@@ -64,6 +65,9 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":
         keys.append(boxes.score[rows])
+    for field in SHAPES & boxes.own.keys():
+        numbers: dict[bytes, int] = {}
+        keys.append(np.array([numbers.setdefault(boxes.own[field][i], len(numbers)) for i in rows.tolist()]))
     # In the order of the hashes, which is cheap; in that of the columns only if boxes of one hash differ.
     order = np.argsort(hashes[rows], kind="stable")
     equal = _equal_to_previous(keys, order)

@@ -94,7 +94,8 @@ class _Rows(_Table):
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The same table with the rows at `rows`, a mask or row numbers."""
-        listed = np.arange(len(self))[rows].tolist() if hasattr(self, "name") else []
+        lists = hasattr(self, "name") or getattr(self, "own", None)
+        listed = np.arange(len(self))[rows].tolist() if lists else []
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name, column in columns.items():
             if isinstance(column, np.ndarray):
@@ -175,6 +176,8 @@ class Boxes(_Rows):
     """Row of the track, -1 = none; (n,). None where no box has one."""
     wh_given: NDArray[np.bool_] | None = None
     """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
+    own: Own = dataclasses.field(default_factory=dict)
+    """Other fields of the source, such as ``segmentation``, if the reader was asked to keep them."""
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""

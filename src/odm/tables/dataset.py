@@ -29,7 +29,7 @@ from odm.tables.columns import (
     frozen,
     listed_names,
 )
-from odm.tables.own import Own
+from odm.tables.own import Own, join_own
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -214,6 +214,7 @@ class Builder:
         self._category_columns: dict[str, list[Any]] = {"source_id": [], "parent": [], "frequency": []}
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, NDArray[Any]]] = []
+        self._own_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
         self._own: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
 
     def counterpart(self) -> Dataset | None:
@@ -452,10 +453,11 @@ class Builder:
         file: NDArray[Any] | int = -1,
         line: NDArray[Any] | int = 0,
         track: NDArray[Any] | None = None,
+        own: Mapping[str, Sequence[bytes]] | None = None,
     ) -> None:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
-        ``wh`` (n, 2) is what the source gives, NaN where it gives none.
+        ``wh`` (n, 2) is what the source gives, NaN where it gives none; ``own`` the JSON of other fields.
 
         ValueError if the shapes disagree.
         """
@@ -487,6 +489,7 @@ class Builder:
             if given.any():
                 chunk["wh_given"] = given
         self._chunks.append(chunk)
+        self._own_of_boxes.append(own or {})
 
     def _joined_boxes(self) -> Boxes:
         """The boxes of all chunks, which are used up."""
@@ -497,12 +500,13 @@ class Builder:
             if any(name in chunk for chunk in self._chunks):
                 for chunk in self._chunks:
                     chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), absent))
+        own = join_own(self._own_of_boxes, [len(chunk["image"]) for chunk in self._chunks])
         columns = {}
         for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
-        return Boxes(**columns)
+        return Boxes(**columns, own=own)
 
     def build(self) -> Dataset:
         """The finished, read-only tables. ValueError if a row number is out of range."""

@@ -10,6 +10,9 @@ from typing import Any
 Own = Mapping[str, tuple[bytes, ...]]
 """By key, the JSON of the value of each row of a table; empty where the row has no such key."""
 
+SHAPES = frozenset({"segmentation", "keypoints", "obb", "rbox", "poly"})
+"""Fields of boxes that say where in the image the object is, as the corners do."""
+
 NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]"))
 """Values that say nothing, so that nobody misses them."""
 
@@ -17,6 +20,14 @@ NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
 def take_own(own: Own, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
     """The fields of other rows, -1 = of none."""
     return {key: tuple(column[row] if row >= 0 else b"" for row in rows) for key, column in own.items()}
+
+
+def join_own(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> Own:
+    """The fields of the rows of several tables of these sizes, one after the other."""
+    joined = OwnRows()
+    for part, n in zip(parts, sizes, strict=True):
+        joined.extend(n, part)
+    return {key: tuple(column) for key, column in joined.columns.items()}
 
 
 def count_own(own: Own) -> Counter[str]:
