@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from odm.files import Output, Source
-from odm.formats._shared import sniffing
+from odm.formats._shared import json_preview
 from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset
 
@@ -55,7 +55,7 @@ DESCRIBING = re.compile(
 """Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
-Sniff = sniffing.Sniff
+Sniff = json_preview.Sniff
 Signs = tuple[tuple[str, ...], str | None]
 """`Format.looks_at` and `Format.begins`."""
 
@@ -172,7 +172,7 @@ def format_of(module: str, **declared: Any) -> Format:
     if "sniff" not in fields:
         declared = {"suffixes": (".json",), **declared}
         suffixes = declared.get("looks_at") or declared["suffixes"]
-        sniff = functools.partial(sniffing.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
+        sniff = functools.partial(json_preview.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
         fields |= {"sniff": sniff, "begins": "[{"}
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]

@@ -64,9 +64,8 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_columns import show
-from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump
-from odm.formats._shared.sniffing import fitting
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.issues import Log, Trusted, printable
 from odm.names import stem

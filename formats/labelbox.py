@@ -40,10 +40,9 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
-from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import Reader, dump
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.sniffing import fitting
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 

@@ -43,8 +43,7 @@ from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damage import report_unread
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Origin, Row, Rows, images_of
-from odm.formats._shared.json_lines import read_lines
-from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
+from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write, read_lines
 from odm.formats._shared.splits import (
     SplitOptions,
     files_of_split,

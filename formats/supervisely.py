@@ -47,9 +47,8 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, own_folder
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
-from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview, check_head
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
-from odm.formats._shared.sniffing import check_head
 from odm.formats._shared.splits import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem

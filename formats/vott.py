@@ -51,11 +51,10 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_preview import JsonPreview, sniff_json
 from odm.formats._shared.json_values import Reader, dump
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.sniffing import sniff_json
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset

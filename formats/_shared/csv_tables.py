@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from odm.csv_text import QuoteFault, read_record, records
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
-from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER_TEXT
+from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset
 

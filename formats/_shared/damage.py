@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8
-from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
+from odm.formats._shared.text_tokens import wide_encoding
 from odm.issues import Log, Trusted, first_few, printable
 from odm.names import stem
 

@@ -29,7 +29,6 @@ from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.json_lines import read_lines
 from odm.formats._shared.json_values import (
     EMPTY_VALUES,
     FLAG_NAMES,
@@ -40,6 +39,7 @@ from odm.formats._shared.json_values import (
     is_upright,
     may_write,
     number,
+    read_lines,
 )
 from odm.formats._shared.number_text import fixed_rows, short_wh
 from odm.formats._shared.text_tokens import decimals_for

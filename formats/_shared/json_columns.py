@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
-from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.gather import escape
 from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
+from odm.formats._shared.text_tokens import wide_encoding
 from odm.issues import Code, Log, shorten
 from odm.tables.own import NOTHING
 

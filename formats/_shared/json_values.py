@@ -13,10 +13,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from odm.codes import NO_SIZE
-from odm.files import Source
+from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
     BAD_IMAGE_SIZE,
@@ -25,6 +25,7 @@ from odm.formats._shared.codes import (
     MISSING_BOX_KEY,
     MISSING_KEY,
     NOT_FINITE,
+    NOT_UTF8,
     OUTLINES,
     UNNAMED_IMAGE,
     WRONG_BOX_TYPE,
@@ -44,10 +45,9 @@ from odm.formats._shared.json_columns import (
     show,
     syntax_error,
 )
-from odm.formats._shared.json_preview import TOO_DEEP
+from odm.formats._shared.json_preview import LOOKED_AT, TOO_DEEP, HeadCheck, check_head, fitting
 from odm.formats._shared.pictures import ImageOptions, Picture
-from odm.formats._shared.sniffing import LOOKED_AT, HeadCheck, check_head, fitting
-from odm.formats._shared.text_tokens import NUMBER_TEXT
+from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
 from odm.issues import Log, Trusted, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
@@ -344,6 +344,73 @@ class Reader(Gather):
         for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
             if m:
                 self.count(key, m)
+
+
+LONGEST = 2**27
+"""Bytes of the longest line. Records with outlines take megabytes."""
+
+
+def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[At, str, Any]]:
+    """The place, the key and the value of each line that is not blank; what is no JSON is reported.
+
+    A file that begins with ``[`` is a list of such records, and is read whole. The key is empty unless the
+    lines are `keyed`: it is then the text before the first tab, and the value `Nothing` where there is none.
+    """
+    source, log = reader.source, reader.log
+    path = source.full(file)
+    try:
+        with source.open_text(file, log) as stream:
+            head = stream.read(4096)
+            refuse_nuls(head)
+            if what := other_kind(head):
+                log.report(NOT_TEXT, path, value=Trusted(what))
+            elif wide := wide_encoding(head):
+                log.report(NOT_UTF8, path, line=1, value=wide)
+            elif not keyed and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+                value, at = reader.value(file), At(path)
+                if isinstance(value, list):
+                    yield from ((at / i, "", record) for i, record in enumerate(value))
+                elif value is not Nothing:
+                    reader.wrong(at, "a list of records", value)
+            else:
+                stream.seek(0)
+                yield from _lines(reader, stream, path, keyed=keyed)
+    except Unreadable as e:
+        log.report(UNREADABLE, path, reason=str(e))
+    except OSError as e:
+        log.report(UNREADABLE, path, reason=e.strerror or "it cannot be read")
+
+
+def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
+    log, number, key = reader.log, 0, ""
+    while line := stream.readline(LONGEST):
+        number += 1
+        if len(line) == LONGEST and not line.endswith(b"\n"):
+            reason = "the line is longer than 128 MiB, so it is no record of a line"
+            log.report(SYNTAX, path, line=number, reason=reason)
+            return
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line.strip(b" \t\r\n"):
+            continue
+        try:
+            text = line.decode()
+            if keyed:
+                key, tab, text = text.partition("\t")
+                if not tab:
+                    yield At(path, line=number), key, Nothing
+                    continue
+            value = _PYTHON.decode(text)
+        except UnicodeDecodeError as e:
+            column = len(line[: e.start].decode(errors="replace")) + 1
+            log.report(NOT_UTF8, path, line=number, column=column, value=f"the byte {line[e.start]:#04x}")
+        except json.JSONDecodeError as e:
+            reason = f"{e.msg[:1].lower()}{e.msg[1:]}"
+            log.report(SYNTAX, path, line=number, column=len(key) + keyed + e.pos + 1, reason=reason)
+        except RecursionError:
+            log.report(TOO_DEEP, path, line=number)
+        else:
+            yield At(path, line=number), key, value
 
 
 def bounds(points: Sequence[Sequence[float]]) -> Corners:

@@ -11,6 +11,7 @@ before a ``\n`` (``\r\r\n``) all belong to the end. Blanks are spaces and tabs, 
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
 import itertools
@@ -24,7 +25,6 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.encodings import wide_encoding
 from odm.formats._shared.number_text import Cells, fixed_cells
 from odm.issues import Code, Log
 from odm.tables import Floats, Ints, Longs, distinct
@@ -235,6 +235,34 @@ def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
         pieces.append(data[at : ends[line] - length[line]])
         at = int(ends[line])
     return b"".join((*pieces, data[at:]))
+
+
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",  # which begins with the mark of UTF-16
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_BEGINNINGS = frozenset(mark[:1] for mark in _MARKS)
+
+
+def wide_encoding(data: bytes) -> str:
+    """The name of a text encoding of two or four bytes per character, for a message; empty for others."""
+    if data[:1] not in _BEGINNINGS and b"\0" not in data:
+        return ""
+    for mark, name in _MARKS.items():
+        if data.startswith(mark):
+            return name
+    if b"\0" not in data:
+        return ""
+    if not data.strip(b"\0"):
+        return "only NUL characters"
+    nuls = [2 * data[i::4].count(0) > len(data[i::4]) for i in range(4)]  # by place, whether most are NUL
+    if sum(nuls) == 3 and len(data) > 4:
+        return "what looks like UTF-32 without a byte order mark"
+    if max(data[::2].count(0), data[1::2].count(0)) * 4 > len(data):
+        return "what looks like UTF-16 without a byte order mark"
+    return ""
 
 
 def text_of(data: bytes, path: str, log: Log) -> bytes:

@@ -11,8 +11,7 @@ from odm.formats._contract import option
 from odm.formats._shared.column_roles import FORMS, Header, key_of, parse_columns
 from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.table_numbers import NUMBER
-from odm.formats._shared.table_rows import Columns
+from odm.formats._shared.table_rows import NUMBER, Columns
 from odm.issues import Code, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES
 

@@ -40,19 +40,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Part, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, reporting
+from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, pyarrow, reporting
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows
 from odm.formats.parquet.nested import NestedLayout, NestedRows, add_nested, class_labels, find_nested
 from odm.issues import Log, shorten
-from odm.tables import Builder, Dataset
+from odm.tables import NO_ID, Builder, Dataset
+
+ROWS_OF_GROUP = 2**20
+"""Rows of a row group that is written: what is read at a time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -160,14 +167,85 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
     return found
 
 
+def _table(dataset: Dataset) -> Any:
+    """A row for every box in the order of the images, and one without a box for every image that has none."""
+    pa = pyarrow()
+    images, boxes, categories = dataset.images, dataset.boxes, dataset.categories
+    empty = np.setdiff1d(np.arange(len(images)), boxes.image)
+    image = np.concatenate([boxes.image.astype(np.int64), empty])
+    order = np.argsort(image, kind="stable")
+    image = image[order]
+    box = np.concatenate([np.arange(len(boxes)), np.full(len(empty), -1)])[order]
+    none = box < 0
+
+    def of_boxes(values: NDArray[Any], unknown: NDArray[np.bool_] | None = None, kind: Any = None) -> Any:
+        taken = values[box] if len(values) else np.zeros(len(box), values.dtype)
+        return pa.array(taken, kind, mask=none if unknown is None or not len(values) else none | unknown[box])
+
+    def named(codes: NDArray[Any], names: Any, missing: NDArray[np.bool_] | None = None) -> Any:
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes.astype(np.int32), mask=missing), pa.array(list(names), pa.string())
+        )
+
+    columns = {"image": named(image, images.name)}
+    known = (images.width > 0) & (images.height > 0)
+    if known.any():
+        for name, side in (("width", images.width), ("height", images.height)):
+            columns[name] = pa.array(side[image], mask=~known[image])
+    ids = images.source_id.tolist()
+    if any(i != NO_ID for i in ids):
+        plain = all((isinstance(i, int) and abs(i) < 2**63) or i == NO_ID for i in ids)
+        values = [None if i == NO_ID else i if plain else str(i) for i in ids]
+        columns["image_id"] = pa.array(values, pa.int64() if plain else pa.string()).take(pa.array(image))
+    if any(images.split):
+        columns["split"] = pa.array([s or None for s in images.split], pa.string()).take(pa.array(image))
+    category = boxes.category[box] if len(boxes) else np.zeros(len(box), np.int32)
+    columns["class"] = named(category, categories.name, none)
+    if dataset.kind == "det":
+        columns["score"] = of_boxes(boxes.score, np.isnan(boxes.score))
+    columns |= {name: of_boxes(values) for name, values in _coordinates(dataset).items()}
+    for name, flag in FLAGS.items():
+        marked = boxes.has(flag)
+        if marked.any():
+            columns[name] = of_boxes(marked)
+    if not np.isnan(boxes.area).all():
+        columns["area"] = of_boxes(boxes.area, np.isnan(boxes.area))
+    if (boxes.source_id != NO_ID).any():
+        columns["id"] = of_boxes(boxes.source_id, boxes.source_id == NO_ID)
+    # The classes in their order, each with its id and frequency where it has one.
+    known_ids, frequencies = categories.source_id.tolist(), categories.frequency
+    classes = [
+        {"name": name} | ({} if id_ == NO_ID else {"id": id_}) | ({"frequency": often} if often else {})
+        for name, id_, often in zip(categories.name, known_ids, frequencies, strict=True)
+    ]
+    said = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
+
+
+def _coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """Edges, or corner and size, or both: what gives back the same bits."""
+    xyxy, wh = dataset.boxes.xyxy, dataset.boxes.wh
+    low, high = xyxy[:, :2], xyxy[:, 2:]
+    edges = {"left": low[:, 0], "top": low[:, 1], "right": high[:, 0], "bottom": high[:, 1]}
+    sizes = {"box_width": wh[:, 0], "box_height": wh[:, 1]}
+    with np.errstate(all="ignore"):
+        if (high - low == wh).all():
+            return edges
+        if (low + wh == high).all():
+            return {"left": low[:, 0], "top": low[:, 1], **sizes}
+    return edges | sizes
+
+
 def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None:
     """Write one file."""
     name = "" if target.single else ("detections.parquet" if dataset.kind == "det" else "annotations.parquet")
     if name and not target.plan([name], ["the boxes"], log):
         return
-    from odm.formats.parquet.writer import to_bytes
-
-    target.write(name, memoryview(to_bytes(dataset)))
+    pa, table, sink = pyarrow(), _table(dataset), pyarrow().BufferOutputStream()
+    coded = [name for name in table.schema.names if pa.types.is_dictionary(table.schema.field(name).type)]
+    settings = {"row_group_size": ROWS_OF_GROUP, "compression": "zstd", "write_page_checksum": True}
+    pa.parquet.write_table(table, sink, use_dictionary=coded, **settings)
+    target.write(name, memoryview(sink.getvalue()))
 
 
 FORMAT = format_of(

@@ -41,12 +41,31 @@ cannot be used for training.
 
 from __future__ import annotations
 
-from odm.files import Output, Source
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import NO_SIZE
+from odm.files import Output, Source, Unreadable, open_binary, read_bytes
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats.tfrecord.layout import TfrecordOptions, files_of
-from odm.formats.tfrecord.wire import begins_record
-from odm.issues import Log, printable
-from odm.tables import Builder, Dataset
+from odm.formats._shared.json_values import may_write
+from odm.formats._shared.pictures import relative_to_images
+from odm.formats.tfrecord.layout import (
+    EDGES,
+    FLAGS,
+    FOUND,
+    NO_PICTURE_HERE,
+    SHARD,
+    TRUTH,
+    TfrecordOptions,
+    files_of,
+    label_map,
+)
+from odm.formats.tfrecord.reader import read
+from odm.formats.tfrecord.wire import Features, begins_record, encoded, framed
+from odm.issues import Log, PathError, printable
+from odm.tables import NO_ID, Dataset, Flag, Floats
+
+_FORMATS = {b"\xff\xd8": b"jpeg", b"\x89P": b"png", b"GI": b"gif", b"BM": b"bmp"}
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -59,23 +78,119 @@ def sniff(source: Source) -> Sniff | None:
     return None
 
 
-def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -> None:
-    """Read a file, or those of a folder."""
-    from odm.formats.tfrecord import reader
-
-    reader.read(source, builder, log, options)
-
-
 def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) -> None:
     """Write the files of each split, and ``label_map.pbtxt``."""
-    from odm.formats.tfrecord import writer
+    images = dataset.images
+    with_pictures = options.pictures and any(images.path)
+    fits = may_write(dataset, log)
+    bare = np.bincount(dataset.boxes.image, minlength=len(images)) == 0  # others are looked at below
+    unsized = bare & (np.minimum(images.width, images.height) <= 0)
+    unknown = np.array([with_pictures and not path for path in images.path], bool)
+    for code, rows in ((NO_SIZE, unsized), (NO_PICTURE_HERE, unknown)):
+        for row in np.flatnonzero(rows).tolist():
+            path, line, pointer = dataset.image_place(row)
+            log.report(code, path, line=line, pointer=pointer, value=images.name[row])
+            fits = False
+    relative = relative_to_images(dataset, dataset.boxes.xyxy, log)
+    shards = _shards(dataset, options, with_pictures=with_pictures)
+    names = [*(name for name, _ in shards), "label_map.pbtxt"]
+    if not target.plan(names, [*(f"the file {name}" for name in names)], log) or not fits or relative is None:
+        return
+    if not with_pictures and len(images):
+        log.note(
+            "the records hold no pictures, without which nothing can be trained (--images DIR gives them)"
+        )
+    boxes = dataset.boxes
+    order = np.argsort(boxes.image, kind="stable")
+    members = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))
+    flags = {key: flag for key, flag in FLAGS.items() if boxes.has(flag).any()}
+    for name, rows in log.track(shards, "writing"):
+        parts = []
+        for row in rows:
+            features = _image_features(dataset, row, with_picture=with_pictures)
+            features |= _box_features(dataset, members[row], relative, flags)
+            parts.append(framed(encoded(features)))
+        target.write(name, b"".join(parts))
+    target.write("label_map.pbtxt", label_map(dataset.categories.name))
 
-    writer.write(dataset, target, log, options)
+
+def _shards(
+    dataset: Dataset, options: TfrecordOptions, *, with_pictures: bool
+) -> list[tuple[str, list[int]]]:
+    """The names of the files and the rows of the images in each."""
+    images = dataset.images
+    rows_of: dict[str, list[int]] = {}
+    for row, split in enumerate(images.split):
+        rows_of.setdefault(split, []).append(row)
+    found = []
+    for split, rows in (rows_of or {"": []}).items():
+        name = split or ("unsplit" if len(rows_of) > 1 else "data")
+        n = options.shards
+        if n <= 0:
+            held = sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
+            n = -(-held // SHARD)
+        n = max(1, min(n, len(rows)))
+        if n == 1:
+            found.append((f"{name}.tfrecord", rows))
+            continue
+        bounds = [len(rows) * i // n for i in range(n + 1)]
+        found += [(f"{name}.tfrecord-{i:05}-of-{n:05}", rows[bounds[i] : bounds[i + 1]]) for i in range(n)]
+    return found
+
+
+def _size_of(path: str) -> int:
+    try:
+        with open_binary(path) as stream:
+            return stream.seek(0, 2)
+    except Unreadable as e:
+        raise PathError(f"{printable(path)}: {e}") from None
+
+
+def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
+    """What the record of an image says of it."""
+    images = dataset.images
+    name = images.name[row].encode()
+    known = images.source_id[row]
+    features: Features = {
+        "image/filename": [name],
+        "image/source_id": [name if known == NO_ID else str(known).encode()],
+        "image/width": np.array([images.width[row]], np.int64),
+        "image/height": np.array([images.height[row]], np.int64),
+    }
+    if with_picture:
+        import hashlib  # slow to import, and few runs need it
+
+        try:
+            picture = read_bytes(images.path[row])
+        except Unreadable as e:
+            raise PathError(f"{printable(images.path[row])}: {e}") from None
+        suffix = name.rpartition(b".")[2].lower()
+        features["image/encoded"] = [picture]
+        features["image/format"] = [_FORMATS.get(picture[:2], suffix)]
+        features["image/key/sha256"] = [hashlib.sha256(picture).hexdigest().encode()]
+    return features
+
+
+def _box_features(
+    dataset: Dataset, members: NDArray[np.int64], relative: Floats, flags: dict[str, Flag]
+) -> Features:
+    """What a record says of the boxes in these rows."""
+    boxes, classes, is_det = dataset.boxes.take(members), dataset.categories.name, dataset.kind == "det"
+    kind = FOUND if is_det else TRUTH
+    features: Features = {
+        f"{kind}bbox/{edge}": relative[members, k].astype(np.float32) for k, edge in enumerate(EDGES)
+    }
+    features[f"{kind}label" if is_det else f"{kind}class/label"] = boxes.category.astype(np.int64) + 1
+    if is_det:
+        return features | {f"{FOUND}score": boxes.score.astype(np.float32)}
+    features[f"{TRUTH}class/text"] = [classes[c].encode() for c in boxes.category.tolist()]
+    return features | {key: boxes.has(flag).astype(np.int64) for key, flag in flags.items()}
 
 
 FORMAT = format_of(
     __name__,
     title="TFRecord of the TF Object Detection API",
+    read=read,
     use="training",
     written_by="TensorFlow Object Detection API create_*_tf_record, Roboflow (single files and shards)",
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".record"),

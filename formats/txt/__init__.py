@@ -40,22 +40,55 @@ Writing
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Sniff, format_of
-from odm.formats._shared.text_files import sample
-from odm.formats._shared.text_tokens import lines_are
-from odm.formats.txt.meaning import TxtOptions, decide_together
-from odm.formats.txt.rows import labels_of
-from odm.issues import Log
-from odm.tables import Builder, Dataset
+from odm.formats._shared.class_lists import UNWRITABLE, add_list, given_list, has_space
+from odm.formats._shared.codes import (
+    COMMENTED,
+    NOT_A_NUMBER,
+    RELATIVE_RANGE,
+    SCORE_RANGE,
+    UNKNOWN_CLASS,
+    WRONG_COUNT,
+)
+from odm.formats._shared.gather import decide_kind
+from odm.formats._shared.image_names import note_folders
+from odm.formats._shared.number_text import Cells, decimals, fixed_cells, short_wh
+from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far, relative_to_images
+from odm.formats._shared.text_files import listing, report_others, sample
+from odm.formats._shared.text_rows import Labels, gather_labels
+from odm.formats._shared.text_tokens import NUMBER, Cell, lines_are, pages, relative
+from odm.formats.txt.meaning import (
+    BOX_FIELDS,
+    QUOTED,
+    TxtOptions,
+    decide,
+    decide_together,
+    name_of,
+)
+from odm.issues import Log, Trusted, printable, shorten
+from odm.names import refuse_class, stem
+from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
+
+DAMAGED = re.compile(r".*[ \t][+-]?\.?[0-9][^ \t]*")
+PLAIN = re.compile(r"0|[1-9][0-9]*")
+"""A class that is only a number."""
 
 
 def sniff(source: Source) -> Sniff | None:
     """Class words or pixels in ``.txt`` files."""
-    labels = labels_of(source)
+    labels = listing(source).labels
     if not labels or any(f.lower().endswith(".xml") for f in source.files):
+        return None
+    if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     found = sample(source, labels)
     if not found.lines:
@@ -64,7 +97,9 @@ def sniff(source: Source) -> Sniff | None:
         what = lines_are(found.separated, found.lines)
         return Sniff(LIKELY, f"{what} a class and numbers with separators")
     mine = found.named + found.pixels
-    if mine < found.relative or not _numbers_follow(found.counts):
+    # Most lines of labels have at least two numbers: other text has not.
+    numeric = sum(n for count, n in found.counts.items() if count >= 2)
+    if mine < found.relative or 2 * numeric <= sum(found.counts.values()):
         return None
     what = f"{lines_are(found.rows, found.lines)} a class and numbers"
     if not found.rows:
@@ -74,28 +109,207 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(LIKELY, f"{what} in pixels")
 
 
-def _numbers_follow(counts: dict[int, int]) -> bool:
-    """Whether most lines have at least two numbers: other text has not."""
-    return 2 * sum(n for count, n in counts.items() if count >= 2) > sum(counts.values())
+# -------------------------------------------------------------------------------------------------- reading
 
 
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one."""
-    from odm.formats.txt import reader
+    decided = options.decided or decide((source,), log, options)[0]
+    meaning, n = decided.meaning, len(decided.labels.files)
+    log.extend(decided.labels.log)
+    if source.is_dir:
+        report_others(source, listing(source), log)
+    log.extend(decided.log)
+    for reason in meaning.reasons:
+        log.note(f"{printable(source.path)}: {reason}")
+    labels = decided.labels.attach(gather_labels(source, builder, log, options))
+    good = _check_scores(labels)
+    needed, file = np.zeros(n, bool), labels.rows.file
+    needed[file] = meaning.is_relative
+    images = labels.add_images(needed)
+    good &= images[0][file] >= 0 if len(file) else good
+    category, known = _add_categories(labels, good, options)
+    good &= known
+    good &= meaning.clear
+    for i, name in enumerate(labels.texts):
+        mask = good & (labels.name == i) if name.startswith("#") else good[:0]
+        if n := int(mask.sum()):
+            what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
+            mask[np.argmax(mask) + 1 :] = False
+            labels.report(COMMENTED, mask, 0, "class", value=name, what=Trusted(what))
+    corners, wh = _corners(labels.values, meaning.box)
+    if meaning.is_relative:
+        far = good & are_far(labels.values)
+        labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
+        good &= ~far
+        sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
+        size = sizes.reshape(-1, 2)[file]
+        unknown = good & (size[:, 0] == 0)
+        if unknown.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
+            builder.relative = True
+            size, unknown = np.ones_like(size), np.zeros_like(unknown)
+        names = builder.image_names
+        for i in distinct(file[unknown]).tolist():
+            code = LINKED_PICTURE if source.picture_links else NO_SIZE
+            log.report(code, source.full(labels.files[i]), value=names[images[0][i]])
+        good &= ~unknown
+        corners = corners * np.tile(size, 2)
+        wh = wh * size if wh is not None else None
+    flags = labels.ended * np.uint16(Flag.DIFFICULT)
+    labels.add(good, category, corners, images=images, wh=wh, flags=flags)
 
-    reader.read(source, builder, log, options)
+
+def _check_scores(labels: Labels) -> NDArray[np.bool_]:
+    """Decide on the kind, and report rows of the other one and scores outside 0..1; which rows are good."""
+    scored = ~np.isnan(labels.score)
+    inside: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
+    if not decide_kind(labels.builder, int(scored.sum()), len(scored)):
+        labels.report(SCORE_UNEXPECTED, scored & inside, -5, "score")
+        labels.rows.report(labels.log, WRONG_COUNT, np.flatnonzero(scored & ~inside), _report_extra)
+        return ~np.asarray(scored, bool)
+    # A value such as 0,9 or 1_0 before the box is a word to the grammar, and a damaged score to the user.
+    damaged = np.array([DAMAGED.fullmatch(name) is not None for name in labels.texts] or [False])
+    damaged_rows = ~scored & damaged[labels.name]
+    labels.report(NOT_A_NUMBER, damaged_rows, -5, "score")
+    labels.rows.report(labels.log, SCORE_MISSING, np.flatnonzero(~scored & ~damaged_rows), lambda _: {})
+    labels.report(SCORE_RANGE, scored & ~inside, -5, "score")
+    return inside  # NaN is not
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> None:
-    """Write one text file per image."""
-    from odm.formats.txt import writer
+def _report_extra(cells: list[Cell]) -> dict[str, Any]:
+    column, value = cells[-5] if len(cells) >= 5 else (0, b"")
+    way = f"if {shorten(value)} is part of the class name, separate the columns by tabs and use --sep tab"
+    return {"column": column, "expected": "a class and 4 numbers", "found": f"5 numbers ({way})"}
 
-    writer.write(dataset, target, log, options)
+
+def _report_far(cells: list[Cell]) -> dict[str, Any]:
+    for i, (column, value) in enumerate(cells[-4:]):
+        if NUMBER.fullmatch(value) and not 1 - FAR <= float(value) <= FAR:
+            return {"column": column, "field": BOX_FIELDS[i], "value": value}
+    return {"value": b""}
+
+
+def _add_categories(
+    labels: Labels, good: NDArray[np.bool_], options: TxtOptions
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The category row of each box, and which boxes have one."""
+    builder, log = labels.builder, labels.log
+    used = distinct(labels.name[good])
+    texts = [labels.texts[i] for i in used.tolist()]
+    table = np.full(len(labels.texts) + 1, -1, np.int32)
+    if options.classes is not None:
+        names, where = given_list(options.classes, labels.source, "", log)
+        if names is None:
+            return np.zeros(len(labels), np.int32), np.zeros(len(labels), bool)
+        listed = add_list(names, builder, log, where)
+        for i, text in zip(used.tolist(), texts, strict=True):
+            if re.fullmatch(r"[0-9]+(\.0*)?", text) and (PLAIN.fullmatch(text) or text not in names):
+                number = text.split(".")[0]
+                table[i] = listed[int(number)] if len(number) < 10 and int(number) < len(listed) else -1
+            else:
+                table[i] = builder.category(text)
+        column = table[labels.name]
+        labels.report(UNKNOWN_CLASS, good & (column < 0), 0, "class", n=len(listed), where=where)
+        return column, column >= 0
+    numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
+    pairs = list(zip(texts, used.tolist(), strict=True))
+    if numbers:
+        pairs.sort(key=lambda pair: int(pair[0]))
+        builder.named = False
+        log.note(
+            f"{printable(labels.source.path)}: there are no class names, only numbers, which are used as "
+            "names (--classes FILE gives the names)"
+        )
+    for text, i in pairs:
+        table[i] = builder.category(text, source_id=int(text) if numbers else None)
+    return table[labels.name], np.ones(len(labels), bool)
+
+
+def _corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
+    """Left, top, right and bottom of (n, 4) numbers, and the width and height where they are given."""
+    if layout == "ltrb":
+        return box, None
+    wh = box[:, 2:]
+    low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
+    high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
+    return np.concatenate([low, high], axis=1), wh
+
+
+# -------------------------------------------------------------------------------------------------- writing
 
 
 def adapt(options: TxtOptions) -> dict[str, Any]:
     """Fractions need the sizes of images."""
     return {"needs_size": options.coords == "rel"}
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: TxtOptions) -> None:
+    """Write one text file per image."""
+    names = [f"{stem(name)}.txt" for name in dataset.images.name]
+    fits = target.plan(names, dataset.images.name, log)
+    is_relative = options.coords == "rel"
+    box = options.box or ("cxcywh" if is_relative else "ltrb")
+    boxes = dataset.boxes
+    used = distinct(boxes.category).tolist() if len(boxes) else []
+    for row in used:
+        refused = _unwritable(dataset.categories.name[row], options.sep, dataset.kind)
+        if refused is not None:
+            reason, way = refused
+            log.report(UNWRITABLE, "", value=dataset.categories.name[row], reason=reason, way=way)
+            fits = False
+    pixels = _numbers(dataset, box, is_relative)
+    values = relative_to_images(dataset, pixels, log) if is_relative else pixels
+    if not fits or values is None:
+        return
+    cells: Sequence[str] | Cells
+    if is_relative:
+        cells = relative(values, dataset.images.width[boxes.image], dataset.images.height[boxes.image])
+    else:  # a centre is computed, so it carries rounding: nine decimals hide it
+        cells = fixed_cells(values.ravel(), 9) if box == "cxcywh" else decimals(values.ravel())
+    columns: list[Sequence[str] | Cells] = [[dataset.categories.name[c] for c in boxes.category.tolist()]]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score))
+    columns += [cells[i::4] for i in range(4)]
+    note_folders(dataset, log)
+    if not options.sep and (n := sum(has_space(dataset.categories.name[row]) for row in used)):
+        what = "1 class has a space in its name" if n == 1 else f"{n} classes have spaces in their names"
+        log.note(f"{what}, at which other programs split a line (--sep tab, or -O spaces=underscore)")
+    written = pages(len(names), boxes.image, columns, options.sep or " ")
+    for name, data in zip(log.track(names, "writing"), written, strict=True):
+        target.write(name, data)
+
+
+def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
+    """(n, 4) numbers in pixels, in the layout that is written."""
+    boxes = dataset.boxes
+    xyxy = boxes.xyxy
+    if box == "ltrb":
+        return xyxy
+    wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
+    first = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
+    return np.concatenate([first, wh], axis=1)
+
+
+def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
+    """Why a class name would not be read back, and what to do; None if it would."""
+    reason = refuse_class(name)
+    if reason is not None:
+        return reason, "rename the class"
+    if len(name) > 1 and QUOTED.fullmatch(name):
+        return "this format has no quotes", "rename the class"
+    if name != name.strip(" \t"):
+        return "leading and trailing spaces are lost", "rename the class"
+    if sep:
+        return ("it contains the separator", "use another --sep") if sep in name else None
+    words = name.encode().split(b" ")
+    if name_of(name.encode(), separated=False) is None or (
+        kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
+    ):
+        return (
+            "numbers in it would be read as coordinates",
+            "use --sep tab, or rename the class",
+        )
+    return None
 
 
 FORMAT = format_of(

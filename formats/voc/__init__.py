@@ -56,6 +56,7 @@ Writing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,14 +65,16 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.image_names import image_places
-from odm.formats._shared.number_text import whole_edges
+from odm.formats._shared.image_names import image_places, note_folders
+from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
+from odm.formats._shared.text_tokens import Column, assemble
 from odm.formats.voc.results import RESULT_NAME, read_results, result_files, write_results
-from odm.formats.voc.terms import FLAGS, VocOptions
+from odm.formats.voc.terms import FLAGS, NO_SPLIT, VocOptions, refuse_names
 from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
-from odm.tables import Builder, Dataset
+from odm.names import stem
+from odm.tables import Builder, Dataset, Flag, Floats
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -126,10 +129,8 @@ def _looks(head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
     """Read XML files, or result files if the option or their names ask for it."""
     _check(options)
-    if not source.is_dir:
-        is_result = bool(RESULT_NAME.fullmatch(source.relative()))
-        files = [""]
-    else:
+    files, is_result = [""], RESULT_NAME.fullmatch(source.relative()) is not None
+    if source.is_dir:
         files = source.with_suffix(".xml")
         is_result = not files and bool(result_files(source))
     if options.results or is_result:
@@ -175,10 +176,105 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         edges = edges + np.array([1.0, 1.0, 0.0, 0.0])
     if options.results:
         write_results(dataset, target, log, edges)
-    else:
-        from odm.formats.voc.writer import write_xml
+        return
+    images, boxes = dataset.images, dataset.boxes
+    keys = [stem(name) for name in images.name]
+    tree = options.layout == "tree" or (options.layout == "auto" and any(images.split))
+    note_folders(dataset, log)
+    folder = "Annotations/" if tree else ""
+    files = [f"{folder}{key}.xml" for key in keys]
+    lists: dict[str, list[str]] = {}
+    if tree:
+        lists = {} if keys else {NO_SPLIT: []}
+        for key, split in zip(keys, images.split, strict=True):
+            lists.setdefault(split or NO_SPLIT, []).append(key)
+    elif any(images.split):
+        log.note("layout=flat: splits are not written")
+    list_files = {split: f"ImageSets/Main/{split}.txt" for split in sorted(lists)}
+    errors = log.errors
+    refuse_names(dataset.categories.name, log)
+    refuse_names(images.name, log)
+    owners = [*images.name, *(f"the split {split}" for split in list_files)]
+    if not target.plan([*files, *list_files.values()], owners, log) or log.errors > errors:
+        return
 
-        write_xml(dataset, target, log, options, edges)
+    size = "\t<size>\n\t\t<width>%d</width>\n\t\t<height>%d</height>\n\t\t<depth>3</depth>\n\t</size>\n"
+    sizes = [
+        size % (w, h) if w > 0 and h > 0 else ""
+        for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
+    ]
+    names = _escaped(images.name)
+    objects = assemble(len(images), boxes.image, _object(dataset, edges))
+    frames = _frames(dataset)
+    for i, (file, name, size, text) in enumerate(
+        zip(log.track(files, "writing"), names, sizes, objects, strict=True)
+    ):
+        place = frames[i] if frames else ""
+        head = f"<annotation>\n\t<filename>{name}</filename>\n{size}{place}\t<segmented>0</segmented>\n"
+        target.write(file, b"".join((head.encode(), text, b"</annotation>\n")))
+    for split, file in list_files.items():
+        target.write(file, "".join(f"{key}\n" for key in sorted(lists[split])).encode())
+
+
+def _escaped(texts: Sequence[str]) -> Sequence[str]:
+    """Texts as XML has them; hardly any needs it."""
+    joined = "".join(texts)
+    if not any(c in joined for c in "&<>"):
+        return texts
+    import html
+
+    return [html.escape(text, quote=False) for text in texts]
+
+
+def _frames(dataset: Dataset) -> list[str]:
+    """The elements that name the video and the frame of each image; none where there are no videos."""
+    images = dataset.images
+    if images.video is None:
+        return []
+    names = [f"\t<video>{name}</video>\n" for name in _escaped(dataset.videos.name)]
+    frame = np.full(len(images), -1) if images.frame is None else images.frame
+    return [
+        "" if v < 0 else names[v] + ("" if f < 0 else f"\t<frame>{f}</frame>\n")
+        for v, f in zip(images.video.tolist(), frame.tolist(), strict=True)
+    ]
+
+
+def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
+    """The pieces of the text of an object."""
+    boxes = dataset.boxes
+    # All that stands before the coordinates depends on class and flags alone, so there are few of them.
+    known = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
+    kinds = boxes.category.astype(np.int64) * 65536 + (boxes.flags & known)
+    unique, which = np.unique(kinds, return_inverse=True)
+    starts = []
+    names = _escaped(dataset.categories.name)
+    for kind in unique.tolist():
+        category, flags = divmod(kind, 65536)
+        starts.append(
+            f"\t<object>\n\t\t<name>{names[category]}</name>\n"
+            f"\t\t<pose>Unspecified</pose>\n"
+            f"\t\t<truncated>{int(flags & Flag.TRUNCATED > 0)}</truncated>\n"
+            f"\t\t<difficult>{int(flags & Flag.DIFFICULT > 0)}</difficult>\n"
+            f"\t\t<occluded>{int(flags & Flag.OCCLUDED > 0)}</occluded>\n".encode()
+        )
+    pieces: list[bytes | Column] = [(np.array(starts or [b""], np.bytes_), which)]
+    missing = np.isnan(boxes.score)
+    if not missing.all():
+        score = np.array(decimals(np.nan_to_num(boxes.score)), np.bytes_)
+        for text in (b"\t\t<confidence>", score, b"</confidence>\n"):
+            piece = np.resize(np.array(text, np.bytes_), len(boxes))
+            piece[missing] = b""
+            pieces.append(piece)
+    if boxes.track is not None:
+        ids = _escaped([str(i) for i in dataset.tracks.source_id.tolist()])
+        cells = [f"\t\t<trackid>{id_}</trackid>\n".encode() for id_ in ids] + [b""]
+        pieces.insert(1, (np.array(cells, np.bytes_), np.where(boxes.track < 0, len(ids), boxes.track)))
+    texts = np.array(decimals(edges.reshape(-1)), np.bytes_)
+    between = b"\t\t<bndbox>\n"
+    for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
+        pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
+        between = b"</%b>\n" % name
+    return [*pieces, between + b"\t\t</bndbox>\n\t</object>\n"]
 
 
 _KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS))

@@ -447,13 +447,13 @@ class Reader:
         self._packed += n
         self._chunks.append(chunk)
 
-    def _place_frames(self) -> None:
-        """Tell the builder of which videos the images are frames.
-
-        As in ImageNet VID, a folder with tracks is a video, and a name that is a number that of the frame.
-        """
+    def finish(self) -> None:
+        """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
         builder = self._builder
+        if self._values:
+            self._pack()
         if self._tracks:
+            # In ImageNet VID a folder with tracks is a video, and a name that is a number is its frame.
             tracked = {chunk["image"][i] for chunk in self._chunks
                        for i, id_ in enumerate(chunk.get("source_track", ())) if id_ is not None}  # fmt: skip
             names = builder.image_names
@@ -464,6 +464,19 @@ class Reader:
                     self._frames.setdefault(row, (folder, frame_number(stem(base))))
         for row, (video, frame) in self._frames.items():
             builder.set_frames(row, [builder.video(video)], [frame])
+        if self._origin:
+            self._exclude_last_pixels()
+        for chunk in self._chunks:
+            ids = chunk.pop("source_track", None)
+            if ids is not None:
+                chunk["track"] = builder.tracks_of_images(chunk["image"], ids)
+            self._gather.add(**chunk, file=chunk["image"])  # every image is a file
+        self._chunks.clear()
+        scored, total = self._gather.counts()
+        if builder.kind is None and 0 < scored < total:
+            what = "detections" if decide_kind(builder, scored, total) else "ground truth"
+            self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
+        self._gather.finish(field="object/confidence")
 
     def _exclude_last_pixels(self) -> None:
         """Move right and bottom too where they are one pixel beyond the last one: supervision counts so."""
@@ -480,22 +493,3 @@ class Reader:
                 "origin=1: right and bottom edges reach one pixel beyond the images, so these too are moved "
                 "by one pixel, as written by supervision"
             )
-
-    def finish(self) -> None:
-        """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
-        if self._values:
-            self._pack()
-        self._place_frames()
-        if self._origin:
-            self._exclude_last_pixels()
-        for chunk in self._chunks:
-            ids = chunk.pop("source_track", None)
-            if ids is not None:
-                chunk["track"] = self._builder.tracks_of_images(chunk["image"], ids)
-            self._gather.add(**chunk, file=chunk["image"])  # every image is a file
-        self._chunks.clear()
-        scored, total = self._gather.counts()
-        if self._builder.kind is None and 0 < scored < total:
-            what = "detections" if decide_kind(self._builder, scored, total) else "ground truth"
-            self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
-        self._gather.finish(field="object/confidence")

@@ -48,9 +48,8 @@ def result_files(source: Source) -> list[str]:
 def read_results(source: Source, builder: Builder, log: Log, options: VocOptions) -> None:
     """Read every result file of a source: detections of one class each."""
     builder.kind = "det"
-    if not source.is_dir:
-        files = [""]
-    else:
+    files = [""]
+    if source.is_dir:
         files = source.with_suffix(".txt") if options.results else result_files(source)
     if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))

@@ -71,15 +71,7 @@ def find_splits(
         found = ", ".join(sorted(lists)) or "no split lists in ImageSets/Main"
         log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=found)
         return (), {}
-    splits = _assign(lists, source.path, log)
-    if wanted is None:
-        return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
-    members, name = lists[wanted], "" if wanted == NO_SPLIT else wanted
-    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, name)
-
-
-def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dict[str, str]:
-    """The smallest list that names an image is its split, so that `trainval` does not hide `train`."""
+    # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}
     order = sorted(lists, key=lambda name: (len(lists[name]), name))
     inside = {(a, b) for a in order for b in order if lists[a].keys() <= lists[b].keys()}
@@ -87,8 +79,11 @@ def _assign(lists: Mapping[str, Mapping[str, None]], path: str, log: Log) -> dic
         for key in lists[name]:
             first = splits.setdefault(key, name)
             if first != name and (first, name) not in inside:
-                log.report(IN_TWO_SPLITS, path, value=key, first=name, name=first)
-    return splits
+                log.report(IN_TWO_SPLITS, source.path, value=key, first=name, name=first)
+    if wanted is None:
+        return files, {key: name for key, name in splits.items() if name != NO_SPLIT}
+    members, name = lists[wanted], "" if wanted == NO_SPLIT else wanted
+    return [(file, place) for file, place in files if place.key in members], dict.fromkeys(members, name)
 
 
 def _read_lists(
