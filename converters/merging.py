@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks.duplicates import equal_boxes
+from odm.checks.rules import equal_boxes
 from odm.codes import GIVE_SIZES
 from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
 from odm.names import stem

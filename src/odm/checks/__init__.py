@@ -109,7 +109,20 @@ def run(
     columns = DerivedColumns(dataset, tolerance, options)
     wrong = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
-        rules = [rule for rule in RULES if all_rules or not rule.validate_only]
+        # Of usual data nothing is there that most rules look for.
+        there = {
+            "suspects": len(columns.suspects),
+            "duplicates": len(columns.duplicates[0]),
+            "normalised": columns.normalised,
+            "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
+            "areas": not np.isnan(dataset.boxes.area).all(),
+        }
+        rules = [
+            rule
+            for rule in RULES
+            if (all_rules or not rule.validate_only)
+            and (not rule.needs or any(there[name] for name in rule.needs))
+        ]
         found = {
             rule: list(rule.find(columns))
             for rule in rules

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from odm.checks.duplicates import NO_ROWS
-from odm.checks.rules import DerivedColumns, FoundBoxes, box_rule, number
+from odm.checks.rules import NO_ROWS, DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import COORDINATES_NOT_FINITE
 from odm.issues import INVERTED, Trusted
 from odm.tables import Floats
 
 
-@box_rule(COORDINATES_NOT_FINITE)
+@box_rule(COORDINATES_NOT_FINITE, needs=("suspects", "areas"))
 def not_finite(columns: DerivedColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
         boxes = columns.boxes
@@ -25,7 +24,7 @@ def not_finite(columns: DerivedColumns) -> FoundBoxes:
     return columns.not_finite, values
 
 
-@box_rule(INVERTED)
+@box_rule(INVERTED, needs=("suspects",))
 def inverted(columns: DerivedColumns) -> FoundBoxes:
     advice = columns.option("box", " (--box)")
     return columns.inverted, lambda row: {"value": columns.edges(row), "option": advice}
@@ -37,6 +36,7 @@ def inverted(columns: DerivedColumns) -> FoundBoxes:
     "the box has no area: {value}",
     "remove it (validate --fix drop-empty), or check the annotation",
     "The width or height is 0. Many trainers refuse such a box, and no detection can ever match it.",
+    needs=("suspects",),
 )
 def empty(columns: DerivedColumns) -> FoundBoxes:
     rows = columns.upright_suspects
@@ -51,6 +51,7 @@ def empty(columns: DerivedColumns) -> FoundBoxes:
     "check the image size and the box format, or clip it (convert --clip, validate --fix clip)",
     "The box lies partly or entirely outside its image, by more than the tolerance of half a pixel. "
     "Often the coordinates belong to another size of the image, or use another convention.",
+    needs=("suspects",),
 )
 def outside(columns: DerivedColumns) -> FoundBoxes:
     unit = "times its size" if columns.dataset.relative else "px"
@@ -74,6 +75,7 @@ def outside(columns: DerivedColumns) -> FoundBoxes:
     "Image, class, coordinates and score equal those of an earlier box. A detector can match it only "
     "once, so the other counts as a miss or, among detections, as a false positive.",
     field="",
+    needs=("duplicates",),
 )
 def duplicate(columns: DerivedColumns) -> FoundBoxes:
     rows, first = columns.duplicates
@@ -106,6 +108,7 @@ def near_duplicate(columns: DerivedColumns) -> FoundBoxes:
     "remove the area, or recompute it",
     "The area determines the size range of an object; a negative area belongs to none.",
     field="area",
+    needs=("areas",),
 )
 def negative_area(columns: DerivedColumns) -> FoundBoxes:
     area = columns.boxes.area
@@ -127,6 +130,7 @@ def _most_area(wh: Floats) -> Floats:
     "The area determines whether an object counts as small, medium or large. That of a mask is smaller "
     "than its box, but neither 0 nor larger; such an area was computed for another size of the image.",
     field="area",
+    needs=("areas",),
 )
 def area_differs(columns: DerivedColumns) -> FoundBoxes:
     area, wh = columns.boxes.area, columns.boxes.wh
@@ -137,7 +141,7 @@ def area_differs(columns: DerivedColumns) -> FoundBoxes:
         expected = Trusted(f"{wanted} for a box of {width} x {height}")
         return {"value": Trusted(number(area[row])), "expected": expected}
 
-    rows = np.flatnonzero((area == 0) | (area > _most_area(wh))) if (area >= 0).any() else NO_ROWS
+    rows = np.flatnonzero((area == 0) | (area > _most_area(wh)))
     if not len(rows) or columns.normalised or columns.dataset.relative:  # which is reported of the whole
         return NO_ROWS, values
     differs = (area[rows] > 0) | (wh[rows] > 0).all(axis=1)

@@ -24,11 +24,11 @@ NEARLY = 0.02
     "expected pixels, but all coordinates of {n} boxes are in 0..1",
     "multiply them by the image size{option}",
     "No box is larger than one pixel, so the coordinates are most likely relative to the image size.",
+    needs=("normalised",),
 )
 def normalised(columns: DerivedColumns) -> Found:
-    if columns.normalised:
-        advice = columns.option("coords", ", or set --coords rel and give the image sizes")
-        yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
+    advice = columns.option("coords", ", or set --coords rel and give the image sizes")
+    yield columns.dataset.location(0), {"n": len(columns.boxes), "option": advice}
 
 
 def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
@@ -47,6 +47,7 @@ def _fits(columns: DerivedColumns, other: Floats) -> NDArray[np.bool_]:
     "correct the export: right = left + width and bottom = top + height{option}",
     "If widths and heights are read as right and bottom edges, boxes in the lower right of the image "
     "are inverted and all others have the wrong size.",
+    needs=("suspects",),
     explains=INVERTED,
 )
 def looks_ltwh(columns: DerivedColumns) -> Found:
@@ -103,6 +104,7 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
     "right and bottom edges",
     "correct the export: width = right - left and height = bottom - top{option}",
     "If corners are read as widths and heights, boxes become too large and extend beyond the image.",
+    needs=("suspects",),
     explains=boxes.outside.code,
 )
 def looks_ltrb(columns: DerivedColumns) -> Found:
@@ -119,6 +121,7 @@ def looks_ltrb(columns: DerivedColumns) -> Found:
     "{n} of {total} boxes extend beyond the image; only {left} would if x and y were swapped",
     "swap x and y, or the width and height of the images",
     "Some tools write rows before columns. A picture rotated by its EXIF data has the same effect.",
+    needs=("suspects",),
     explains=boxes.outside.code,
 )
 def looks_swapped(columns: DerivedColumns) -> Found:
@@ -134,6 +137,7 @@ def looks_swapped(columns: DerivedColumns) -> Found:
     "check whether pixels are counted from 1 (for voc: -O origin=1)",
     "If pixels are counted from 1, or the last pixel is inside the box, edges are off by one at the "
     "image border.",
+    needs=("suspects",),
     explains=boxes.outside.code,
 )
 def off_by_one(columns: DerivedColumns) -> Found:

@@ -6,8 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from odm.checks.duplicates import NO_ROWS
-from odm.checks.rules import DerivedColumns, Found, FoundBoxes, box_rule, common_location, number, set_rule
+from odm.checks.rules import (
+    NO_ROWS,
+    DerivedColumns,
+    Found,
+    FoundBoxes,
+    box_rule,
+    common_location,
+    number,
+    set_rule,
+)
 from odm.codes import SCORE_NOT_FINITE, SOME_SCORES
 from odm.issues import PERCENT, Code, Trusted
 
@@ -17,7 +25,7 @@ def _score_of(columns: DerivedColumns, row: int) -> dict[str, Any]:
     return {"value": Trusted("none" if np.isnan(score) else number(score))}
 
 
-@box_rule(SCORE_NOT_FINITE, field="score")
+@box_rule(SCORE_NOT_FINITE, field="score", needs=("scores",))
 def not_finite(columns: DerivedColumns) -> FoundBoxes:
     scored = columns.dataset.kind == "det"
     rows = np.flatnonzero(~np.isfinite(columns.boxes.score)) if scored else NO_ROWS
@@ -32,6 +40,7 @@ def not_finite(columns: DerivedColumns) -> FoundBoxes:
     "AP depends only on the order of the scores, but thresholds, curves and other formats expect "
     "confidences between 0 and 1.",
     field="score",
+    needs=("scores",),
 )
 def beyond_one(columns: DerivedColumns) -> FoundBoxes:
     score, rows = columns.boxes.score, NO_ROWS
@@ -41,16 +50,15 @@ def beyond_one(columns: DerivedColumns) -> FoundBoxes:
     return rows, lambda row: _score_of(columns, row)
 
 
-@set_rule(SOME_SCORES)
+@set_rule(SOME_SCORES, needs=("scores",))
 def truth_scored(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "gt":
         scored = ~np.isnan(columns.boxes.score)
-        if scored.any():
-            values = {"found": int(scored.sum()), "total": len(columns.boxes)}
-            yield columns.dataset.location(int(scored.argmax())), values
+        values = {"found": int(scored.sum()), "total": len(columns.boxes)}
+        yield columns.dataset.location(int(scored.argmax())), values
 
 
-@set_rule(PERCENT, explains=beyond_one.code)
+@set_rule(PERCENT, needs=("scores",), explains=beyond_one.code)
 def percentages(columns: DerivedColumns) -> Found:
     if columns.dataset.kind == "det" and columns.boxes.in_percent:
         above = columns.boxes.score > 1
@@ -68,7 +76,7 @@ EQUAL = Code(
 )
 
 
-@set_rule(EQUAL, explains=beyond_one.code)
+@set_rule(EQUAL, needs=("scores",), explains=beyond_one.code)
 def no_confidences(columns: DerivedColumns) -> Found:
     """All scores are one number that is no confidence, such as the -1 of trackers."""
     score = columns.boxes.score
@@ -78,7 +86,7 @@ def no_confidences(columns: DerivedColumns) -> Found:
         yield common_location(columns.dataset), {"n": len(score), "value": Trusted(number(score[0]))}
 
 
-@set_rule(EQUAL, validate_only=True, explains=beyond_one.code)
+@set_rule(EQUAL, needs=("scores",), validate_only=True, explains=beyond_one.code)
 def equal(columns: DerivedColumns) -> Found:
     score = columns.boxes.score
     if columns.dataset.kind != "det" or len(score) < 10:

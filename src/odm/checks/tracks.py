@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from odm import tracks
-from odm.checks.duplicates import NO_ROWS
-from odm.checks.rules import DerivedColumns, Found, FoundBoxes, box_rule, set_rule
+from odm.checks.rules import NO_ROWS, DerivedColumns, Found, FoundBoxes, box_rule, set_rule
 from odm.issues import Log
 
 
