@@ -435,6 +435,11 @@ def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
     return place, f"Expecting {expected}"
 
 
+def on_one_line(values: Sequence[Any]) -> list[bytes]:
+    """Raw values without line breaks and tabs, which JSON has only between its tokens."""
+    return [bytes(value).translate(None, b"\t\r\n") for value in values]
+
+
 class _BadCut(Exception):
     """A slice was cut at the wrong place."""
 
@@ -613,7 +618,7 @@ class _Shape:
             else:
                 filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
                 if kind == "rest":
-                    chunk.rest[key] = list(map(bytes, values))
+                    chunk.rest[key] = on_one_line(values)
                 elif filled:
                     chunk.extras[key] = filled
                 if not always:

@@ -30,6 +30,7 @@ from odm.formats._shared.json_columns import (
     Field,
     Repeated,
     load,
+    on_one_line,
     show,
 )
 from odm.formats._shared.pictures import ImageOptions, Pictures
@@ -347,7 +348,7 @@ class Reader:
         keeps = self._builder.keeps_own
         for chunk in document.records(fields, rest=keeps):
             if keeps and "attributes" in chunk.columns:  # which may name the track, and more
-                chunk.rest["attributes"] = list(map(bytes, chunk.columns["attributes"]))
+                chunk.rest["attributes"] = on_one_line(chunk.columns["attributes"])
                 chunk.extras.pop("attributes", None)
             chunk.rest.pop("video_id", None)
             values.note(chunk, table.pointer)
@@ -357,6 +358,7 @@ class Reader:
                 table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected)
             else:
                 self._add_slowly(chunk, values, table, fields)
+        values.count(table.own.lost)
         if values.outlined:
             what = plural(values.outlined, "annotation")
             self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
@@ -390,6 +392,7 @@ class Reader:
             if keeps:
                 read = keys - {"attributes"} | {"video_id"}
                 own.extend(1, own_fields(given, read, lambda key: values.count({key: 1})))
+        values.count(own.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return

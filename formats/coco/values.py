@@ -175,6 +175,8 @@ class Values:
                 yield i, {key: value for key, value in record.items() if key in keys}
             if own is not None:
                 own.extend(chunk.start + chunk.n - own.n, {})
+        if own is not None:
+            self.count(own.lost)
 
     def note(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""

@@ -13,6 +13,9 @@ Own = Mapping[str, tuple[bytes, ...]]
 SHAPES = frozenset({"segmentation", "keypoints", "obb", "rbox", "poly"})
 """Fields of boxes that say where in the image the object is, as the corners do."""
 
+MOST_KEYS = 200
+"""Keys of the rows of a table; where there are more, they are data, and a column of each would be endless."""
+
 NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]"))
 """Values that say nothing, so that nobody misses them."""
 
@@ -24,7 +27,7 @@ def take_own(own: Own, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
 
 def join_own(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> Own:
     """The fields of the rows of several tables of these sizes, one after the other."""
-    joined = OwnRows()
+    joined = OwnRows(most=sum(map(len, parts)))
     for part, n in zip(parts, sizes, strict=True):
         joined.extend(n, part)
     return {key: tuple(column) for key, column in joined.columns.items()}
@@ -77,17 +80,22 @@ def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
 
 
 class OwnRows:
-    """The fields of rows as they are read, one list after the other."""
+    """The fields of rows as they are read, one list after the other; keys beyond the `most` are lost."""
 
-    def __init__(self) -> None:
-        self.n = 0
+    def __init__(self, most: int = MOST_KEYS) -> None:
+        self.n, self._most = 0, most
         self.columns: dict[str, list[bytes]] = {}
+        self.lost: Counter[str] = Counter()
 
     def extend(self, n: int, own: Mapping[str, Sequence[bytes]]) -> None:
         """Add n rows with these fields."""
         for key in {**self.columns, **own}:
-            column = self.columns.setdefault(key, [b""] * self.n)
-            column += own.get(key) or [b""] * n
+            if key not in self.columns:
+                if len(self.columns) == self._most:
+                    self.lost += count_own({key: tuple(own[key])})
+                    continue
+                self.columns[key] = [b""] * self.n
+            self.columns[key] += own.get(key) or [b""] * n
         self.n += n
 
     def at(self, rows: Sequence[int]) -> dict[str, list[bytes]]:
