@@ -166,7 +166,8 @@ class PendingSource:
         """
         other.asked = True
         if self._tried or self._dataset is not None or self._reading:
-            return self._early if self._dataset is None else self._dataset
+            held = self._dataset
+            return self._early if held is None or not len(held.images) else held
         self._tried, incomplete = True, False
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
