@@ -27,6 +27,9 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line("Without the slow cases: ODM_SLOW=1 runs them too.")
 
 
+# Where Python may not keep what it compiles, every `odm` that a test starts compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # What is printed does not depend on the terminal that the tests are started from.
 for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
     os.environ.pop(name, None)

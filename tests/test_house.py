@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from selection import slow
+from selection import of_each, slow
 
 import odm
 import odm.checks
@@ -58,38 +58,21 @@ def modules():
     return found
 
 
-def of_each(names):
-    """One test that calls a function for each of some names, which `names` answers, and tells of all that fail."""
-
-    def decorate(check):
-        def test():
-            wrong = []
-            for name in names():
-                try:
-                    check(name)
-                except AssertionError as e:
-                    wrong.append(f"{name}: {e}")
-            assert not wrong, "\n".join(wrong)
-
-        test.__name__, test.__doc__ = check.__name__, check.__doc__
-        return test
-
-    return decorate
-
-
 each_module = of_each(lambda: sorted(modules()))
 
 
+@functools.cache
 def imported(tree):
     """Every module that a module may import, at the top or later."""
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: relative import"
-            if node.module != "odm":
-                yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [node.module] * (node.module != "odm")
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return found
 
 
 def needed(name):
