@@ -54,12 +54,16 @@ def of_each(cases):
     the time of a test for each case, where one takes milliseconds.
     """
 
+    known = [] if callable(cases) else list(cases)
+
     def decorate(check):
         folders = "tmp_path" in inspect.signature(check).parameters
 
         def test(tmp_path):
             wrong = []
-            for number, given in enumerate(cases() if callable(cases) else cases):
+            given_cases = cases() if callable(cases) else known
+            assert given_cases, "nothing to try"
+            for number, given in enumerate(given_cases):
                 if isinstance(given, PARAM) and given.marks and not SLOW:
                     continue
                 arguments = (
@@ -74,7 +78,7 @@ def of_each(cases):
                     folder.mkdir()
                 try:
                     check(*arguments, **more)
-                except Exception as e:
+                except (Exception, pytest.fail.Exception, pytest.skip.Exception) as e:
                     line = next(
                         f.lineno for f in traceback.extract_tb(e.__traceback__)[::-1] if "test" in f.filename
                     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fixture_cases import FIXTURES
 from PIL import Image
+from selection import of_each
 
 from odm.cli import _app
 from odm.converters import read
@@ -25,7 +26,7 @@ def pack(folder, path, top=""):
             archive.write(file, f"{top}{file.relative_to(folder)}")
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@of_each(FOLDERS)
 def test_an_archive_is_read_as_its_folder(folder, tmp_path):
     """Whatever it is; what is refused on disk is refused in the archive."""
     pack(folder, path := tmp_path / "data.zip")

@@ -4,8 +4,7 @@ What the families of fixtures are and how they are asked stands in `fixture_case
 """
 
 import fixture_cases as written
-import pytest
-from selection import SLOW
+from selection import SLOW, of_each
 
 from odm import checks
 from odm.cli._explain import all_codes, examples
@@ -18,7 +17,7 @@ for _code, _folder in written.cases():
 COMMANDS = [f for folders in FOLDERS.values() for f in folders if f.parent.name in written.COMMANDS]
 
 
-@pytest.mark.parametrize("code", CODES)
+@of_each(CODES)
 def test_every_code_has_fixtures_that_give_no_other(code):
     assert FOLDERS[code], "no fixture shows this code"
     for folder in FOLDERS[code] if SLOW else FOLDERS[code][:1]:  # test_fixtures.py reads the others
@@ -28,14 +27,14 @@ def test_every_code_has_fixtures_that_give_no_other(code):
         assert codes <= {code, checks.FOLLOWS.get(code), *case.said.get("also", ())}, folder
 
 
-@pytest.mark.parametrize("code", CODES)
+@of_each(CODES)
 def test_every_code_has_an_example(code):
     shown, printed = examples()[code]
     assert f" {code} " in printed
     assert not printed.startswith("-") or "Dataset" in shown, "the place is not said"
 
 
-@pytest.mark.parametrize("folder", COMMANDS, ids=lambda p: f"{p.parent.name}-{p.name}")
+@of_each(COMMANDS)
 def test_a_command_ends_as_the_fixture_says(folder):
     case = written.Command(folder)
     assert case.exit == case.said["exit"], case.err
@@ -43,8 +42,7 @@ def test_a_command_ends_as_the_fixture_says(folder):
 
 
 def of_family(name):
-    folders = [f for f in COMMANDS if f.parent.name == name]
-    return pytest.mark.parametrize("folder", folders, ids=lambda p: p.name)
+    return of_each([f for f in COMMANDS if f.parent.name == name])
 
 
 SAID_TOO = {"image-size-out-of-reach": "image-only-in-detections"}

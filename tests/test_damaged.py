@@ -1,8 +1,10 @@
 """A damaged file among good ones, and alone, in every format that is read from folders: it is named, never lost."""
 
+import itertools
 import re
 
 import pytest
+from selection import of_each
 
 import odm
 from odm.formats import FORMATS, option_specs
@@ -73,8 +75,7 @@ ABOUT = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", FOLDERS)
+@of_each(itertools.product(FOLDERS, DAMAGE))
 def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
     _, file, _ = three(tmp_path, name)
     assert len(odm.read(tmp_path / "all", name, **options_of(name))) == 6
@@ -87,8 +88,7 @@ def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
         assert paths == [str(file)] if file.suffix == ".json" else set(paths) == {str(file)}
 
 
-@pytest.mark.parametrize("damage", ["utf-16", "zeros"])
-@pytest.mark.parametrize("name", FOLDERS)
+@of_each(itertools.product(FOLDERS, ["utf-16", "zeros"]))
 def test_a_damaged_file_alone_is_named(name, damage, tmp_path):
     file, *others = three(tmp_path, name)
     for other in others:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import of_each
 
 from odm import checks
 from odm.files import Source
@@ -265,8 +266,9 @@ def expected_code(folder):
     return max(fits, key=len)
 
 
-@pytest.mark.parametrize("folder", BAD, ids=[f"{p.parent.name}-{p.name}" for p in BAD])
-def test_bad_input_gives_its_code_and_no_other(folder, log):
+@of_each(BAD)
+def test_bad_input_gives_its_code_and_no_other(folder):
+    log = Log(keep=1000)
     code = CODES[expected_code(folder)]
     case = Case(folder)
     data = case.read(case.format_of(folder.parent.name), log)

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from selection import of_each, turns
 
 import odm
 from odm.cli import _app
@@ -203,10 +204,14 @@ def picture(path):
     Image.new("RGB", (64, 48)).save(path)
 
 
-@pytest.mark.parametrize("pictures", ["", "JPEGImages", "photos/part1"])
-@pytest.mark.parametrize("folder", ANNOTATION_FOLDERS)
-@pytest.mark.parametrize("name", PER_IMAGE)
-def test_the_folder_of_the_annotations_is_no_part_of_a_name(name, folder, pictures, tmp_path):
+@of_each(
+    turns(
+        [(name, folder) for name in PER_IMAGE for folder in ANNOTATION_FOLDERS],
+        ["", "JPEGImages", "photos/part1"],
+    )
+)
+def test_the_folder_of_the_annotations_is_no_part_of_a_name(case, pictures, tmp_path):
+    name, folder = case
     for key in ("a", "train/b"):
         annotate(tmp_path / folder / key, name)
     root = tmp_path / "set" if folder.startswith("set/") else tmp_path

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
-from selection import examples, slow, turns
+from selection import examples, of_each, slow, turns
 
 import odm
 from odm.converters import load
@@ -374,10 +375,7 @@ def test_one_split_alone(name, tmp_path):
 # -------------------------------------------------------------------- whatever is written can be read
 
 
-@pytest.mark.parametrize("classes", [[], ["person", "face"]], ids=["no class", "two classes"])
-@pytest.mark.parametrize("images", [0, 2])
-@pytest.mark.parametrize("kind", ["gt", "det"])
-@pytest.mark.parametrize("name", FORMATS)
+@of_each(itertools.product(FORMATS, ["gt", "det"], [0, 2], [[], ["person", "face"]]))
 def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind, images, classes, tmp_path):
     """Also where there is no image, of which a format with a file for each image has nothing to write."""
     format_ = FORMATS[name]
@@ -530,21 +528,20 @@ def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options)
     assert odm.convert(source, path, to=name, to_options=options, clip=True).written == 2
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [
-        ({"xyxy": [[0, 0, float("nan"), 1]]}, "coordinates-not-finite"),
-        ({"xyxy": [[0, 0, float("inf"), 1]]}, "coordinates-not-finite"),
-        ({"xyxy": [[5, 0, 1, 1]]}, "inverted-box"),
-        ({"images": ["../a.jpg"]}, "bad-name"),
-        ({"images": ["\ud800.jpg"]}, "bad-name"),
-        ({"categories": ["a\nb"]}, "bad-class-name"),
-        ({"score": [float("nan")], "kind": "det"}, "score-not-finite"),
-        ({"score": [float("inf")], "kind": "det"}, "score-not-finite"),
-    ],
-)
-def test_tables_that_no_reader_would_make_are_not_written(tmp_path, name, wrong, code):
+WRONG = [
+    ({"xyxy": [[0, 0, float("nan"), 1]]}, "coordinates-not-finite"),
+    ({"xyxy": [[0, 0, float("inf"), 1]]}, "coordinates-not-finite"),
+    ({"xyxy": [[5, 0, 1, 1]]}, "inverted-box"),
+    ({"images": ["../a.jpg"]}, "bad-name"),
+    ({"images": ["\ud800.jpg"]}, "bad-name"),
+    ({"categories": ["a\nb"]}, "bad-class-name"),
+    ({"score": [float("nan")], "kind": "det"}, "score-not-finite"),
+    ({"score": [float("inf")], "kind": "det"}, "score-not-finite"),
+]
+
+
+@of_each((name, *row) for name in FORMATS for row in WRONG)
+def test_tables_that_no_reader_would_make_are_not_written(name, wrong, code, tmp_path):
     usual = {"images": ["a.jpg"], "categories": ["cat"], "xyxy": [[0, 0, 1, 1]]}
     dataset = Dataset.from_arrays(width=[9], height=[9], image=[0], category=[0], **(usual | wrong))
     with pytest.raises(DataError) as raised:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from selection import first_of, params
+from selection import first_of, of_each, params
 
 import odm
 from odm.cli import _app
@@ -51,10 +51,9 @@ def only_rows(loaded, errors):
     return not errors or 1 <= loaded.bad <= errors
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_a_fault_of_more_than_a_row_is_never_skipped(case, tmp_path, monkeypatch):
+@of_each(REFUSED)
+def test_a_fault_of_more_than_a_row_is_never_skipped(case, tmp_path):
     source = case.build(tmp_path)
-    monkeypatch.chdir(tmp_path)
     explicit = [word for word in case.explicit if word != "--follow-links"]
     options = {explicit[i][2:].replace("-", "_"): explicit[i + 1] for i in range(0, len(explicit), 2)}
     request = Request(
@@ -64,7 +63,8 @@ def test_a_fault_of_more_than_a_row_is_never_skipped(case, tmp_path, monkeypatch
         shared=options,
         follow_links="--follow-links" in case.explicit,
     )
-    found = skipping(request)
+    with contextlib.chdir(tmp_path):
+        found = skipping(request)
     code = CODES.get(case.expect.code)
     if code is not None and not code.row:
         assert found is None
@@ -75,7 +75,7 @@ def test_a_fault_of_more_than_a_row_is_never_skipped(case, tmp_path, monkeypatch
         assert len(loaded.dataset) + loaded.bad >= len(corpus.BOXES) - one_line
 
 
-@pytest.mark.parametrize(("code", "folder"), params(BAD, first_of(BAD, lambda pair: pair[0])), ids=str)
+@of_each(params(BAD, first_of(BAD, lambda pair: pair[0])))
 def test_of_every_code_only_rows_are_skipped(code, folder):
     case = written.fixture(folder)
     with contextlib.chdir(case.folder):
