@@ -26,7 +26,7 @@ import operator
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -435,7 +435,7 @@ def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
     return place, f"Expecting {expected}"
 
 
-def on_one_line(values: Sequence[Any]) -> list[bytes]:
+def on_one_line(values: Iterable[Any]) -> list[bytes]:
     """Raw values without line breaks and tabs, which JSON has only between its tokens."""
     return [bytes(value).translate(None, b"\t\r\n") for value in values]
 
