@@ -7,7 +7,9 @@ import pytest
 from selection import SLOW
 
 from odm.evaluate import evaluate
+from odm.evaluate.analysis import diagnosis
 from odm.issues import Log
+from odm.pairing import iou
 from odm.tables import Dataset
 
 DETECTORS = {  # objects that are found, error of the edges in parts of the size, false detections of an image
@@ -246,3 +248,37 @@ def test_without_being_asked_only_poor_results_are_explained():
     )
     assert not log.issues
     assert not any("no other reading" in note for note in log.notes)
+
+
+def test_crowded_images_cost_no_more_than_others(monkeypatch):
+    """A scene of 16 images with 200 objects each took minutes: every reading compared all pairs of boxes."""
+    data = scene(np.random.default_rng(3), "random", 16, 1)
+    rng = np.random.default_rng(4)
+    for kind in ("gt", "det"):
+        image = np.repeat(np.arange(16), 200)
+        corner = rng.uniform(0, 250, (len(image), 2))
+        data[kind] = {
+            "image": image,
+            "category": np.zeros(len(image), int),
+            "xyxy": np.hstack([corner, corner + rng.uniform(5, 20, corner.shape)]),
+        }
+    data["det"]["score"] = rng.random(len(image))
+    compared = []
+    monkeypatch.setattr(diagnosis, "iou", lambda a, b: compared.append(len(a)) or iou(a, b))
+    assert not result(data)[1]
+    assert max(compared) <= 20 * diagnosis.MOST_PAIRS
+    assert np.median(compared) <= 2 * diagnosis.MOST_PAIRS
+
+
+@pytest.mark.parametrize("size", [(700, 900), (608, 800), (700, 520)])
+def test_a_detector_whose_boxes_are_too_tall_is_not_accused(size):
+    """On the diagonal, y before x or another scale made some of them fit: AP50 0.25 instead of 0.01."""
+    rng = np.random.default_rng(0)
+    image = np.repeat(np.arange(50), rng.integers(1, 8, 50))
+    corner, side = rng.uniform(0, 0.8, (len(image), 1)), rng.uniform(0.05, 0.3, (len(image), 1))
+    xyxy = np.hstack([corner, corner, corner + side, corner + side]) * np.tile(size, 2)
+    gt = {"image": image, "category": np.zeros(len(image), int), "xyxy": xyxy}
+    tall = xyxy + [0, 0, 0, 1] * (xyxy[:, 3:] - xyxy[:, 1:2])
+    tall += np.tile(tall[:, 2:] - tall[:, :2], 2) * rng.normal(0, 0.1, tall.shape)
+    det = {**gt, "xyxy": tall, "score": rng.random(len(image))}
+    assert not result({"size": np.tile([size], (50, 1)), "classes": ["a"], "gt": gt, "det": det})[1]

@@ -31,8 +31,8 @@ from odm.tables import Dataset, Flag, Floats, Longs
 Boxes = Callable[[Floats, Floats], Floats]
 """Corners and the sizes of their images, (n, 4) and (n, 2), to other corners."""
 
-MOST_PAIRS = 8_000
-"""Pairs of a detection and an object in the sample, about: enough to tell, and soon read."""
+MOST_PAIRS = 4_000
+"""Pairs of a detection and an object in the sample, about, and at most twice: enough to tell, soon read."""
 MOST_BOXES = 20_000
 """Detections in the images of the sample, about."""
 MOST_IMAGES = 500
@@ -48,6 +48,12 @@ CHANCE = 1e-4
 """How likely it may be that any of the readings fits so well by chance."""
 LEAST_CHANCE = 0.02
 """The chance that a box covers an object at least, in case the mixed images show none."""
+LEAST_RISE = 0.1
+"""How far AP50 has to rise, besides by 1.3 times."""
+WELL, LEAST_WELL = 0.65, 0.4
+"""The IoU that this share of the newly covered objects needs: 0.3 of them have it by luck."""
+LEAST_SHIFTED = 3
+"""Images to which the detections of their neighbours have to belong; of mixed-up images one or two do."""
 CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
 
@@ -119,7 +125,7 @@ def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
     if what:
         best = sample.joined
     reached = _ap50(best)
-    if what and reached < 1.3 * now + 0.07:
+    if what and reached < 1.3 * now + LEAST_RISE:
         best, reached, what, remedy = part, now, [], []
     for said, advice, other in _of_scores(best):
         value = _ap50(other)
@@ -158,6 +164,8 @@ def _sampled_images(joined: Joined) -> Longs:
     taken, pairs, boxes = [], 0, 0
     for start in starts[order].tolist():
         rows = wanted[start : start + stretch]
+        fits = np.cumsum(gt[rows] * _most_compared(gt[rows], det[rows])) <= MOST_PAIRS
+        rows = rows[: max(int(fits.sum()), 8)]
         taken.append(rows)
         pairs += int((gt[rows] * _most_compared(gt[rows], det[rows])).sum())
         boxes += int(det[rows].sum())
@@ -195,14 +203,24 @@ class _Sample:
         rank = np.arange(len(order)) - np.searchsorted(image, image)
         n = np.bincount(truth.image, minlength=len(joined.images))
         rows = np.sort(order[rank < 2 * n[image] + 2])
+        per_image = np.bincount(detections.image[rows], minlength=len(n))
+        # Of crowded images, which few make the sample, not all objects.
+        objects = objects[:: 1 + int(per_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
         return cls(joined, images, sizes, rows, objects, _pairs(detections.image[rows], truth.image[objects]))
 
-    def covered(self, truth: Floats, detections: Floats, pairs: tuple[Longs, Longs] | None = None) -> Mask:
-        """(objects,) whether a detection covers each, if these are the corners of all boxes."""
+    def covered(
+        self,
+        truth: Floats,
+        detections: Floats,
+        pairs: tuple[Longs, Longs] | None = None,
+        *,
+        least: float = 0.5,
+    ) -> Mask:
+        """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
         det, gt = pairs or self.pairs
         found = np.zeros(len(self.objects), bool)
         with np.errstate(all="ignore"):
-            near = iou(detections[self.rows[det]], truth[self.objects[gt]]) >= 0.5
+            near = iou(detections[self.rows[det]], truth[self.objects[gt]]) >= least
         found[gt[near]] = True
         return found
 
@@ -393,6 +411,12 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     best = min((c for c in tried if c.gain >= 0.97 * most), key=lambda c: (c.changes, c.side))
     best, also = _right_side(sample, best, tried)
     if not _significant(sample, best, int((~now).sum()), len(tried)):
+        return None
+    pairs = sample.moved(best.step) if best.step else None
+    well = sample.covered(best.truth, best.detections, pairs, least=WELL)
+    if int((well & ~now).sum()) < LEAST_WELL * best.gain:
+        return None
+    if best.step and int(best.better.sum()) < LEAST_SHIFTED:
         return None
     said = best.said + also
     some, fitting = int(best.better.sum()), int((best.better | (sample.of_images(now) > 0)).sum())
@@ -618,7 +642,10 @@ def _of_scores(joined: Joined) -> Iterator[tuple[str, str, Joined]]:
 
 def _has_lower_scores(joined: Joined) -> bool:
     """Whether the detections on an object of their class have lower scores than the others, not by chance."""
-    truth, detections = joined.truth, joined.detections
+    truth, n = joined.truth, np.bincount(joined.truth.image, minlength=len(joined.images))
+    # In crowded images not all detections: objects have to be complete.
+    some = 1 + int(n[joined.detections.image].sum()) // (20 * MOST_PAIRS)
+    detections = joined.detections.take(slice(None, None, some))
     det, gt = _pairs(detections.image, truth.image)
     same = detections.category[det] == truth.category[gt]
     det, gt = det[same], gt[same]
