@@ -10,9 +10,9 @@ from matching_rules import match_plainly
 from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
-from odm.evaluate.matching.labels import expand, has_label
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
+from odm.evaluate.matching.prepare import expand, has_label
 from odm.evaluate.matching.sides import keep_wanted
 from odm.tables import Dataset, Flag, LabelState
 

@@ -14,9 +14,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.match import Truth
 from odm.evaluate.matching.matches import Matches, concatenate, outcomes
 from odm.evaluate.matching.pairs import geometry, intersection
-from odm.evaluate.matching.prepare import Truth, areas_of, prepare
+from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.evaluate.scores.ranking import ranked_rows, rows_by_class

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.match import Truth
 from odm.evaluate.matching.order import one_to_one
 from odm.evaluate.matching.pairs import find_pairs
-from odm.evaluate.matching.prepare import Truth, prepare
+from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, shorten

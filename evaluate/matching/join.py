@@ -23,7 +23,7 @@ from odm.codes import (
     NO_SIZE,
     SCORE_NOT_FINITE,
 )
-from odm.evaluate.matching.labels import ancestors, with_known, with_labelled_images
+from odm.evaluate.matching.prepare import ancestors, with_known, with_labelled_images
 from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
 from odm.evaluate.scores.switches import check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, without_noise

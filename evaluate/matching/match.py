@@ -12,26 +12,24 @@ All combinations of IoU threshold and area range are matched at once, each a bit
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.labels import has_label
-from odm.evaluate.matching.matches import Hits, Matches, Words, join_hits, threshold_bits
+from odm.evaluate.matching.matches import Hits, Matches, Words, join_hits, threshold_bits, word_blocks
 from odm.evaluate.matching.order import (
     argsort_descending,
     argsort_int,
     best_of_each,
     first_of_runs,
-    lengths_of_runs,
     one_to_one,
     rank_in_runs,
 )
-from odm.evaluate.matching.pairs import CEILING, Pairs, find_pairs, floor_of
-from odm.evaluate.matching.prepare import Truth, beyond_cap, cap_per_class, fp_areas, prepare
+from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, find_pairs, floor_of, geometry
+from odm.evaluate.matching.prepare import areas_of, has_label, prepare
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.tables import Floats, Ints, LabelState, Longs, distinct
@@ -75,7 +73,10 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
         key = id(sides.truth), same_detections, *_measured_as(p)
         if key not in found:
             floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(p))
-            found[key] = floor, _find(sides, p, floor, order, beyond_cap(sides, p, order))
+            beyond = beyond_cap(sides, p, order)
+            among = None if beyond is None else ~beyond
+            pairs = find_pairs(sides, p, floor, order, among=among, best_only=p.match != "free")
+            found[key] = floor, pairs
         floor, pairs = found[key]
         if floor < floor_of(p):
             pairs = pairs.above(floor_of(p))
@@ -98,12 +99,6 @@ def _measured_as(p: Protocol) -> tuple[Any, ...]:
     return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p)
 
 
-def _find(sides: Joined, protocol: Protocol, floor: float, order: Longs, beyond: Mask | None) -> Pairs:
-    """The pairs that the rules of a protocol look at."""
-    among = None if beyond is None else ~beyond
-    return find_pairs(sides, protocol, floor, order, among=among, best_only=protocol.match != "free")
-
-
 def _match(
     sides: Joined,
     protocol: Protocol,
@@ -114,7 +109,9 @@ def _match(
     """The matches of prepared sides, whose detections stand in `order` by descending score."""
     beyond = beyond_cap(sides, protocol, order)
     if pairs is None:
-        pairs = _find(sides, protocol, floor_of(protocol), order, beyond)
+        among = None if beyond is None else ~beyond
+        best_only = protocol.match != "free"
+        pairs = find_pairs(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
     guesses = np.zeros((0, 2), np.int64)
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
@@ -132,11 +129,7 @@ def _match(
     else:
         truth = Truth(sides, protocol)
         hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
-        exempt = beyond
-        if protocol.exempt_partial:
-            partial = has_label(sides, LabelState.PARTIAL)
-            exempt = partial if beyond is None else beyond | partial
-        fp_if_unmatched = fp_areas(detections, protocol, exempt)
+        fp_if_unmatched = _fp_areas(sides, protocol, beyond)
         category = sides.truth.category
         npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in truth.counting], axis=1)
         gt_ignored = np.bincount(category, minlength=n_classes) - npos[:, 0]
@@ -185,6 +178,102 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
     return hits
 
 
+# ----------------------------------------------------------------------------- what counts, and the limits
+
+
+class Truth:
+    """What the ground truths are to a protocol, as words of bits."""
+
+    def __init__(self, joined: Joined, protocol: Protocol) -> None:
+        side = joined.truth
+        self.side, self.protocol = side, protocol
+        self.blocks = word_blocks(protocol)
+        self.group_key = joined.keys_of(side)
+        self.crowd = protocol.crowds(side.flags)
+        self.group = protocol.groups(side.flags)
+        nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored)) != 0)
+        area = areas_of(side)
+        self.outside = np.stack([nothing | (area < a.low) | (area > a.high) for a in protocol.areas])
+        """(areas, n) what counts as nothing."""
+        self.weight = protocol.group_weight or 0
+        self.counting = ~(self.outside | (self.group & (self.weight == 0)))
+        """(areas, n) what counts."""
+        per_block = [2 ** len(block) - 1 for block in self.blocks]
+        self.nothing: list[Words] = [
+            np.bitwise_or.reduce(
+                [outside * np.uint64(bits << (a * len(block))) for a, outside in enumerate(self.outside)]
+            )
+            for block, bits in zip(self.blocks, per_block, strict=True)
+        ]
+        """Per word (n,) the bits under which a ground truth counts as nothing."""
+        n_areas, n = self.outside.shape
+        every = [threshold_bits(block, n_areas, *block) for block in self.blocks]
+        self.free: list[Words] = [np.full(n, bits, np.uint64) for bits in every]
+        """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
+
+    @functools.cached_property
+    def own_threshold(self) -> Floats:
+        """(n,) the lower threshold of small ground truths."""
+        left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
+        w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
+        with np.errstate(invalid="ignore", divide="ignore"):
+            own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
+        return own
+
+
+def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray[AreaBits] | None:
+    """Bit per area range: whether a detection that matches nothing is a false positive there.
+
+    Those `beyond` the limit never are, nor those of a class that is not annotated exhaustively, where the
+    protocol asks for that. None where all are everywhere.
+    """
+    detections, exempt = sides.detections, beyond
+    if protocol.exempt_partial:
+        partial = has_label(sides, LabelState.PARTIAL)
+        exempt = partial if beyond is None else beyond | partial
+    area = detections.wh[:, 0] * detections.wh[:, 1]
+    outside = [(area < a.low) | (area > a.high) for a in protocol.areas]
+    if exempt is None and not any(o.any() for o in outside):
+        return None
+    bits = np.zeros(len(detections), AreaBits)
+    for a, o in enumerate(outside):
+        bits |= np.left_shift(~o, AreaBits(a), dtype=AreaBits)
+    if exempt is not None:
+        bits[exempt] = 0
+    return bits
+
+
+def cap_per_class(protocol: Protocol) -> int | None:
+    """How many detections of an image and class count, None = all."""
+    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    return protocol.max_dets if capped else None
+
+
+def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
+    """The detections that are too many of their image and class; None if there are none.
+
+    `order` are the positions of the detections by descending score.
+    """
+    detections, cap = joined.detections, cap_per_class(protocol)
+    if cap is None or not len(detections):
+        return None
+    key = joined.keys_of(detections)[order]
+    if int(key.max()) <= 4 * len(detections) + SPARSE:
+        n = np.bincount(key)
+    else:
+        _, key, n = np.unique(key, return_inverse=True, return_counts=True)
+    if n.max() <= cap:
+        return None
+    # The detections of the few images and classes that have too many.
+    crowded = np.flatnonzero((n > cap)[key])
+    rows, key = order[crowded], key[crowded]
+    by_key = np.argsort(key, kind="stable")
+    rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
+    beyond = np.zeros(len(detections), np.bool_)
+    beyond[rows[by_key][rank >= cap]] = True
+    return beyond
+
+
 # ------------------------------------------------------------------------------------------------------ free
 # Each detection takes the best free ground truth. The first detections of all images and classes are matched
 # together, then the second ones, and so on.
@@ -196,111 +285,95 @@ MANY_PAIRS = 32
 
 def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     """Each detection takes the best ground truth that is free, one that counts before one that does not."""
-    candidates = _Candidates.of(pairs, protocol, truth)
-    hits = Hits.none(candidates.det, len(truth.blocks))
-    if len(candidates.det):
-        rounds = list(candidates.rounds(truth))
-        for w in range(len(truth.blocks)):
-            word = _Word(candidates, truth, protocol, w, hits)
-            for rows in rounds:
-                word.match(rows)
+    iou = pairs.iou
+    if pairs.ioa is not None:
+        iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
+    keep = np.flatnonzero(iou >= floor_of(protocol))
+    det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
+    first = first_of_runs(det)  # of the pairs of each detection
+    n_pairs = np.diff(first, append=len(det))
+    several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
+    if len(several):
+        tie = -gt[several] if protocol.last_of_equals else gt[several]
+        by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
+        gt[several], iou[several] = gt[by_iou], iou[by_iou]
+    hits = Hits.none(det[first], len(truth.blocks))
+    if not len(first):
+        return hits
+    # The round of a detection is its rank among those of its image and class that have pairs, so that no two
+    # of a round compete for a ground truth. Where neither it nor its ground truth has another pair, it need
+    # not wait for others.
+    number = np.zeros(len(first), np.int64)
+    waits = np.flatnonzero((n_pairs > 1) | (np.bincount(gt)[gt[first]] > 1))
+    if len(waits):
+        starts = first_of_runs(truth.group_key[gt[first[waits]]])
+        number[waits] = rank_in_runs(starts, len(waits))
+    by_round = argsort_int(number, int(number.max()) + 1)
+    rounds = np.split(by_round, np.cumsum(np.bincount(number))[:-1])
+    for w in range(len(truth.blocks)):
+        taking = _Taking(first, n_pairs, gt, iou, truth, protocol, w, hits)
+        for rows in rounds:
+            many = n_pairs[rows] > MANY_PAIRS
+            for row in rows[many].tolist():
+                taking.take_one(row)
+            few = rows[~many]
+            if len(few):
+                taking.take(few, counting=True)
+                if taking.some_nothing:
+                    taking.take(few, counting=False)
     return hits
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Candidates:
-    """The pairs that reach the lowest threshold; those of a detection by descending IoU, unless many."""
+class _Taking:
+    """Detections taking ground truths, under the thresholds and area ranges of one word (see `Matches`).
 
-    det: Ints
-    """(detections,) positions in the joined side."""
-    first: Longs
-    """(detections,) the first pair of each."""
-    n_pairs: Longs
-    """(detections,) how many it has."""
-    gt: Ints
-    """(pairs,)"""
-    iou: Floats
-    """(pairs,) for crowds the IoA."""
+    ``first`` and ``n_pairs`` (detections,) say which pairs are those of a detection; ``gt`` and ``iou``, for
+    crowds the IoA, are (pairs,). Those of a detection stand by descending IoU, unless they are many.
+    """
 
-    @classmethod
-    def of(cls, pairs: Pairs, protocol: Protocol, truth: Truth) -> _Candidates:
-        iou = pairs.iou
-        if pairs.ioa is not None:
-            iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
-        keep = np.flatnonzero(iou >= floor_of(protocol))
-        det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
-        first = first_of_runs(det)
-        n_pairs = lengths_of_runs(first, len(det))
-        several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
-        if len(several):
-            tie = -gt[several] if protocol.last_of_equals else gt[several]
-            by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
-            gt[several], iou[several] = gt[by_iou], iou[by_iou]
-        return cls(det[first], first, n_pairs, gt, iou)
-
-    def rounds(self, truth: Truth) -> Iterator[Longs]:
-        """The detections that can be matched together, as no two of them compete for a ground truth.
-
-        The round of a detection is its rank among those of its image and class that have pairs. Where
-        neither it nor its ground truth has another pair, it need not wait for others.
-        """
-        number = np.zeros(len(self.first), np.int64)
-        waits = np.flatnonzero((self.n_pairs > 1) | (np.bincount(self.gt)[self.gt[self.first]] > 1))
-        if len(waits):
-            starts = first_of_runs(truth.group_key[self.gt[self.first[waits]]])
-            number[waits] = rank_in_runs(starts, len(waits))
-        by_round = argsort_int(number, int(number.max()) + 1)
-        yield from np.split(by_round, np.cumsum(np.bincount(number))[:-1])
-
-
-class _Word:
-    """The matching under the thresholds and area ranges that one word holds a bit each of."""
-
-    def __init__(self, candidates: _Candidates, truth: Truth, protocol: Protocol, w: int, hits: Hits) -> None:
+    def __init__(
+        self,
+        first: Longs,
+        n_pairs: Longs,
+        gt: Ints,
+        iou: Floats,
+        truth: Truth,
+        protocol: Protocol,
+        w: int,
+        hits: Hits,
+    ) -> None:
         block, n_areas = truth.blocks[w], len(truth.outside)
-        self.candidates, self.free = candidates, truth.free[w]
-        self.crowd, self.last_of_equals = truth.crowd, protocol.last_of_equals
-        self.positive, self.ignored, self.gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
+        self.first, self.n_pairs, self.gt, self.iou = first, n_pairs, gt, iou
+        self.free, self.crowd, self.last_of_equals = truth.free[w], truth.crowd, protocol.last_of_equals
+        self.positive, self.ignored, self.hit_gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         if protocol.size_threshold:
-            n_reached = (candidates.iou >= truth.own_threshold[candidates.gt]).astype(np.int64)
+            n_reached = (iou >= truth.own_threshold[gt]).astype(np.int64)
         else:
             ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
-            n_reached = np.searchsorted(ious, candidates.iou, side="right")
+            n_reached = np.searchsorted(ious, iou, side="right")
         self.reaches: Words = bits[n_reached]
         """(pairs,)"""
         self.every = bits[-1]
         self.nothing = truth.nothing[w]
         """(ground truths,) where they count as nothing."""
-        self.some_nothing = bool(self.nothing[candidates.gt].any())
+        self.some_nothing = bool(self.nothing[gt].any())
         self.reference = np.uint64(0)
         """The bit of the threshold whose matched ground truths are remembered."""
         if protocol.reference in block:
             self.reference = threshold_bits(block, 1, protocol.reference)
 
-    def match(self, rows: Longs) -> None:
-        """Match the detections of one round."""
-        many = self.candidates.n_pairs[rows] > MANY_PAIRS
-        if many.any():
-            for row in rows[many].tolist():
-                self._match_one(row)
-            rows = rows[~many]
-        if len(rows):
-            self._take(rows, counting=True)
-            if self.some_nothing:
-                self._take(rows, counting=False)
-
-    def _take(self, rows: Longs, *, counting: bool) -> None:
-        """Give each detection, where it has none yet, its best free ground truth that counts, or does not."""
-        starts, n_pairs = self.candidates.first[rows], self.candidates.n_pairs[rows]
+    def take(self, rows: Longs, *, counting: bool) -> None:
+        """Give each detection of a round, where it has none yet, its best that counts, or does not."""
+        starts, n_pairs = self.first[rows], self.n_pairs[rows]
         taken = self.positive if counting else self.ignored
         wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
         for j in range(int(n_pairs.max())):
             having = np.flatnonzero(n_pairs > j) if j else slice(None)
             at = starts[having] + j
-            g = self.candidates.gt[at]
+            g = self.gt[at]
             takes = wanting[having] & self.reaches[at]
             if not counting:
                 takes &= self.nothing[g] & np.where(self.crowd[g], self.every, self.free[g])
@@ -312,13 +385,12 @@ class _Word:
             wanting[having] &= ~takes
             if self.reference:
                 seen = (takes & self.reference) != 0
-                self.gt[rows[having][seen]] = g[seen]
+                self.hit_gt[rows[having][seen]] = g[seen]
 
-    def _match_one(self, row: int) -> None:
+    def take_one(self, row: int) -> None:
         """The same for one detection, whose pairs stand by rising ground truth."""
-        first = int(self.candidates.first[row])
-        own = slice(first, first + int(self.candidates.n_pairs[row]))
-        gt, iou, reaches = self.candidates.gt[own], self.candidates.iou[own], self.reaches[own]
+        own = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
+        gt, iou, reaches = self.gt[own], self.iou[own], self.reaches[own]
         nothing = self.nothing[gt]
         for counting, taken in ((True, self.positive), (False, self.ignored)):
             if counting:
@@ -335,7 +407,7 @@ class _Word:
                 self.free[gt[at]] &= ~takes
                 able &= ~takes
                 if takes & self.reference:
-                    self.gt[row] = gt[at]
+                    self.hit_gt[row] = gt[at]
 
 
 # ------------------------------------------------------------------------------------------------------ best

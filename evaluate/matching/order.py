@@ -52,14 +52,9 @@ def first_of_runs(*columns: NDArray[Any]) -> Longs:
     return np.flatnonzero(new)
 
 
-def lengths_of_runs(first: Longs, n: int) -> Longs:
-    """(runs,) how long the runs are that begin at `first` and fill n rows."""
-    return np.diff(np.append(first, n))
-
-
 def rank_in_runs(first: Longs, n: int) -> Longs:
     """(n,) 0, 1, 2, ... in each of the runs that begin at `first` and fill n rows."""
-    return np.arange(n) - np.repeat(first, lengths_of_runs(first, n))
+    return np.arange(n) - np.repeat(first, np.diff(first, append=n))
 
 
 def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> Longs:
@@ -73,7 +68,7 @@ def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> L
     if len(first) == len(owner):
         return first
     best = np.maximum.reduceat(value, first)  # one value for each run of equal owners
-    equal = np.flatnonzero(value == np.repeat(best, lengths_of_runs(first, len(owner))))
+    equal = np.flatnonzero(value == np.repeat(best, np.diff(first, append=len(owner))))
     first = first_of_runs(owner[equal])
     return equal[np.append(first[1:], len(equal)) - 1] if last else equal[first]
 

@@ -19,7 +19,6 @@ from odm.evaluate.matching.order import (
     argsort_int,
     best_of_each,
     first_of_runs,
-    lengths_of_runs,
 )
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
@@ -133,7 +132,7 @@ def find_pairs(
     truth_order = argsort_int(key, int(key.max()) + 1)  # by image and class
     key = key[truth_order]
     truth_first = first_of_runs(key)
-    n_truth = lengths_of_runs(truth_first, len(key))
+    n_truth = np.diff(truth_first, append=len(key))
     order = argsort_descending(detections.score) if order is None else order
     group = _lookup(joined.keys_of(detections)[order], key[truth_first])
     contends = group >= 0

@@ -27,7 +27,7 @@ from odm.arrays import pack
 from odm.evaluate.doubts import report_before
 from odm.evaluate.evaluation import checked_rules, report_after, switched
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
-from odm.evaluate.matching.labels import with_known
+from odm.evaluate.matching.prepare import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
 from odm.evaluate.parts.job import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
