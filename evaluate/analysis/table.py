@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
-from odm.evaluate.matching.matches import Matches, word_and_bit
+from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.results import Result
 from odm.evaluate.scores.accumulate import accumulate
@@ -61,7 +61,7 @@ def concatenate_tables(parts: Sequence[Table]) -> Table:
 
 def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
     """(hits,) true positives and ignored among ``matches.hit``, under one area range and IoU threshold."""
-    word, bit = word_and_bit(table.rules, threshold, area)
+    word, bit = bits_of_area(table.rules, area)[threshold]
     positive: Mask = table.matches.positive[:, word] & bit != 0
     ignored: Mask = table.matches.ignored[:, word] & bit != 0
     return positive, ignored

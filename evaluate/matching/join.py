@@ -7,7 +7,6 @@ is an error, a warning with the nearest name, or a count.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -101,10 +100,14 @@ def join(
         unit=unit,
     )
     joined = admitted.joined(detections.boxes, hierarchy, unit)
-    choice = choose(joined, extra_images, only_classes, only_images, score_min)
-    joined, kept = narrow(joined, choice)
-    kept.report(choice, joined.report.images_det_only, source_of(detections), log)
-    return with_known(joined, image_labels, log)
+    asked: tuple[Any, ...] = (only_classes, only_images, score_min)
+    if extra_images == "ignore" or any(value is not None for value in asked):
+        choice = choose(joined, extra_images, only_classes, only_images, score_min)
+        joined, kept = narrow(joined, choice)
+        kept.report(choice, joined.report.images_det_only, source_of(detections), log)
+    if image_labels is not None or hierarchy is not None:
+        joined = with_known(joined, image_labels, log)
+    return joined
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -116,34 +119,26 @@ class Admitted:
     pairing: Pairing
     order: Longs
     """The images of the ground truth in the order that decides ties."""
+    gt_number: Longs
+    """(images,) the number of each image of the ground truth: where it stands in that order."""
+    det_number: Longs
+    """(images,) the number of each image of the detections: that of its partner, or one beyond them."""
+    classes: Mapping[str, int]
+    """The numbers of the classes: those of the ground truth, then those that only the detections have."""
     used: NDArray[np.intp]
     """The rows of the images that have detections."""
     det_only: Sequence[str]
     """The classes that only the detections have."""
     hints: Mapping[str, str]
 
-    @functools.cached_property
-    def classes(self) -> dict[str, int]:
-        """The numbers of the classes: those of the ground truth, then those that only the detections have."""
-        names = dict.fromkeys([*self.pairing.gt_names, *self.det_only])
-        return {name: i for i, name in enumerate(names)}
-
-    def det_numbers(self) -> Longs:
-        """(images,) the number of each image of the detections."""
-        partner, number = self.pairing.image, _ranks(self.order)
-        numbers = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
-        extra = np.flatnonzero(partner < 0)
-        numbers[extra] = len(number) + np.arange(len(extra))
-        return numbers
-
+    @property
     def det_classes(self) -> list[int]:
         """The number of each class of the detections, -1 of one without a box."""
         return [self.classes.get(name, -1) for name in self.pairing.det_names]
 
     def joined(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
         """Both sides, with these boxes of the detections."""
-        number = _ranks(self.order)
-        truth, detections, pairing = self.truth, self.detections, self.pairing
+        truth, detections, pairing, number = self.truth, self.detections, self.pairing, self.gt_number
         partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
         gt_class = [self.classes[name] for name in gt_names]
@@ -158,7 +153,7 @@ class Admitted:
             n_truth_images=len(number),
             classes=tuple(self.classes),
             truth=side_table(truth.boxes, number, gt_class),
-            detections=side_table(boxes, self.det_numbers(), self.det_classes()),
+            detections=side_table(boxes, self.det_number, self.det_classes),
             report=JoinReport(
                 images_both=len(partner) - len(extra_names),
                 images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(alone).tolist()),
@@ -239,7 +234,14 @@ def admit(
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
-    return Admitted(truth, detections, pairing, order, summary.images, det_only, hints)
+    partner, number = pairing.image, np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    extra = np.flatnonzero(partner < 0)
+    det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
+    det_number[extra] = len(number) + np.arange(len(extra))
+    classes = {name: i for i, name in enumerate(dict.fromkeys([*pairing.gt_names, *det_only]))}
+    admitted = truth, detections, pairing, order, number, det_number, classes
+    return Admitted(*admitted, summary.images, det_only, hints)
 
 
 def _order_of(ids: NDArray[Any]) -> Longs:
@@ -255,13 +257,6 @@ def _order_of(ids: NDArray[Any]) -> Longs:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
-def _ranks(order: Longs) -> Longs:
-    """(n,) where in `order` each row stands."""
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
-
-
 def class_ranks(joined: Joined, truth: Dataset) -> Longs:
     """(classes,) ranks of the classes: by id where the ground truth has ids, else as they stand."""
     by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
@@ -275,7 +270,9 @@ def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | 
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
     row = np.arange(len(boxes), dtype=np.int32)
     columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
-    return SideTable(image, category, *columns, row).by_image()
+    table = SideTable(image, category, *columns, row)
+    rises = (image[1:] >= image[:-1]).all()
+    return table if rises else table.take(np.argsort(image, kind="stable"))
 
 
 # ------------------------------------------------------------------------------- what is refused, or doubted

@@ -153,15 +153,18 @@ def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
     return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
 
 
-def word_and_bit(protocol: Protocol, threshold: int, area: int = 0) -> tuple[int, np.uint64]:
-    """Which word holds an IoU threshold and area range (both by number), and the bit in it."""
-    w, block = next((w, b) for w, b in enumerate(word_blocks(protocol)) if threshold in b)
-    return w, threshold_bits(block, 1, threshold) << np.uint64(area * len(block))
+def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64]]:
+    """For every IoU threshold which word holds it with an area range (by number), and the bit in it."""
+    return [
+        (w, np.uint64(1 << (t - block.start + area * len(block))))
+        for w, block in enumerate(word_blocks(protocol))
+        for t in block
+    ]
 
 
 def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     """(n,) the outcome at the reference threshold, and the matched ground truth, of every row."""
-    w, bit = word_and_bit(matches.protocol, matches.protocol.reference)
+    w, bit = bits_of_area(matches.protocol)[matches.protocol.reference]
     outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
     if matches.fp_if_unmatched is not None:
         outcome[matches.fp_if_unmatched & np.uint8(1) == 0] = OUTCOMES.index("ignored")

@@ -149,22 +149,20 @@ def find_pairs(
     parts: list[Found] = []
     large: list[LargeGroup] = []
 
-    def compare(begin: int, end: int) -> None:
-        of = group[begin:end]
-        parts.extend(boxes.compare(order[begin:end], n_truth[of], truth_first[of], floor, best_only))
-
     done = 0
-    for g in np.flatnonzero(n_det * n_truth > LARGE).tolist():
-        begin, end = int(start[g]), int(start[g] + n_det[g])
-        compare(done, begin)
-        done = end
+    for g in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
+        begin = len(order) if g is None else int(start[g])  # all that stand before the large group
+        of = group[done:begin]
+        parts += boxes.compare(order[done:begin], n_truth[of], truth_first[of], floor, best_only)
+        if g is None:
+            break
+        done = begin + int(n_det[g])
         of_group = slice(int(truth_first[g]), int(truth_first[g] + n_truth[g]))
-        boxes_of_g = LargeGroup(boxes, order[begin:end], of_group, floor, best_only)
+        boxes_of_g = LargeGroup(boxes, order[begin:done], of_group, floor, best_only)
         if best_only:
             parts += boxes_of_g.parts()
         else:
             large.append(boxes_of_g)
-    compare(done, len(order))
     if not large and not any(len(part[0]) for part in parts):
         return empty
     det, gt, iou, ioa = _together(parts or [(empty.det, empty.gt, empty.iou, empty.iou)])
@@ -292,7 +290,7 @@ class _Boxes:
                 tuple(c[truth_at] for c in self.truth),
                 self.grouped[truth_at],
             )
-            kept = np.flatnonzero(_reach(iou, ioa, floor))
+            kept = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
             high = iou[kept]
             own = high if ioa is iou else ioa[kept]
             found = self.named(rows[part][local[kept]], truth_at[kept], high, own)
@@ -323,14 +321,6 @@ def _together(parts: Sequence[Found]) -> Found:
     overlap = np.concatenate(iou)
     shared = all(map(operator.is_, iou, ioa))
     return np.concatenate(det), np.concatenate(gt), overlap, overlap if shared else np.concatenate(ioa)
-
-
-def _reach(iou: Floats, ioa: Floats, floor: float) -> Mask:
-    """Which pairs overlap, by `floor` or more."""
-    reach: Mask = iou >= floor
-    if ioa is not iou:
-        reach |= ioa >= floor
-    return reach
 
 
 # ------------------------------------------------------------------------------------------ large groups
@@ -429,7 +419,8 @@ class LargeGroup:
                     best.append(at[own.ravel()[at] >= 0])
                 kept = np.sort(np.concatenate(best))
             else:
-                kept = np.flatnonzero(_reach(iou, ioa, self.floor))
+                reach = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
+                kept = np.flatnonzero(reach)
             local = kept // len(t)
             truth_at = kept - local * len(t)
             high = iou.ravel()[kept]

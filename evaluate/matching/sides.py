@@ -55,11 +55,6 @@ class SideTable:
         columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {name: column for name, column in columns.items() if column is not None}
 
-    def by_image(self) -> SideTable:
-        """The same boxes by image, those of an image in their order."""
-        rises = (self.image[1:] >= self.image[:-1]).all()
-        return self if rises else self.take(np.argsort(self.image, kind="stable"))
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JoinReport:

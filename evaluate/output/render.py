@@ -117,7 +117,13 @@ def per_class_csv(evaluation: Evaluation) -> str:
         if key in columns and "ap" in columns:
             columns.remove(key)
             columns.insert(columns.index("ap") + 1, key)
-    return csv_text(columns, ([_cell(row.get(c)) for c in columns] for row in rows))
+    for row in rows:
+        row |= {
+            key: " ".join("" if v is None else repr(v) for v in value)
+            for key, value in row.items()
+            if isinstance(value, list)
+        }
+    return csv_text(columns, ([row.get(c) for c in columns] for row in rows))
 
 
 def detections_csv(evaluation: Evaluation) -> str:
@@ -278,10 +284,6 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(columns)
     writer.writerows(rows)
     return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return " ".join("" if v is None else repr(v) for v in value) if isinstance(value, list) else value
 
 
 # ------------------------------------------------------------------------------------------------- text
@@ -476,7 +478,16 @@ def class_table(result: Result, *, width: int | None = None, markdown: bool = Fa
         values = ["CorLoc"]
     headers = ["class", *_COUNTS, *_POINT, *values]
     rows = [_cells(result, row, values) for row in (*result.classes, result.overall)]
-    spans = _spans(result)
+    # What the columns are of: counts of all detections, the others of one score.
+    point = "at best F1"
+    if result.rules.shared_score:
+        point = f"at score {number(result.overall.score)}"
+    if result.at_score is not None:
+        point = f"at score {result.at_score:g}"
+    if result.scores_from:
+        point = f"at scores of {shorten(result.scores_from, 40)}"
+    iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
+    spans = dict.fromkeys(("TP", "FP", "FN"), f"all det{iou}") | dict.fromkeys(_POINT, f"{point}{iou}")
     if markdown:
         return markdown_table([f"{h} ({spans[h]})" if h in spans else h for h in headers], rows)
     text = text_table(headers, rows, width=width, drop=_OPTIONAL, spans=spans)
@@ -499,19 +510,3 @@ def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
         *(number(getattr(row, key.lower())) for key in _POINT),
         *found,
     ]
-
-
-def _spans(result: Result) -> dict[str, str]:
-    """What the columns are of: counts of all detections, the others of one score."""
-    point = "at best F1"
-    if result.rules.shared_score:
-        point = f"at score {number(result.overall.score)}"
-    if result.at_score is not None:
-        point = f"at score {result.at_score:g}"
-    if result.scores_from:
-        point = f"at scores of {shorten(result.scores_from, 40)}"
-    iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
-    return {
-        **dict.fromkeys(("TP", "FP", "FN"), f"all det{iou}"),
-        **dict.fromkeys(_POINT, f"{point}{iou}"),
-    }

@@ -178,7 +178,7 @@ def _plan(
     rows_per_task: int,
 ) -> tuple[Work, Ints, list[tuple[Longs, Longs, Ints]]]:
     """What every task has to know, (images,) which task matches each image, and the numbers of each part."""
-    number, category = admitted.det_numbers(), np.array(admitted.det_classes(), np.int64)
+    number, category = admitted.det_number, np.array(admitted.det_classes, np.int64)
     owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
     names = admitted.pairing.det_names
     per_class = dict.fromkeys([*known.classes, *known.added], 0)  # of the classes that are evaluated

@@ -216,7 +216,8 @@ def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outc
     tables.append(side_table(Builder().build().boxes, none, none).columns())
     columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
-    return _match(SideTable(**columns).by_image(), work.n_parts + k, work, store)
+    by_image = np.argsort(columns["image"], kind="stable")
+    return _match(SideTable(**columns).take(by_image), work.n_parts + k, work, store)
 
 
 def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:

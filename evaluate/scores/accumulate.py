@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.results import Result, Row
 from odm.evaluate.scores.curves import (
     UNDEFINED,
     Curve,
     OperatingPoint,
     PrecisionReader,
-    class_curves,
     operating_points,
     read_classes,
     share,
@@ -28,7 +27,6 @@ from odm.evaluate.scores.ranking import (
     BLOCK,
     Ranked,
     Weights,
-    combinations,
     pooled_rows,
     ranked_rows,
     rows_by_class,
@@ -186,8 +184,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     for a in range(len(rules.areas)):
         unmatched = ranked.unmatched(a)
         reader = PrecisionReader(rules, npos[:, a])
-        for w, t, bit in combinations(rules, a):
-            counted = ranked.counted(w, bit, unmatched)
+        for t, word_bit in enumerate(bits_of_area(rules, a)):
+            counted = ranked.counted(*word_bit, unmatched)
             if rules.metric == "ap":
                 ap[t, a] = reader.average(counted)
             for m, cap in enumerate(rules.caps):
@@ -198,6 +196,15 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                     found[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
                 recall[m, t, a] = share(found, npos[:, a])
     reference = ranked.reference(rules)
+    curves = {}
+    if rules.metric not in ("corloc", "top-k"):
+        true, false = reference.at_positives()
+        found = true / np.maximum(npos[:, 0], 1)[reference.category]
+        precision = true / (true + false)
+        score = matches.score[ranked.rows[ranked.at[reference.positive]]]
+        for k in np.flatnonzero(npos[:, 0] > 0).tolist():
+            at = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
+            curves[matches.classes[own][k]] = Curve(found[at], precision[at], score[at])
     return ClassCounts(
         ap,
         recall,
@@ -205,7 +212,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         tp=reference.tp,
         fp=reference.fp,
         points=operating_points(matches, ranked, reference, npos[:, 0], at_score),
-        curves=class_curves(matches, ranked, reference, npos[:, 0], matches.classes[own]),
+        curves=curves,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from odm.evaluate.matching.matches import OUTCOMES, Matches, outcomes
+from odm.evaluate.matching.matches import OUTCOMES, Matches, bits_of_area, outcomes
 from odm.evaluate.matching.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol, recall_points
@@ -18,7 +18,6 @@ from odm.evaluate.scores.ranking import (
     Counted,
     Ranked,
     Weights,
-    combinations,
     pooled_rows,
     ranked_rows,
     rows_by_class,
@@ -179,30 +178,13 @@ def curve_arrays(matches: Matches) -> CurveArrays:
                 some = np.flatnonzero(npos > 0)
                 reader = PrecisionReader(rules, npos)
                 unmatched = ranked.unmatched(a)
-                for w, t, bit in combinations(rules, a):
-                    counted = ranked.counted(w, bit, unmatched)
+                for t, word_bit in enumerate(bits_of_area(rules, a)):
+                    counted = ranked.counted(*word_bit, unmatched)
                     recall[t, done + some, a, m] = counted.tp[some] / npos[some]
                     if n_points:
                         precision[t, :, done + some, a, m] = reader.at_points(counted)[some]
             done += ranked.n_classes
     return CurveArrays(precision, recall)
-
-
-def class_curves(
-    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, classes: Sequence[str]
-) -> dict[str, Curve]:
-    """The curves of the classes with ground truth, by name."""
-    if matches.protocol.metric in ("corloc", "top-k"):
-        return {}
-    true, false = counted.at_positives()
-    recall = true / np.maximum(npos, 1)[counted.category]
-    precision = true / (true + false)
-    score = matches.score[ranked.rows[ranked.at[counted.positive]]]
-    curves = {}
-    for k in np.flatnonzero(npos > 0).tolist():
-        own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
-        curves[classes[k]] = Curve(recall[own], precision[own], score[own])
-    return curves
 
 
 def operating_points(

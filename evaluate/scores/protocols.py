@@ -264,7 +264,16 @@ class Protocol:
         if self.metric != "top-k" and self.max_dets is not None:
             unit = "video" if self.tubes else "image"
             parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
-        parts.append(self._average_text())
+        points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
+        points += _READING_WORDS[self.reading]
+        also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
+        averages = {
+            "ap": f"AP over {points}, mean over classes with ground truth{also}",
+            "pooled": f"AP over {points} of all classes in one ranking",
+            "corloc": "mean over classes of the share of images where it is correct",
+            "top-k": "share of ground-truth images without a correct guess",
+        }
+        parts.append(averages[self.metric])
         if self.stands_for:
             parts.append(f"as in {self.stands_for}")
         text = f"{self.name}: {'; '.join(parts)}"
@@ -280,22 +289,12 @@ class Protocol:
             return f"IoU {self.ious[0]:.2f}:{steps[0]:.2f}:{self.ious[-1]:.2f}"
         return f"IoU {', '.join(repr(i) for i in self.ious)}"
 
-    def _average_text(self) -> str:
-        points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
-        points += {
-            "steps": "",
-            "trapezoids": " with linear interpolation",
-            "ramp": " with linear interpolation and a ramp to recall 1",
-        }[self.reading]
-        also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
-        return {
-            "ap": f"AP over {points}, mean over classes with ground truth{also}",
-            "pooled": f"AP over {points} of all classes in one ranking",
-            "corloc": "mean over classes of the share of images where it is correct",
-            "top-k": "share of ground-truth images without a correct guess",
-        }[self.metric]
 
-
+_READING_WORDS = {
+    "steps": "",
+    "trapezoids": " with linear interpolation",
+    "ramp": " with linear interpolation and a ramp to recall 1",
+}
 _MATCH_WORDS = {
     "free": "highest-IoU unmatched ground truth",
     "greatest": "pairs in order of descending IoU",

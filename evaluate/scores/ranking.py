@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Matches, threshold_bits, word_and_bit, word_blocks
+from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
@@ -119,7 +119,7 @@ class Ranked:
 
     def reference(self, rules: Protocol) -> Counted:
         """Those of the protocol's reference threshold and first area range."""
-        return self.counted(*word_and_bit(rules, rules.reference), self.unmatched(0))
+        return self.counted(*bits_of_area(rules)[rules.reference], self.unmatched(0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -186,10 +186,3 @@ def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
     n_classes = len(matches.classes)
     rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
     return rows, np.bincount(matches.category, minlength=n_classes)
-
-
-def combinations(rules: Protocol, area: int) -> Iterator[tuple[int, int, np.uint64]]:
-    """Word, threshold and bit of every threshold in one area range."""
-    for w, block in enumerate(word_blocks(rules)):
-        for t in block:
-            yield w, t, threshold_bits(block, 1, t) << np.uint64(area * len(block))
