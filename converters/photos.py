@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from odm import checks
 from odm.codes import NO_PICTURE, NO_SIZE, SIZE_OUT_OF_REACH
 from odm.converters.load import Loaded
 from odm.converters.pending import Request
 from odm.files import MAX_SIZE, Source
 from odm.formats import option_specs
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.pictures import picture_size
 from odm.tables import Dataset
@@ -34,6 +33,22 @@ UNREADABLE_PICTURE = Code(
     "replace the picture",
     "The header of the picture is damaged or of an unknown type. The annotations give the size of the "
     "image, so they can still be used.",
+)
+
+PICTURE_SIZE = Code(
+    "picture-size-differs",
+    "warning",
+    "the annotations say {value} pixels, but the picture has {real}",
+    "correct the size, or use the picture that was annotated",
+    "If the picture was resized after annotation, every box is in the wrong place.",
+)
+PICTURE_TURNED = Code(
+    "picture-size-swapped",
+    "warning",
+    "the annotations say {value} pixels, but the picture has {real}: width and height are swapped",
+    "check the EXIF orientation of the picture",
+    "Some tools annotate a picture as stored, others as displayed. If the two differ by a quarter turn, "
+    "every box is in the wrong place.",
 )
 
 
@@ -116,18 +131,19 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> N
     if "size" not in loaded.format.keeps and all(given.get(name) is None for name in options):
         return  # the sizes are the pictures' own
     known = np.minimum(images.width, images.height) > 0
-    sizes = {}
     linked = {row for row in used if used[row] in source.picture_links}
     source.note_links(log)
     for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
         scratch = Log(keep=1)
         size = picture_size(source.full(used[row]), scratch)
-        if size is not None:
-            sizes[row] = size
-        else:
+        said = int(images.width[row]), int(images.height[row])
+        if size is None:
             reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
             log.report(UNREADABLE_PICTURE, source.full(used[row]), reason=reason)
-    checks.compare_pictures(dataset, sizes, log)
+        elif said != size:
+            code = PICTURE_TURNED if said == size[::-1] else PICTURE_SIZE
+            shown = [Trusted("x".join(map(str, edges))) for edges in (said, size)]
+            log.report(code, dataset.image_place(row), value=shown[0], real=shown[1])
 
 
 def _finder(source: Source) -> Callable[[str], str | None]:

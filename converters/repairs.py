@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from odm.checks import DerivedColumns
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
-from odm.issues import Log, UsageError, hint, printable
+from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
 from odm.tables import Boxes, Dataset, frozen
 from odm.tables.own import SHAPES, count_own
@@ -122,16 +122,6 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     composed Unicode form and single blanks; those that are then equal are merged. Their letter case is kept:
     ``a`` and ``A`` may be two classes.
     """
-    dataset = _repair_image_names(dataset, ledger, log)
-    renames = {
-        name: better
-        for name in dataset.categories.name
-        if (better := " ".join(unicodedata.normalize("NFC", name).split())) not in ("", name)
-    }
-    return apply(Edits(rename=renames), dataset, ledger)
-
-
-def _repair_image_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     names = dataset.images.name
     wished = [_portable(name) for name in names]
     # Names that are fine already have the first claim on themselves.
@@ -142,12 +132,17 @@ def _repair_image_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
             if (wished[i] == name) == fine:
                 result[i] = _free(wished[i], taken)
     changed = [i for i, name in enumerate(names) if result[i] != name]
-    if not changed:
-        return dataset
-    ledger.change("images renamed (rename)", len(changed))
-    some = ", ".join(f"{printable(names[i])!r} to {printable(result[i])!r}" for i in changed[:5])
-    log.note(f"images are renamed; rename their pictures too: {some}{', ...' if len(changed) > 5 else ''}")
-    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=tuple(result)))
+    if changed:
+        ledger.change("images renamed (rename)", len(changed))
+        some = first_few(changed, 5, lambda i: f"{printable(names[i])!r} to {printable(result[i])!r}")
+        log.note(f"images are renamed; rename their pictures too: {some}")
+        dataset = dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=tuple(result)))
+    renames = {
+        name: better
+        for name in dataset.categories.name
+        if (better := " ".join(unicodedata.normalize("NFC", name).split())) not in ("", name)
+    }
+    return apply(Edits(rename=renames), dataset, ledger)
 
 
 def _free(name: str, taken: set[str]) -> str:

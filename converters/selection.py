@@ -180,8 +180,8 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
 
     rows, counts = divided(stratify=selection.stratify)
     if not counts.all():
-        names = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
-        empty = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        lack = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
+        empty = ", ".join(lack[:3]) + (f" and {len(lack) - 3} more" if len(lack) > 3 else "")
         have, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
         if groups is not None:
             have += f" in {plural(len(set(groups)), 'group')}"
@@ -189,15 +189,7 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
         helps = selection.stratify and divided(stratify=False)[1].all()
         advice = "--no-stratify divides them by their number alone" if helps else "use fewer or larger parts"
         raise DataError(f"{flag}: {empty} would get no images; there {verb} {have}; {advice}", log)
-    _report_missing(dataset, rows, parts, log)
-    return rows
-
-
-def _report_missing(dataset: Dataset, rows: Longs, parts: Mapping[str, int], log: Log) -> None:
-    """Warn of each part that lacks classes which the data has."""
     names = dataset.categories.name
-    if not len(dataset):
-        return
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     there = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
     used = there.any(axis=0)
@@ -205,14 +197,9 @@ def _report_missing(dataset: Dataset, rows: Longs, parts: Mapping[str, int], log
         missing = np.flatnonzero(used & ~row).tolist()
         if missing:
             some = first_few(missing, 5, lambda c: shorten(names[c], 30))
-            log.report(
-                CLASS_NOT_IN_PART,
-                dataset.path,
-                part=part,
-                n=len(missing),
-                total=int(used.sum()),
-                value=some,
-            )
+            total = int(used.sum())
+            log.report(CLASS_NOT_IN_PART, dataset.path, part=part, n=len(missing), total=total, value=some)
+    return rows
 
 
 # ---------------------------------------------------------------------------------------------- the parts
@@ -295,8 +282,8 @@ def split_rows(
         (n,) numbers of parts, from 0.
     """
     if stratify or groups is not None:
-        units = _units(dataset, groups or dataset.images.name, seed, stratify=stratify)
-        return _stratified(units, ratios)[units.of_image]
+        groups = groups or dataset.images.name
+        return _stratified(dataset, ratios, seed=seed, groups=groups, stratify=stratify)
     # Stretches of the order, whose lengths are rounded by largest remainder; the earlier part wins a tie.
     n, total = len(dataset.images), sum(ratios)
     sizes = [n * ratio // total for ratio in ratios]
@@ -308,59 +295,39 @@ def split_rows(
     return part
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Units:
-    """What goes to one part as a whole, in the order of the seed, and how many images each class is on."""
+def _stratified(
+    dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str], stratify: bool
+) -> Longs:
+    """(images,) part of each, by iterative stratification; a group goes to one part as a whole.
 
-    of_image: Longs
-    """(images,) unit of each image."""
-    images: Longs
-    """(units,) how many images."""
-    unit: Longs
-    """(m,) sorted; with `category` and `count` (m,): a class is on so many of the images of a unit."""
-    category: Longs
-    count: Longs
-    n_classes: int
-
-
-def _units(dataset: Dataset, groups: Sequence[str], seed: str, *, stratify: bool) -> _Units:
+    Groups without classes come last; unless it is to `stratify`, none has any.
+    """
     names = list(dict.fromkeys(groups))
     row_of = {name: row for row, name in enumerate(names)}
-    rows = np.array([row_of[name] for name in groups], np.int64)
     order = order_of(names, seed)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    of_image = rank[rows]
-    n_classes = len(dataset.categories)
+    # The group of each image, in the order of the seed, and how many images each group has.
+    of_image = rank[np.array([row_of[name] for name in groups], np.int64)]
+    of_group = np.bincount(of_image, minlength=len(names))
+    # Sorted by group: a class is on so many of the images of a group.
+    n_classes = max(len(dataset.categories), 1)
+    keys = count = np.zeros(0, np.int64)
     if stratify and len(dataset):
         pairs = np.unique(dataset.boxes.image.astype(np.int64) * n_classes + dataset.boxes.category)
         keys = of_image[pairs // n_classes] * n_classes + pairs % n_classes
         keys, count = np.unique(keys, return_counts=True)
-    else:
-        n_classes = max(n_classes, 1)
-        keys = count = np.zeros(0, np.int64)
-    return _Units(
-        of_image=of_image,
-        images=np.bincount(of_image, minlength=len(order)),
-        unit=keys // n_classes,
-        category=keys % n_classes,
-        count=count.astype(np.int64),
-        n_classes=n_classes,
-    )
-
-
-def _stratified(units: _Units, ratios: Sequence[int]) -> Longs:
-    """(units,) part of each, by iterative stratification; units without classes come last."""
-    total, n_units = sum(ratios), len(units.images)
-    part = np.full(n_units, -1, np.int64)
-    left = np.bincount(units.category, weights=units.count, minlength=units.n_classes).astype(np.int64)
-    want = [ratio * int(units.images.sum()) for ratio in ratios]
+    group, category = keys // n_classes, keys % n_classes
+    total = sum(ratios)
+    part = np.full(len(names), -1, np.int64)
+    left = np.bincount(category, weights=count, minlength=n_classes).astype(np.int64)
+    want = [ratio * len(of_image) for ratio in ratios]
     want_of = [[ratio * n for ratio in ratios] for n in left.tolist()]
-    first = np.searchsorted(units.unit, np.arange(n_units + 1))
+    first = np.searchsorted(group, np.arange(len(names) + 1))
     starts = first.tolist()
-    by_class = np.argsort(units.category, kind="stable")
-    bounds = np.searchsorted(units.category[by_class], np.arange(units.n_classes + 1)).tolist()
-    categories, counts, images = units.category.tolist(), units.count.tolist(), units.images.tolist()
+    by_class = np.argsort(category, kind="stable")
+    bounds = np.searchsorted(category[by_class], np.arange(n_classes + 1)).tolist()
+    categories, counts, images = category.tolist(), count.tolist(), of_group.tolist()
     parts = range(len(ratios))
 
     def place(unit: int, wanted: Sequence[int]) -> None:
@@ -372,18 +339,16 @@ def _stratified(units: _Units, ratios: Sequence[int]) -> Longs:
 
     while left.any():
         c = int(np.argmin(np.where(left > 0, left, np.iinfo(np.int64).max)))
-        mine = units.unit[by_class[bounds[c] : bounds[c + 1]]]
+        mine = group[by_class[bounds[c] : bounds[c + 1]]]
         mine = mine[part[mine] < 0]
         for unit in mine.tolist():
             place(unit, want_of[c])
         lengths = first[mine + 1] - first[mine]
         gone = np.repeat(first[mine + 1] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
-        left -= np.bincount(
-            units.category[gone], weights=units.count[gone], minlength=units.n_classes
-        ).astype(np.int64)
+        left -= np.bincount(category[gone], weights=count[gone], minlength=n_classes).astype(np.int64)
     for unit in np.flatnonzero(part < 0).tolist():
         place(unit, want)
-    return part
+    return part[of_image]
 
 
 # ------------------------------------------------------------------------------- the words of the user

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,8 @@ def describe(dataset: Dataset) -> Statistics:
     per_image = np.bincount(boxes.image, minlength=n_images)
     numbers, times = np.unique(per_image, return_counts=True)
     sized = (images.width > 0) & (images.height > 0)
+    sizes = Counter(zip(images.width[sized].tolist(), images.height[sized].tolist(), strict=True))
+    by_number = sorted(sizes.items(), key=lambda size: (-size[1], size[0]))
     area = areas_of(dataset)
     pixels = not dataset.relative  # else there are no areas in pixels
     ranges = {name: pixels & (area >= low) & (area < high) for name, (low, high) in AREAS.items()}
@@ -199,7 +202,7 @@ def describe(dataset: Dataset) -> Statistics:
         ),
         splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
         flags={str(flag.name).lower(): n for flag in Flag if (n := int(np.count_nonzero(boxes.has(flag))))},
-        image_sizes=_image_sizes(dataset, sized),
+        image_sizes=tuple((w, h, n) for (w, h), n in by_number),
         image_width=Distribution.of(images.width[sized]),
         image_height=Distribution.of(images.height[sized]),
         boxes_per_image=Distribution.of(per_image),
@@ -229,16 +232,6 @@ def aspects_of(dataset: Dataset) -> Floats:
     wh = wh[np.all(wh > 0, axis=1)]
     aspect: Floats = wh[:, 0] / wh[:, 1]
     return aspect
-
-
-def _image_sizes(dataset: Dataset, sized: NDArray[np.bool_]) -> tuple[tuple[int, int, int], ...]:
-    sizes = np.stack([dataset.images.width[sized], dataset.images.height[sized]], axis=1)
-    distinct, times = np.unique(sizes, axis=0, return_counts=True)
-    order = np.argsort(-times, kind="stable")
-    return tuple(
-        (width, height, n)
-        for (width, height), n in zip(distinct[order].tolist(), times[order].tolist(), strict=True)
-    )
 
 
 def _groups(values: Floats, bounds: tuple[float, ...]) -> tuple[Group, ...]:

@@ -62,11 +62,6 @@ class Target:
     pictures: str = ""
     """``copy`` or ``link``: put the pictures into the folder that the format names."""
 
-    @property
-    def links(self) -> bool:
-        """Whether the format puts links to the pictures, by an option of its own."""
-        return bool(getattr(self.options, "link_images", False))
-
 
 class StrictLoss(DataError):
     """With ``strict`` something would have been lost; ``ledger`` says what."""
@@ -277,7 +272,8 @@ def _put(
                     format_.write(piece, place, own, target.options)
                     if target.pictures and not own.errors:
                         _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, own)
-                    if target.links or (target.pictures and "size" not in format_.keeps):
+                    links = getattr(target.options, "link_images", False)  # an option of the format's own
+                    if links or (target.pictures and "size" not in format_.keeps):
                         place.write(SIZES_FILE, _sizes_of(piece))
                 finally:
                     writing.extend(own, once=True)

@@ -444,19 +444,6 @@ def test_the_cost_when_everything_is_wrong():
         assert len(log.issues) <= 300
 
 
-def test_pictures():
-    data = make(
-        images=["a.jpg", "b.jpg", "c.jpg", "d.jpg"],
-        size=None,
-        width=[640, 640, 640, 0],
-        height=[480, 480, 480, 0],
-    )
-    log = Log()
-    checks.compare_pictures(data, {0: (640, 480), 1: (480, 640), 2: (1280, 960), 3: (5, 5)}, log)
-    assert [i.code for i in log] == ["picture-size-swapped", "picture-size-differs"]
-    assert "say 640x480 pixels, but the picture has 1280x960;" in log.issues[1].message
-
-
 # ------------------------------------------------------------------------------------------- two sides
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from odm.cli import _app
-from odm.converters import read
+from odm.converters import read, validate
 from odm.formats import FORMATS
 from odm.issues import Log
 from odm.pictures import picture_size
@@ -166,6 +166,16 @@ def test_pictures_are_put_beside_every_format_and_read_again(tmp_path, monkeypat
     assert after.boxes.xyxy.round(3).tolist() == before.boxes.xyxy.tolist()
     if name == "yolo":
         assert read("out/data.yaml").boxes.xyxy.round(3).tolist() == before.boxes.xyxy.tolist()
+
+
+def test_sizes_that_are_not_those_of_the_pictures(tmp_path):
+    for name, size in (("a", (640, 480)), ("b", (480, 640)), ("c", (1280, 960))):
+        Image.new("L", size).save(tmp_path / f"{name}.png")
+    images = [{"id": i, "file_name": f"{n}.png", "width": 640, "height": 480} for i, n in enumerate("abc", 1)]
+    (tmp_path / "gt.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    found = [i for i in validate(tmp_path / "gt.json", images=tmp_path) if "picture-size" in i.code]
+    assert [i.code for i in found] == ["picture-size-swapped", "picture-size-differs"]
+    assert "say 640x480 pixels, but the picture has 1280x960;" in found[1].message
 
 
 @pytest.mark.parametrize("name", ["dota", "kitti", "labelme", "txt", "voc", "yolo"])

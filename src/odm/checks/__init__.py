@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.checks import boxes, conventions, datasets, scores, tracks
-from odm.checks.pairs import compare, compare_pictures
+from odm.checks.pairs import compare
 from odm.checks.rules import BoxRule, DerivedColumns, SetRule
 from odm.issues import Log
 from odm.tables import Dataset
@@ -26,7 +26,6 @@ __all__ = [
     "DerivedColumns",
     "SetRule",
     "compare",
-    "compare_pictures",
     "report_similar_classes",
     "run",
 ]
