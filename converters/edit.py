@@ -13,7 +13,7 @@ from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten
 from odm.names import number_of, refuse_class
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, ImageLabels, Ints, LabelState, frozen
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, frozen
 from odm.tables.own import take_own
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
@@ -110,15 +110,8 @@ def _with_classes(
     own = take_own(old.own, rows)
     categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), own=own, **given)
     boxes = dataclasses.replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
-    labels = _moved_labels(dataset.labels, row_of, ledger)
-    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=labels)
-
-
-def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLabels:
-    """What is said of whole images, for categories whose rows become those of `row_of`; -1 = left out.
-
-    What several categories were merged into is absent only where all of them are.
-    """
+    # Of whole images: what several classes were merged into is absent only where all of them are.
+    labels = dataset.labels
     moved = dataclasses.replace(labels, category=row_of[labels.category])
     keep = moved.category >= 0
     merged = np.bincount(row_of[row_of >= 0])
@@ -139,7 +132,7 @@ def _moved_labels(labels: ImageLabels, row_of: Ints, ledger: Ledger) -> ImageLab
         again = np.ones(len(labels), np.bool_)
         again[first] = False
         keep &= ~some & ~again
-    return moved.take(keep)
+    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
 
 
 def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:

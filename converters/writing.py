@@ -278,7 +278,8 @@ def _put(
                 finally:
                     writing.extend(own, once=True)
         finally:
-            writing.set_place(output.target)
+            path = output.target  # of what has no place of its own
+            writing.issues = [i if i.path else dataclasses.replace(i, path=path) for i in writing]
             log.extend(writing)
         if writing.errors:
             raise not_written(log, output.target)

@@ -135,6 +135,10 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     same = np.diag(confusion)[:k]
     both = n_first + n_other
     m = len(a)
+    # In whole numbers, so that full expected agreement, and that of no pairs, is told exactly.
+    by_class = confusion[:k, :k].astype(object)
+    expected = int((by_class.sum(axis=0) * by_class.sum(axis=1)).sum())
+    observed = int(same.sum()) * m
     total = len(first) + len(other)
     return Agreement(
         names=tuple(classes),
@@ -144,7 +148,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         f1_location=2 * m / total if total else math.nan,
         f1=float(2 * same.sum() / total) if total else math.nan,
         mean_iou=float(overlap.mean()) if m else math.nan,
-        kappa=_kappa(confusion[:k, :k]),
+        kappa=math.nan if expected == m * m else (observed - expected) / (m * m - expected),
         classes={
             name: {
                 "f1": float(2 * same[i] / both[i]) if both[i] else math.nan,
@@ -159,17 +163,6 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         other=b,
         iou=overlap,
     )
-
-
-def _kappa(table: Longs) -> float:
-    """Cohen's kappa of a square table of counts; NaN if the expected agreement is 1, or it is empty."""
-    n = int(table.sum())
-    if not n:
-        return math.nan
-    # In whole numbers, so that full expected agreement is told exactly.
-    expected = int((table.sum(axis=0).astype(object) * table.sum(axis=1).astype(object)).sum())
-    observed = int(np.trace(table)) * n
-    return math.nan if expected == n * n else (observed - expected) / (n * n - expected)
 
 
 AT_A_TIME = 2**20
@@ -280,7 +273,21 @@ def share(
     UsageError
         If there is no image in common, or no class.
     """
-    partner = _partners(first.images.name, other.images.name)
+    exact = {name: i for i, name in enumerate(other.images.name)}
+
+    def stems(names: Sequence[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for i, name in enumerate(names):
+            found[stem(name)] = -1 if stem(name) in found else i
+        return found
+
+    ours, theirs = stems(first.images.name), stems(other.images.name)
+    taken = {exact[name] for name in first.images.name if name in exact}
+    # The number of the same image on the other side, -1 = none.
+    partner = np.full(len(first.images), -1, np.int64)
+    for i, name in enumerate(first.images.name):
+        by_stem = theirs.get(stem(name), -1) if ours[stem(name)] == i else -1
+        partner[i] = exact.get(name, -1 if by_stem in taken else by_stem)
     number = np.full(len(other.images), -1, np.int64)
     number[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
     if not (partner >= 0).any():
@@ -299,22 +306,3 @@ def share(
             Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep])
         )
     return sides[0], sides[1], names, (int((partner < 0).sum()), int((number < 0).sum()))
-
-
-def _partners(first: Sequence[str], other: Sequence[str]) -> Longs:
-    """(images,) the number of the same image on the other side, -1 = none."""
-    exact = {name: i for i, name in enumerate(other)}
-
-    def stems(names: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for i, name in enumerate(names):
-            found[stem(name)] = -1 if stem(name) in found else i
-        return found
-
-    ours, theirs = stems(first), stems(other)
-    taken = {exact[name] for name in first if name in exact}
-    partner = np.full(len(first), -1, np.int64)
-    for i, name in enumerate(first):
-        by_stem = theirs.get(stem(name), -1) if ours[stem(name)] == i else -1
-        partner[i] = exact.get(name, -1 if by_stem in taken else by_stem)
-    return partner

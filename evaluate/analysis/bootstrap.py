@@ -160,11 +160,6 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
     ]
 
 
-def estimate(plan: Plan) -> Replicates:
-    """The metrics of all images as one weighting."""
-    return plan.of(np.ones((1, plan.n_images), np.int64))
-
-
 def run_interval(value: float, replicates: Floats, n: float, level: float = LEVEL) -> Interval:
     """The interval of one number between 0 and 1, which rests on `n` images (see `Plan.n_behind`)."""
     defined, reason = _defined(value, replicates)

@@ -367,19 +367,14 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
             known = dict.fromkeys(f"{d.key}[{d.category}]" if of_class else d.key for d in deltas)
             name = str(gate.name)
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
-        failed += [line for delta in found if (line := _regression(comparison, gate, delta))]
+        for delta in found:
+            own = delta.interval
+            low, high = (-own.high, -own.low) if comparison.lower_is_better else (own.low, own.high)
+            if math.isnan(own.low):
+                failed.append(f"{gate}: {delta.run} has no interval ({own.reason})")
+            elif (high if gate.proven else low) < -gate.margin:
+                failed.append(
+                    f"{gate}: {delta.run} differs by {delta.delta:+.4f} "
+                    f"({100 * comparison.level:g} % interval {own.low:+.4f} to {own.high:+.4f})"
+                )
     return failed
-
-
-def _regression(comparison: Comparison, gate: RegressionGate, delta: Delta) -> str:
-    own = delta.interval
-    if math.isnan(own.low):
-        return f"{gate}: {delta.run} has no interval ({own.reason})"
-    low, high = (-own.high, -own.low) if comparison.lower_is_better else (own.low, own.high)
-    bound = high if gate.proven else low
-    if bound >= -gate.margin:
-        return ""
-    return (
-        f"{gate}: {delta.run} differs by {delta.delta:+.4f} "
-        f"({100 * comparison.level:g} % interval {own.low:+.4f} to {own.high:+.4f})"
-    )

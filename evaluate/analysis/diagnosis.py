@@ -161,22 +161,18 @@ def _sampled_images(joined: Joined) -> Longs:
     starts = np.arange(0, len(wanted), stretch)
     # Evenly spread over the data set: every other stretch, then those between, and so on.
     order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
+    pairs_on = gt * np.minimum(det, 2 * gt + 2)  # about twice as many detections are compared as objects
     taken, pairs, boxes = [], 0, 0
     for start in starts[order].tolist():
         rows = wanted[start : start + stretch]
         fits = np.cumsum(gt[rows] * _most_compared(gt[rows], det[rows])) <= MOST_PAIRS
         rows = rows[: max(int(fits.sum()), 8)]
         taken.append(rows)
-        pairs += int((gt[rows] * _most_compared(gt[rows], det[rows])).sum())
+        pairs += int(pairs_on[rows].sum())
         boxes += int(det[rows].sum())
         if pairs > MOST_PAIRS or boxes > MOST_BOXES or len(taken) * stretch >= MOST_IMAGES:
             break
     return np.sort(np.concatenate(taken))
-
-
-def _most_compared(gt: Longs, det: Longs) -> Longs:
-    """How many detections of an image are compared: about twice as many as there are objects."""
-    return np.minimum(det, 2 * gt + 2)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

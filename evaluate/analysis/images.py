@@ -143,16 +143,28 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
     ``new_fn`` and ``new_fp`` are how many more misses and false positives an image has, at least 0. The
     thresholds of the two runs differ, so an image may change although its detections do not.
     """
+    n_images, of = len(first.images), max(len(first.classes), 1)
+    names = {name: i for i, name in enumerate(first.classes)}
+    number = np.array([names.get(name, -1) for name in other.classes], np.int64)
+
+    def keys(table: Table, found: Mask, of_class: Longs) -> Longs:
+        truth = table.truth
+        some = np.flatnonzero(found & table.counting)
+        return truth.row[some].astype(np.int64) * of + of_class[truth.category[some]]
+
+    ours = keys(first, before.found, np.arange(len(first.classes)))
+    theirs = keys(other, after.found, number)
+    image = np.zeros(int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64)
+    image[first.truth.row] = first.truth.image
     delta = after.error - before.error
-    lost, gained = _exchanged(first, other, before.found, after.found)
     columns = {
         "delta_error": delta,
         "error_first": before.error,
         "error_other": after.error,
         "new_fn": np.maximum(after.fn - before.fn, 0),
         "new_fp": np.maximum(after.fp - before.fp, 0),
-        "lost_tp": lost,
-        "gained_tp": gained,
+        "lost_tp": np.bincount(image[np.setdiff1d(ours, theirs) // of], minlength=n_images),
+        "gained_tp": np.bincount(image[np.setdiff1d(theirs, ours) // of], minlength=n_images),
     }
     order = np.lexsort((np.array(first.images, object), -np.where(np.isnan(delta), 0, delta).round(12)))
     return _rows(first.images, columns, order)
@@ -164,25 +176,3 @@ def _rows(images: Sequence[str], columns: Mapping[str, Any], order: Longs) -> li
         {"image": images[i], **{key: plain(column[i]) for key, column in lists.items()}}
         for i in order.tolist()
     ]
-
-
-def _exchanged(first: Table, other: Table, before: Mask, after: Mask) -> tuple[Longs, Longs]:
-    """(images,) ground truths that only the first, and that only the other run found."""
-    n_images = len(first.images)
-    names = {name: i for i, name in enumerate(first.classes)}
-    number = np.array([names.get(name, -1) for name in other.classes], np.int64)
-
-    def keys(table: Table, found: Mask, of_class: Longs) -> Longs:
-        truth = table.truth
-        some = np.flatnonzero(found & table.counting)
-        return truth.row[some].astype(np.int64) * max(len(names), 1) + of_class[truth.category[some]]
-
-    ours = keys(first, before, np.arange(len(first.classes)))
-    theirs = keys(other, after, number)
-    image = np.zeros(int(max(first.truth.row.max(initial=0), other.truth.row.max(initial=0))) + 1, np.int64)
-    image[first.truth.row] = first.truth.image
-    of = max(len(names), 1)
-    return (
-        np.bincount(image[np.setdiff1d(ours, theirs) // of], minlength=n_images),
-        np.bincount(image[np.setdiff1d(theirs, ours) // of], minlength=n_images),
-    )

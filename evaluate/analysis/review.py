@@ -81,7 +81,16 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         best = (overlaps.other_missed, overlaps.same_missed, None)[kind[row]]
         iou = float(overlaps.any_iou[row]) if best is None else float(best.iou[row])
         if best is None:
-            own = _detection_row(table, row)
+            left, top, right, bottom = table.xyxy[row].tolist()
+            own = {
+                "image": table.images[table.image[row]],
+                "class": table.classes[table.category[row]],
+                **_box(table.xyxy[row]),
+                "area": plain((right - left) * (bottom - top)),
+                **dict.fromkeys(OVERLAPPING),
+                "same_score": float(table.score[row]),
+                "gt": None,
+            }
         else:
             own = _truth_row(table, overlaps, int(best.at[row]))
             which = "same" if name == "location" else "other"
@@ -139,19 +148,6 @@ def _truth_row(table: Table, overlaps: Overlaps, g: int) -> dict[str, Any]:
         "other_class": table.classes[table.category[other]] if other >= 0 else None,
         "other_score": float(table.score[other]) if other >= 0 else None,
         "gt": int(truth.row[g]),
-    }
-
-
-def _detection_row(table: Table, row: int) -> dict[str, Any]:
-    left, top, right, bottom = table.xyxy[row].tolist()
-    return {
-        "image": table.images[table.image[row]],
-        "class": table.classes[table.category[row]],
-        **_box(table.xyxy[row]),
-        "area": plain((right - left) * (bottom - top)),
-        **dict.fromkeys(OVERLAPPING),
-        "same_score": float(table.score[row]),
-        "gt": None,
     }
 
 

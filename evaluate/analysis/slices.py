@@ -21,7 +21,6 @@ from odm.evaluate.analysis.bootstrap import (
     bootstrap,
     delta_interval,
     difference,
-    estimate,
 )
 from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
@@ -166,7 +165,8 @@ def _differences(
     """For every plan but the first its row; the numbers rest on `n` images."""
     table, none = plans[0].table, Interval()
     drawn = bootstrap(plans, how) if how.replicates else []
-    first, *others = (estimate(plan).summary for plan in plans)
+    whole = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
+    first, *others = (plan.of(whole).summary for plan in plans)
     for i, other in enumerate(others, 1):
         delta = {key: difference(float(first[key][0]), float(value[0])) for key, value in other.items()}
         found = {
@@ -220,16 +220,26 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     truth, detections = joined.truth, joined.detections
     area = np.where(np.isnan(truth.area), truth.wh[:, 0] * truth.wh[:, 1], truth.area)
     det_area = detections.wh[:, 0] * detections.wh[:, 1]
-    rows = []
-    for bounds in list(AREAS.values())[1:]:
-        sides = [(a >= bounds.low) & (a <= bounds.high) for a in (area, det_area)]
-        rows.append(_box_slice(joined, rules, "area", bounds.name, sides[0], sides[1]))
+    slices = [
+        ("area", bounds.name, [(a >= bounds.low) & (a <= bounds.high) for a in (area, det_area)])
+        for bounds in list(AREAS.values())[1:]
+    ]
     with np.errstate(invalid="ignore", divide="ignore"):
         shapes = [np.nan_to_num(side.wh[:, 0] / side.wh[:, 1], nan=1.0) for side in (truth, detections)]
-    for i, (value, low, high) in enumerate(ASPECTS):
-        sides = [((s > low) | (i == 0)) & (s <= high) for s in shapes]
-        rows.append(_box_slice(joined, rules, "aspect", value, sides[0], sides[1]))
-    return rows
+    slices += [
+        ("aspect", value, [((s > low) | (i == 0)) & (s <= high) for s in shapes])
+        for i, (value, low, high) in enumerate(ASPECTS)
+    ]
+    tables = (_rematched(joined, rules, *inside) for _, _, inside in slices)
+    return [
+        {
+            "slice": name,
+            "value": value,
+            "gt": int(table.n.sum()),
+            "summary": {key: plain(v) for key, v in table.result.summary.items() if key not in _RANGES},
+        }
+        for (name, value, _), table in zip(slices, tables, strict=True)
+    ]
 
 
 def _require_boxes(rules: Protocol) -> None:
@@ -255,18 +265,6 @@ def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_i
             matches, fp_if_unmatched=np.where(row[matches.row], live, AreaBits(0)).astype(AreaBits)
         )
     return tabulate(joined, matches)
-
-
-def _box_slice(
-    joined: Joined, rules: Protocol, name: str, value: str, truth: Mask, detections: Mask
-) -> dict[str, Any]:
-    table = _rematched(joined, rules, truth, detections)
-    return {
-        "slice": name,
-        "value": value,
-        "gt": int(table.n.sum()),
-        "summary": {key: plain(v) for key, v in table.result.summary.items() if key not in _RANGES},
-    }
 
 
 _RANGES = {"APs", "APm", "APl", "ARs", "ARm", "ARl"}

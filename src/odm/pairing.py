@@ -397,7 +397,12 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     overlaps, and most would have it with their numbers read otherwise, the classes are misread.
     """
     boxes = detections.boxes
-    rows = _surest(truth, detections, pairing)
+    # Those with the highest scores: a detector says much that is not there, with low scores.
+    most = min(SAMPLE, max(len(truth), ENOUGH))
+    rows = np.arange(len(boxes))
+    if len(boxes) > most:  # those without a score, which sort last, are none of them
+        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
+    rows = rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
     if len(rows) < ENOUGH or not len(truth):
         return False
     image = pairing.image[boxes.image[rows]]
@@ -406,16 +411,6 @@ def check_numbers(truth: Dataset, detections: Dataset, pairing: Pairing, log: Lo
     if now <= FEW_AGREE * len(rows) and _images_shifted(truth, detections, rows, image, now, log):
         return True
     return _classes_misread(truth, detections, pairing, (rows[det], gt), log)
-
-
-def _surest(truth: Dataset, detections: Dataset, pairing: Pairing) -> NDArray[np.intp]:
-    """Rows of the detections with the highest scores in images of the ground truth, of which few will do."""
-    boxes = detections.boxes
-    most = min(SAMPLE, max(len(truth), ENOUGH))  # a detector says much that is not there, with low scores
-    rows = np.arange(len(boxes))
-    if len(boxes) > most:  # those without a score, which sort last, are none of them
-        rows = np.sort(np.argpartition(-boxes.score, most)[:most])
-    return rows[(pairing.image[boxes.image[rows]] >= 0) & np.isfinite(boxes.xyxy[rows]).all(axis=1)]
 
 
 def _images_shifted(

@@ -137,14 +137,13 @@ def harmless(text: str, keep: str = "\n") -> str:
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    strange = {c for c in set(text).difference(keep) if _is_harmful(c)}
+    strange = {
+        c
+        for c in set(text).difference(keep, _JOINERS)
+        # Tags are harmful also where Unicode has not assigned them yet.
+        if "\U000e0000" <= c <= "\U000e007f" or unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    }
     return text.translate({ord(c): c.encode("unicode_escape", "surrogatepass").decode() for c in strange})
-
-
-def _is_harmful(c: str) -> bool:
-    if "\U000e0000" <= c <= "\U000e007f":  # tags, also those that Unicode has not assigned yet
-        return True
-    return unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in _JOINERS
 
 
 def cell(value: object) -> str:

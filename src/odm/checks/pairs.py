@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm import pairing
 from odm.issues import Code, Log, Trusted, plural
 from odm.tables import Dataset
+
+CLASS_ONLY_IN_TRUTH = Code(
+    "class-only-in-ground-truth",
+    "warning",
+    "class {value!r} of {n} is not in the detections{hint}",
+    "rename it if it is the same class",
+    "The detector never found this class, or uses another name for it, in which case all its objects count "
+    "as missed.",
+)
+SIZES_DIFFER = Code(
+    "image-sizes-differ",
+    "warning",
+    "image {value!r} is {ours} pixels in the ground truth but {theirs} in the detections",
+    "use the size of the ground truth for both",
+    "Boxes are compared in pixels. If the sizes differ, the detections were made on another size of the "
+    "image.",
+)
 
 
 def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
@@ -26,59 +42,29 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     if log.errors != errors or not pairing.check_numbers(truth, detections, paired, log):
         pairing.report_classes(truth, detections, paired, log)
         if not log.counts[pairing.NO_CLASS_IN_COMMON.name]:
-            _report_unfound_classes(truth, paired, log)
-    _report_sizes(truth, detections, paired.image, log)
-
-
-CLASS_ONLY_IN_TRUTH = Code(
-    "class-only-in-ground-truth",
-    "warning",
-    "class {value!r} of {n} is not in the detections{hint}",
-    "rename it if it is the same class",
-    "The detector never found this class, or uses another name for it, in which case all its objects count "
-    "as missed.",
-)
-
-
-def _report_unfound_classes(truth: Dataset, paired: pairing.Pairing, log: Log) -> None:
-    """Report classes that only the ground truth has."""
-    names, category = paired.gt_names, truth.boxes.category
-    counts = np.bincount(category, minlength=len(names))
-    theirs = set(paired.det_names)
-    for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
-        near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
-        log.report(
-            CLASS_ONLY_IN_TRUTH,
-            truth.location(int((category == row).argmax())),
-            value=names[row],
-            n=Trusted(plural(int(counts[row]), "ground truth box")),
-            hint=Trusted(pairing.did_you_mean(near)),
-        )
-
-
-SIZES_DIFFER = Code(
-    "image-sizes-differ",
-    "warning",
-    "image {value!r} is {ours} pixels in the ground truth but {theirs} in the detections",
-    "use the size of the ground truth for both",
-    "Boxes are compared in pixels. If the sizes differ, the detections were made on another size of the "
-    "image.",
-)
-
-
-def _report_sizes(truth: Dataset, detections: Dataset, partner: NDArray[np.int64], log: Log) -> None:
-    """Report images that have two sizes."""
-    ours, theirs = truth.images, detections.images
-    both = np.flatnonzero(partner >= 0)
-    row = partner[both]
-    known = (ours.width[row] > 0) & (theirs.width[both] > 0)
-    differ = (ours.width[row] != theirs.width[both]) | (ours.height[row] != theirs.height[both])
+            names, category = paired.gt_names, truth.boxes.category
+            counts = np.bincount(category, minlength=len(names))
+            theirs = set(paired.det_names)
+            for n, row in enumerate(c for c in np.flatnonzero(counts).tolist() if names[c] not in theirs):
+                near = pairing.nearest_name(names[row], paired.det_names) if n < 100 else None
+                log.report(
+                    CLASS_ONLY_IN_TRUTH,
+                    truth.location(int((category == row).argmax())),
+                    value=names[row],
+                    n=Trusted(plural(int(counts[row]), "ground truth box")),
+                    hint=Trusted(pairing.did_you_mean(near)),
+                )
+    ours, other = truth.images, detections.images
+    both = np.flatnonzero(paired.image >= 0)
+    partner = paired.image[both]
+    known = (ours.width[partner] > 0) & (other.width[both] > 0)
+    differ = (ours.width[partner] != other.width[both]) | (ours.height[partner] != other.height[both])
     for i in both[known & differ].tolist():
-        j = int(partner[i])
+        j = int(paired.image[i])
         log.report(
             SIZES_DIFFER,
             detections.image_place(i),
             value=ours.name[j],
             ours=Trusted(f"{ours.width[j]}x{ours.height[j]}"),
-            theirs=Trusted(f"{theirs.width[i]}x{theirs.height[i]}"),
+            theirs=Trusted(f"{other.width[i]}x{other.height[i]}"),
         )

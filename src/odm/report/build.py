@@ -175,14 +175,19 @@ def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: 
         "pictures": entries,
         **page.data,
     }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     style = _asset("page.css")
     script = "\n".join(_asset(name) for name in (*SHARED, *SCRIPTS[page.kind], "end.js"))
+    images = "data:" if single else "file: 'self'"
     holes = {
-        "POLICY": _policy(style, script, single=single),
+        # The content security policy: this script, this style, these pictures, and no connection at all.
+        "POLICY": f"default-src 'none'; script-src {_sha(script)}; style-src {_sha(style)}; "
+        f"img-src {images}; base-uri 'none'; form-action 'none'",
         "TITLE": html.escape(printable(str(data["title"]))),
         "STYLE": style,
         "SCRIPT": script,
-        "DATA": _packed(data),
+        # JSON, deflated, in base64: nothing in it can end the element that holds it.
+        "DATA": base64.b64encode(zlib.compress(text.encode(), 6)).decode(),
         "PICTURES": "\n".join(pictures),
     }
     parts = _asset("template.html").split("@@")  # names of holes stand at the odd places
@@ -196,23 +201,8 @@ def _asset(name: str) -> str:
     return data.decode().replace("\r\n", "\n")
 
 
-def _packed(data: dict[str, Any]) -> str:
-    """JSON, deflated, in base64: nothing in it can end the element that holds it."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
-
-
-def _policy(style: str, script: str, *, single: bool) -> str:
-    """The content security policy: this script, this style, these pictures, and no connection at all."""
-
-    def sha(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    images = "data:" if single else "file: 'self'"
-    return (
-        f"default-src 'none'; script-src {sha(script)}; style-src {sha(style)}; img-src {images}; "
-        "base-uri 'none'; form-action 'none'"
-    )
+def _sha(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _date() -> str:

@@ -221,7 +221,12 @@ def compare_page(
         "runs": [_run(boxes, number) for boxes in runs],
     }
     shown = [pictures.get(image.name, Picture(image.name)) for image in changes.images]
-    return Page("compare", data, shown, [_extent(image) for image in changes.images])
+    extents = []
+    for image in changes.images:
+        xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
+        width, height = np.nan_to_num(xyxy[:, 2:]).max(axis=0).tolist()
+        extents.append((math.ceil(width), math.ceil(height)))
+    return Page("compare", data, shown, extents)
 
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
@@ -236,9 +241,3 @@ def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]
         "why": [why for one in boxes for why in one.why],
         "box": [rounded(column, 1) for column in xyxy.T],
     }
-
-
-def _extent(image: ImageChange) -> tuple[int, int]:
-    xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
-    width, height = np.nan_to_num(xyxy[:, 2:]).max(axis=0).tolist()
-    return math.ceil(width), math.ceil(height)

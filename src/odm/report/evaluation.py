@@ -13,7 +13,7 @@ from odm.issues import Code
 from odm.report.build import Page
 from odm.report.columns import IMAGES, MISS_WORDS, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.tables import Floats, Longs
+from odm.tables import Floats
 
 CURVE_POINTS = 16_000
 """Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
@@ -54,9 +54,17 @@ def evaluation_page(
     """
     tables = [result.report_data() for result in evaluation.results]
     names, join = evaluation.joined.images, evaluation.join
-    wrong = [_wrong(table) for table in tables]
-    weight = np.sum([n for n, _ in wrong], axis=0) if wrong else np.zeros(len(names), np.int64)
-    shown = Shown(len(names), weight, [cells for _, cells in wrong], images)
+    weight, cells = np.zeros(len(names), np.int64), []
+    for table in tables:  # the errors at the best score, and for every class and kind of error its images
+        detections, truth = table.detections, table.truth
+        false, missed, errors = table.wrong_at(table.best)
+        false = false[np.argsort(-detections.score[false], kind="stable")]
+        keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
+        keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
+        found = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
+        weight += errors
+        cells.append(by_cell(keys, found))
+    shown = Shown(len(names), weight, cells, images)
     only = {
         "classes only in the ground truth": join.classes_gt_only,
         "classes only in the detections": join.classes_det_only,
@@ -76,17 +84,6 @@ def evaluation_page(
         ],
     }
     return shown.page("evaluation", data, pictures)
-
-
-def _wrong(table: ReportData) -> tuple[Longs, dict[Any, list[int]]]:
-    """(images,) the errors at the best score, and for every class and kind of error its images."""
-    detections, truth = table.detections, table.truth
-    false, missed, errors = table.wrong_at(table.best)
-    false = false[np.argsort(-detections.score[false], kind="stable")]
-    keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
-    keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
-    images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
-    return errors, by_cell(keys, images)
 
 
 def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:

@@ -72,7 +72,17 @@ def validation_page(
         row = int(np.searchsorted(boxes[side]["row"], box)) if at >= 0 and box >= 0 else -1
         listed.append({**issue_row(issue, sources), "side": side, "box": row, "image": at})
     known = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
-    data = _common(log, sources, title) | {
+    # The codes that were found, errors and the most frequent ones first.
+    codes = [(CODES[name], n) for name, n in log.counts.items() if n]
+    codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
+    data = {
+        **reading(log, sources),
+        "warnings": [],
+        "warningCount": 0,
+        "title": title or ("Check of " + " and ".join(map(last_part, sources)) if sources else "Check"),
+        "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
+        "errors": log.errors,
+        "warningTotal": log.warnings,
         "imageCount": len(names),
         "boxCount": sum(len(d) for d in datasets),
         "sides": [
@@ -82,21 +92,6 @@ def validation_page(
         "issues": listed,
     }
     return shown.page("validation", data, [known[name] for name in names])
-
-
-def _common(log: Log, sources: Sequence[str], title: str) -> dict[str, Any]:
-    """What does not depend on boxes: the notes and the codes that were found, errors and the most first."""
-    codes = [(CODES[name], n) for name, n in log.counts.items() if n]
-    codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
-    return {
-        **reading(log, sources),
-        "warnings": [],
-        "warningCount": 0,
-        "title": title or ("Check of " + " and ".join(map(last_part, sources)) if sources else "Check"),
-        "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
-        "errors": log.errors,
-        "warningTotal": log.warnings,
-    }
 
 
 def _find(issue: Issue, sides: Sequence[_Side]) -> tuple[int, int, int]:

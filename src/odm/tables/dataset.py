@@ -159,7 +159,16 @@ class Dataset:
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
             frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
         )
-        _add_categories(builder, categories, category_ids, frequency)
+        n = len(categories)
+        if len(set(categories)) != n:
+            raise ValueError("two categories have the same name")
+        if category_ids is not None and len(category_ids) != n:
+            raise ValueError(f"category_ids has {len(category_ids)} rows, not {n}")
+        if frequency is not None and (len(frequency) != n or {*frequency} - {"", *FREQUENCIES}):
+            raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
+        for i, name in enumerate(categories):
+            id_ = None if category_ids is None else category_ids[i]
+            builder.category(name, source_id=id_, frequency="" if frequency is None else frequency[i])
         corners, wh = _corners(xyxy, ltwh)
         image = _row_numbers(image, "image")
         builder.boxes(
@@ -410,10 +419,6 @@ class Builder:
                 column.append(value)
         return row
 
-    def category_row(self, name: str) -> int | None:
-        """The row of the category of that name, if it was added."""
-        return self._category_rows.get(name)
-
     def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:
         """Set the `LabelState` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
 
@@ -598,27 +603,6 @@ def _id_column(ids: Sequence[Id]) -> NDArray[Any]:
 
 def _empty(dtype: Any) -> NDArray[Any]:
     return frozen(np.zeros(0, dtype))
-
-
-def _add_categories(
-    builder: Builder,
-    categories: Sequence[str],
-    category_ids: Sequence[int] | None,
-    frequency: Sequence[str] | None,
-) -> None:
-    """Add categories, with what is given of them; ValueError if it does not fit together."""
-    if len(set(categories)) != len(categories):
-        raise ValueError("two categories have the same name")
-    if category_ids is not None and len(category_ids) != len(categories):
-        raise ValueError(f"category_ids has {len(category_ids)} rows, not {len(categories)}")
-    if frequency is not None and (len(frequency) != len(categories) or {*frequency} - {"", *FREQUENCIES}):
-        raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
-    for i, name in enumerate(categories):
-        builder.category(
-            name,
-            source_id=None if category_ids is None else category_ids[i],
-            frequency="" if frequency is None else frequency[i],
-        )
 
 
 def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Floats | None]:
