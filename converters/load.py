@@ -229,7 +229,7 @@ def _read_pair(
         without_left_out(own, two.left_out, other)
         for own, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
     ]
-    if not any(side.has_option("split") and side.without_split is None for side in sides):
+    if not any(side.shares_split and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
                 side.log.extend(side.without_split)

@@ -142,11 +142,12 @@ class PendingSource:
             shared = {name: value for name, value in shared.items() if name != "split"}
         return choose_options(self.format, self.request.options, shared, "read")
 
-    def has_option(self, name: str) -> bool:
-        """Whether the format has an option of that name for reading, and it was given to both sides."""
+    @property
+    def shares_split(self) -> bool:
+        """Whether the format has the option ``split`` for reading, and it was given to both sides."""
         assert self.format is not None
         known = reading_options(self.format)
-        return name in self.request.shared and name not in self.request.options and name in known
+        return "split" in self.request.shared and "split" not in self.request.options and "split" in known
 
     @property
     def is_empty(self) -> bool:
@@ -214,7 +215,16 @@ class PendingSource:
         if "order" not in self.format.adapted(options).keeps:
             categories = dataclasses.replace(dataset.categories, ordered=False)
             dataset = dataclasses.replace(dataset, categories=categories)
-        _report_kind(dataset, self.request.kind, self.log)
+        # One error in place of one per row where detections were given for ground truth, or the reverse.
+        for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
+            n = log.counts[row.name]
+            if n > 1 and not len(dataset):
+                first = next((i for i in log.issues if i.code == row.name), None)
+                log.withdraw(row.name)
+                log.report(whole, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
+        kind = self.request.kind
+        if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
+            log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
         self._dataset = dataset
         return dataset
 
@@ -224,7 +234,7 @@ class PendingSource:
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
             self.log.note(f"{printable(self.source.path)}: an empty folder, so there are no detections")
             return self._builder(counterpart).build()
-        if not (self.forgives_split and self.has_option("split")):
+        if not (self.forgives_split and self.shares_split):
             return self._read_with(counterpart, self.log)
         first = self.log.fresh()
         dataset = self._read_with(counterpart, first)
@@ -268,18 +278,6 @@ class PendingSource:
         if rule is None and "\\" not in "".join(dataset.images.name):
             return dataset
         return _rename(dataset, self.source.path, rule, log)
-
-
-def _report_kind(dataset: Dataset, kind: Kind | None, log: Log) -> None:
-    """One error in place of one per row where detections were given for ground truth, or the reverse."""
-    for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
-        n = log.counts[row.name]
-        if n > 1 and not len(dataset):
-            first = next((i for i in log.issues if i.code == row.name), None)
-            log.withdraw(row.name)
-            log.report(whole, (first.path, first.line, first.pointer) if first else dataset.path, n=n)
-    if len(dataset) and kind is not None and dataset.kind != kind:  # what files of a format can only be
-        log.report(ALL_SCORED if kind == "gt" else NO_SCORES, dataset.location(0), n=len(dataset))
 
 
 def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:

@@ -128,7 +128,16 @@ def write(
     log = log or Log()
     target = os.fspath(path)
     format_ = get(format) if format else for_target(target)
-    _check_tables(dataset, target, log)
+    errors = log.errors
+    for row, name in enumerate(dataset.images.name):
+        place, line, pointer = dataset.image_place(row)
+        accept_name(name, log, place, line=line, pointer=pointer)
+    for name in dataset.categories.name:
+        if (reason := refuse_class(name)) is not None:
+            log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
+    checks.run(dataset, log)
+    if log.errors > errors:
+        raise not_written(log, target)
     wanted = Target(
         path=target,
         format=format_,
@@ -407,20 +416,6 @@ def _formats_of(
             raise UsageError(f"{printable(path)}: this source is given twice{also}")
         real[location] = path
     return named * len(sources) if len(named) == 1 else named
-
-
-def _check_tables(dataset: Dataset, target: str, log: Log) -> None:
-    """DataError where tables that no reader made hold what none would take."""
-    errors = log.errors
-    for row, name in enumerate(dataset.images.name):
-        path, line, pointer = dataset.image_place(row)
-        accept_name(name, log, path, line=line, pointer=pointer)
-    for name in dataset.categories.name:
-        if (reason := refuse_class(name)) is not None:
-            log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    checks.run(dataset, log)
-    if log.errors > errors:
-        raise not_written(log, target)
 
 
 def _with_reference(options: Any, truth: Callable[[], Dataset] | None) -> Any:

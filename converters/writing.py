@@ -168,7 +168,13 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         shown = printable(target.path)
         raise StrictLoss(f"{shown}: --strict, and there would be a loss: {losses(ledger)}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
-    _check_apart(dataset, output)
+    # The target holds nothing that was read: a list file may have led to other folders.
+    real = os.path.realpath(output.target)
+    for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
+        below = os.path.realpath(folder)
+        if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
+            shown = printable(output.target)
+            raise PathError(f"{shown}: the target contains files of the source; write elsewhere")
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
     if target.selection.divides:
         check_parts(target.selection, output, format_)
@@ -345,14 +351,3 @@ def _sizes_of(dataset: Dataset) -> bytes:
 def not_written(log: Log, target: str) -> DataError:
     """The error that leaves a target unwritten, with the errors that `log` holds; they are the source's."""
     return DataError(f"{printable(target)}: not written, because of {plural(log.errors, 'error')}", log)
-
-
-def _check_apart(dataset: Dataset, output: Output) -> None:
-    """Refuse a target that holds a file that was read; a list file may have led to other folders."""
-    real = os.path.realpath(output.target)
-    for folder in dict.fromkeys(folder_of(file.path) for file in dataset.files):
-        below = os.path.realpath(folder)
-        if below == real or below.startswith(real.rstrip(os.sep) + os.sep):
-            raise PathError(
-                f"{printable(output.target)}: the target contains files of the source; write elsewhere"
-            )

@@ -210,11 +210,16 @@ def delta_interval(
     above, below = int((defined > 0).sum()), int((defined < 0).sum())
     better = below if lower_is_better else above
     least = 2 / (len(defined) + 1)  # so many draws cannot tell less chance
+    p = least if delta else 1.0
+    if error:  # the probability of more than t in either direction, the inverse of `_t_quantile`
+        df, t = max(n, FEWEST) - 1, abs(delta) / error
+        normal = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
+        p = max(math.erfc(normal / math.sqrt(2)), least)
     return Interval(
         max(delta - margin, -1.0),
         min(delta + margin, 1.0),
         p_better=(better + (len(defined) - above - below) / 2) / len(defined),
-        p=max(_t_tails(abs(delta) / error, n), least) if error else least if delta else 1.0,
+        p=p,
     )
 
 
@@ -229,13 +234,6 @@ def _t_quantile(p: float, n: float) -> float:
     df = max(n, FEWEST) - 1
     normal = NormalDist().inv_cdf(min(p, 1 - 1e-15)) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(normal**2 / df))
-
-
-def _t_tails(t: float, n: float) -> float:
-    """The probability of more than t in either direction, the inverse of `_t_quantile`."""
-    df = max(n, FEWEST) - 1
-    normal = (8 * df + 1) / (8 * df + 3) * math.sqrt(df * math.log1p(t**2 / df))
-    return math.erfc(normal / math.sqrt(2))
 
 
 def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:

@@ -220,7 +220,17 @@ def check_runs(runs: Mapping[str, Table]) -> None:
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
             )
         if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
-            raise UsageError(_other_images(name, table, first))
+            named = [{own.images[i] for i in own.evaluated.tolist()} for own in (table, first)]
+            parts = []
+            for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
+                if only:
+                    some = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
+                    parts.append(f"only {whose} has {some}")
+            end = f": {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
+            raise UsageError(
+                f"the run {shorten(name)} does not cover the same images as the first"
+                + (end if parts else " in the same order")
+            )
         # Shards may be in any order.
         order = [np.lexsort((own.truth.category, own.truth.row)) for own in (table, first)]
         if not all(
@@ -228,20 +238,6 @@ def check_runs(runs: Mapping[str, Table]) -> None:
             for column in ("row", "image", "xyxy", "counts")
         ):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
-
-
-def _other_images(name: str, table: Table, first: Table) -> str:
-    """Why the images of a run are not those of the first."""
-    named = [{own.images[i] for i in own.evaluated.tolist()} for own in (table, first)]
-    text = f"the run {shorten(name)} does not cover the same images as the first"
-    parts = []
-    for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
-        if only:
-            some = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
-            parts.append(f"only {whose} has {some}")
-    if not parts:
-        return f"{text} in the same order"
-    return f"{text}: {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
 
 
 def _summary_deltas(

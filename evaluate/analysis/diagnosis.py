@@ -656,8 +656,8 @@ def _has_lower_scores(joined: Joined) -> bool:
     return _tail(fewer, round(lower * fewer), 0.5) < CHANCE
 
 
-def _without_duplicates(joined: Joined, overlap: float = 0.7) -> Joined:
-    """Without detections that a surer one of their image and class nearly equals, as `overlap` says."""
+def _without_duplicates(joined: Joined) -> Joined:
+    """Without detections that a surer one of their image and class nearly equals (IoU of 0.7 or more)."""
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
     key = joined.keys_of(side)[order]
@@ -666,9 +666,7 @@ def _without_duplicates(joined: Joined, overlap: float = 0.7) -> Joined:
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
         rows = order[start : min(stop, start + 300)]
         while len(rows) > 1:
-            near = (
-                iou(np.broadcast_to(side.xyxy[rows[0]], (len(rows) - 1, 4)), side.xyxy[rows[1:]]) >= overlap
-            )
+            near = iou(side.xyxy[rows[:1]], side.xyxy[rows[1:]]) >= 0.7
             keep[rows[1:][near]] = False
             rows = rows[1:][~near]
     return joined.only(detections=keep)

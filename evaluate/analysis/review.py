@@ -162,16 +162,11 @@ MISSED = ("image", *PLACES, *COLUMNS[1:])
 SUSPECTS = ("kind", "suspicion", *MISSED)
 
 
-def location_of(dataset: Dataset | None, row: int | None) -> tuple[str, Any]:
-    """File and line of a box; of JSON the file with a pointer. Empty where it is not known."""
-    if dataset is None or row is None or row < 0:
-        return "", ""
-    path, line, pointer = dataset.location(row)
-    return (f"{path}#{pointer}" if pointer else path), line or ""
-
-
 def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], list[Any]]:
-    """`location_of` of many boxes as two columns; -1 is no box."""
+    """File and line of boxes as two columns; of JSON the file with a pointer.
+
+    Empty where it is not known, as of -1, which is no box.
+    """
     if dataset is None:
         return [""] * len(rows), [""] * len(rows)
     file, line = (np.append(column, -1)[rows] for column in (dataset.boxes.file, dataset.boxes.line))
@@ -196,7 +191,8 @@ def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]]
         for row in found:
             gt = row["gt"]
             side, of = (evaluation.truth, gt) if gt is not None else (evaluation.detections, row["det"])
-            own = {**row, **dict(zip(PLACES, location_of(side, of), strict=True))}
+            path, line, pointer = ("", 0, "") if side is None or of is None or of < 0 else side.location(of)
+            own = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
             out.append([own[key] for key in columns])
         return out
 

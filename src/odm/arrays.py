@@ -25,25 +25,20 @@ def to_array(values: Any, what: str, kinds: str = "fiub") -> NDArray[Any]:
             values = getattr(values, step)()
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError, BufferError):
-        array = _by_other_means(values, what)
+    except (TypeError, ValueError, RuntimeError, BufferError):  # NumPy does not take it by itself
+        try:
+            array = np.from_dlpack(values)
+        except (TypeError, AttributeError, ValueError, RuntimeError, BufferError):
+            if not callable(getattr(values, "float", None)):
+                kind = type(values).__name__
+                raise ValueError(f"{what}: cannot be read as an array ({kind})") from None  # noqa: TRY004
+            array = np.asarray(values.float())  # bfloat16, which NumPy does not have
     if array.dtype.kind == "V" and "float" in array.dtype.name:  # JAX's bfloat16, which is no type of NumPy's
         array = array.astype(np.float32)
     if array.size and array.dtype.kind not in kinds:
         wanted = "whole numbers or text" if "U" in kinds else "numbers"
         raise ValueError(f"{what}: expected {wanted}, found {array.dtype}")
     return array if array.dtype.kind in kinds else np.zeros(array.shape, np.float32)
-
-
-def _by_other_means(values: Any, what: str) -> NDArray[Any]:
-    """An array that NumPy does not take by itself."""
-    try:
-        return np.from_dlpack(values)
-    except (TypeError, AttributeError, ValueError, RuntimeError, BufferError):
-        if not callable(getattr(values, "float", None)):
-            kind = type(values).__name__
-            raise ValueError(f"{what}: cannot be read as an array ({kind})") from None  # noqa: TRY004
-    return np.asarray(values.float())  # bfloat16, which NumPy does not have
 
 
 def pack(columns: Mapping[str, NDArray[Any]]) -> bytes:

@@ -68,16 +68,16 @@ def _spare() -> float:
     for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers in ("", "memory"):
-            spare = min(spare, _spare_of_groups("/sys/fs/cgroup", controllers, group))
+            spare = min(spare, _spare_of_groups(controllers, group))
     return spare
 
 
-def _spare_of_groups(root: str, controllers: str, group: str) -> float:
+def _spare_of_groups(controllers: str, group: str) -> float:
     """Bytes left to a control group and its parents; inside a container the group itself is the root."""
     names = ["memory.max", "memory.current"]
     if controllers:  # version 1
         names = ["memory.limit_in_bytes", "memory.usage_in_bytes"]
-    base = os.path.join(root, controllers)
+    base = os.path.join("/sys/fs/cgroup", controllers)
     spare = float("inf")
     parts = [part for part in group.split("/") if part]
     for n in range(len(parts) + 1):

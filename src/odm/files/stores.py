@@ -176,14 +176,14 @@ def _advice(address: str) -> str:
 
 
 @contextlib.contextmanager
-def refused(address: str, more: str = "") -> Iterator[None]:
-    """Raise a PathError that names an address for what its provider refuses; `more` is advice."""
+def refused(address: str) -> Iterator[None]:
+    """Raise a PathError that names an address for what its provider refuses."""
     try:
         yield
     except PathError:
         raise
     except faults() as e:
-        raise PathError(f"{printable(address)}: {reason(e)}; {more or _advice(address)}") from None
+        raise PathError(f"{printable(address)}: {reason(e)}; {_advice(address)}") from None
 
 
 def faults() -> tuple[type[Exception], ...]:

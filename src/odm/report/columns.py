@@ -165,11 +165,11 @@ class Shown:
         return Page(kind, data, [pictures[i] for i in self.images], extents)
 
 
-def by_cell(keys: Iterable[Hashable], images: Iterable[int], most: int = 12) -> dict[Hashable, list[int]]:
-    """The first distinct images of every key, at most so many."""
+def by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, list[int]]:
+    """The first distinct images of every key, at most 12."""
     cells: dict[Hashable, list[int]] = {}
     for key, image in zip(keys, images, strict=True):
         found = cells.setdefault(key, [])
-        if len(found) < most and image not in found:
+        if len(found) < 12 and image not in found:
             found.append(image)
     return cells
