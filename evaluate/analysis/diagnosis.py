@@ -165,7 +165,7 @@ def _sampled_images(joined: Joined) -> Longs:
     taken, pairs, boxes = [], 0, 0
     for start in starts[order].tolist():
         rows = wanted[start : start + stretch]
-        fits = np.cumsum(gt[rows] * _most_compared(gt[rows], det[rows])) <= MOST_PAIRS
+        fits = np.cumsum(pairs_on[rows]) <= MOST_PAIRS
         rows = rows[: max(int(fits.sum()), 8)]
         taken.append(rows)
         pairs += int(pairs_on[rows].sum())
