@@ -284,8 +284,7 @@ def _put(
                 finally:
                     writing.extend(own, once=True)
         finally:
-            path = output.target  # of what has no place of its own
-            writing.issues = [i if i.path else dataclasses.replace(i, path=path) for i in writing]
+            writing.set_place(output.target)
             log.extend(writing)
         if writing.errors:
             raise not_written(log, output.target)

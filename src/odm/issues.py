@@ -213,6 +213,10 @@ class Log:
         for name in names:
             del self.counts[name]
 
+    def set_place(self, path: str) -> None:
+        """Give the issues without a place this one."""
+        self.issues = [i if i.path else dataclasses.replace(i, path=path) for i in self.issues]
+
     def track(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The same items; on a terminal a progress bar named `what` follows them."""
         return self._track(items, what) if self._track else items
