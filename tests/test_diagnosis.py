@@ -118,6 +118,7 @@ COORDINATES = {
     "look like pixels of a picture whose longer side is 1280": lambda b, s: (
         b * 1280 / s.max(axis=1, keepdims=True)
     ),
+    "look like fractions of the letterboxed picture": lambda b, s: letterboxed(b, s) / 640 * np.tile(s, 2),
     "look like centre, width and height, in pixels of the letterboxed": lambda b, s: centred(
         letterboxed(b, s)
     ),
@@ -145,16 +146,19 @@ def check(data, cause, share):
     assert len(causes) == 1, causes
     assert cause in causes[0]
     assert causes[0].startswith("in ") == (share < 1)
+    assert share == 1 or not re.search("--(det|gt|rename)", causes[0])  # which would change the others too
     assert float(re.search(r"instead of ([0-9.]+)", causes[0])[1]) == pytest.approx(ap, abs=0.03)
 
 
+@pytest.mark.parametrize("share", [1, 0.5])
 @pytest.mark.parametrize(
     "cause", ["look like centre, width and height", "look like left, top, right and bottom"]
 )
-def test_ground_truth_that_is_read_wrongly(cause):
+def test_ground_truth_that_is_read_wrongly(cause, share):
     data = scene(np.random.default_rng(4), "good", 40)
-    data["gt"]["xyxy"] = COORDINATES[cause](data["gt"]["xyxy"], None)
-    check(data, f"the ground truth {cause.replace('look', 'looks')}", 1)
+    at = affected(data, "gt", share)
+    data["gt"]["xyxy"][at] = COORDINATES[cause](data["gt"]["xyxy"][at], None)
+    check(data, f"the ground truth {cause.replace('look', 'looks')}", share)
 
 
 def test_ground_truth_of_corners_whose_boxes_all_fit():
@@ -282,3 +286,10 @@ def test_a_detector_whose_boxes_are_too_tall_is_not_accused(size):
     tall += np.tile(tall[:, 2:] - tall[:, :2], 2) * rng.normal(0, 0.1, tall.shape)
     det = {**gt, "xyxy": tall, "score": rng.random(len(image))}
     assert not result({"size": np.tile([size], (50, 1)), "classes": ["a"], "gt": gt, "det": det})[1]
+
+
+def test_renaming_is_advised_as_a_shell_takes_it():
+    data = scene(np.random.default_rng(6), "good", 40, 2)
+    data["classes"] = ["traffic light", "dog", "traffic_light", "Dog"]
+    data["det"]["category"] += 2
+    assert "(--rename 'traffic_light=traffic light' --rename Dog=dog)" in result(data)[1][0]

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -65,6 +66,8 @@ class Reading:
     what: str
     remedy: str
     change: Boxes
+    option: str = ""
+    """What says so of all files of a side, in the formats that have the option."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -302,8 +305,8 @@ def _box_readings() -> Iterator[Reading]:
             what = _MEANINGS[meant] if taken != meant else "y before x"
             if swapped and taken != meant:
                 what += ", y before x"
-            option = "" if swapped else f"give --{{side}}-box {meant} if it is plain text, or "
-            yield Reading(what, option + "correct the export of {whose}", change)
+            option = "" if swapped else f"give --{{side}}-box {meant} (formats txt, parquet), or "
+            yield Reading(what, "correct the export of {whose}", change, option)
 
 
 def _scaled(factor: Callable[[Floats], Floats], shift: Callable[[Floats], Floats] | None = None) -> Boxes:
@@ -324,14 +327,22 @@ SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
 
 def _scale_readings() -> Iterator[Reading]:
     """What coordinates may be measured in."""
-    convert = "convert the coordinates of {whose} to pixels of the image"
+    convert = "convert the coordinates of {whose} to those of the image"
     yield Reading("pixels of a picture of half the size", convert, _scaled(lambda s: np.full_like(s, 2)))
     yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda s: np.full_like(s, 0.5)))
     for parts, name in ((1, "fractions"), (100, "percent"), (1000, "thousandths")):
         factor = functools.partial(lambda s, parts: s / parts, parts=parts)
-        option = "give --{side}-coords rel if it is plain text or CSV, or " if parts == 1 else ""
-        yield Reading(f"{name} of the width and height", option + convert, _scaled(factor))
+        option = "give --{side}-coords rel (formats txt, csv), or " if parts == 1 else ""
+        yield Reading(f"{name} of the width and height", convert, _scaled(factor), option)
     yield Reading("fractions times height and width, exchanged", convert, _scaled(lambda s: s / s[:, ::-1]))
+    yield Reading(
+        "fractions of the letterboxed picture",
+        convert,
+        _scaled(
+            lambda s: s.max(axis=1, keepdims=True) / s,
+            lambda s: (1 - s / s.max(axis=1, keepdims=True)) * s / 2,
+        ),
+    )
     for side in SIDES_OF_NETWORKS:
 
         def gain(size: Floats, side: int = side) -> Floats:
@@ -389,9 +400,14 @@ class _Candidate:
             parts.append(f"the detections look like those of the image {where} theirs")
         return " and ".join(parts if self.readings else parts[1:])
 
-    @property
-    def advice(self) -> str:
-        parts = [r.remedy.format(side=self.side, whose=_WHOSE[self.side]) for r in self.readings[:1]]
+    def advice(self, *, everywhere: bool) -> str:
+        """What to do; an option helps only if all images are affected, and by nothing else."""
+        parts = [
+            ((r.option if everywhere and len(self.readings) == 1 else "") + r.remedy).format(
+                side=self.side, whose=_WHOSE[self.side]
+            )
+            for r in self.readings[:1]
+        ]
         if self.step:
             parts.append("number the images of both sides alike")
         return "; ".join(parts)
@@ -416,9 +432,10 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
         return None
     said = best.said + also
     some, fitting = int(best.better.sum()), int((best.better | (sample.of_images(now) > 0)).sum())
-    if some < MOST_IN_ALL * fitting:
+    everywhere = some >= MOST_IN_ALL * fitting
+    if not everywhere:
         said = f"in {some} of {plural(fitting, 'image')} {said}"
-    return _applied(sample, best), said, best.advice
+    return _applied(sample, best), said, best.advice(everywhere=everywhere)
 
 
 def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:
@@ -568,6 +585,7 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
         return None
     if some < MOST_IN_ALL * fitting:
         said = f"in {some} of {plural(fitting, 'image')} {said}"
+        advice = "give all files of both sides the same class list"
     changes = affected[np.searchsorted(sample.images, detections.image)]
     category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
     joined = dataclasses.replace(sample.joined, detections=dataclasses.replace(detections, category=category))
@@ -608,7 +626,9 @@ def _class_words(classes: Sequence[str], meant: Longs, moved: Longs, truth: Side
     named = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in moved[:3].tolist()]
     more = f", and {len(moved) - 3} more" if len(moved) > 3 else ""
     shown = ", ".join(f"{old!r} is {new!r}" for old, new in named) + more
-    renames = " ".join(f"--rename {old}={new}" for old, new in named) + (" ..." if more else "")
+    renames = " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in named) + (
+        " ..." if more else ""
+    )
     return (
         f"the classes of the detections look misnamed ({shown})",
         f"rename them ({renames}) or give both sides the same class list",
