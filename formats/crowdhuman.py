@@ -52,7 +52,7 @@ from odm.tables import Builder, Dataset, Flag
 
 _SUFFIXES = (".odgt", ".jsonl")
 _LISTS = ("gtboxes", "dtboxes")
-_WHAT = "4 numbers: left, top, width, height"
+
 PERSON = "person"
 
 
@@ -127,7 +127,7 @@ def _add_image(record: Item, split: str) -> int | None:
 
 def _read_truth(box: Row, key: str) -> None:
     tag = box.text("tag")
-    left, top, width, height = box.number_list(key, 4, _WHAT)
+    corners, wh = box.ltwh(key)
     about = box.object("head_attr" if key == "hbox" else "extra", optional=True)
     category = box.category_named(PERSON if tag == "mask" else tag, box.at / "tag")
     flags = Flag(0)
@@ -138,15 +138,14 @@ def _read_truth(box: Row, key: str) -> None:
     for other in ("fbox", "vbox", "hbox"):
         if other != key and box.get(other) and not box.bad:
             box.reader.count(other)
-    corners = left, top, left + width, top + height
-    box.add(category, corners, wh=(width, height), flags=int(flags))
+    box.add(category, corners, wh=wh, flags=int(flags))
 
 
 def _read_found(box: Row, _: str) -> None:
-    left, top, width, height = box.number_list("box", 4, _WHAT)
+    corners, wh = box.ltwh("box")
     score, tag = box.score("score"), box.get("tag", 1)
     category = box.category_named(PERSON if tag == 1 else tag, box.at / "tag")
-    box.add(category, (left, top, left + width, top + height), wh=(width, height), score=score)
+    box.add(category, corners, wh=wh, score=score)
 
 
 # ----------------------------------------------------------------------------------------------- writing

@@ -208,7 +208,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
         where = Trusted("the list of classes")
         box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=where)
         box.fault()
-    x, y, w, h = box.number_list("bounding_box", 4, "4 numbers: left, top, width, height")
+    (x, y, _, _), (w, h) = box.ltwh("bounding_box")
     score, given = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
@@ -259,7 +259,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
     places = relative_places(dataset)
-    tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True), -1)
+    tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
     for image in images_of(dataset):
         found = []
         for box in image.boxes:

@@ -58,7 +58,7 @@ _SPLITS = {
     "validation": "val",
     "eval": "val",
 }
-_WHAT = "4 numbers: left, top, width, height"
+
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -268,10 +268,9 @@ def _read_box(box: Row, classes: _Classes) -> None:
     key = box.first_key(*_CLASSES)
     box.need("bbox", key)
     category = classes.row(box, key)
-    left, top, width, height = box.number_list("bbox", 4, _WHAT)
+    corners, wh = box.ltwh("bbox")
     flags = Flag.CROWD if is_set(box.get("iscrowd")) or is_set(box.get("is_crowd")) else Flag(0)
-    corners = left, top, left + width, top + height
-    box.add(category, corners, wh=(width, height), score=box.score("score"), flags=int(flags))
+    box.add(category, corners, wh=wh, score=box.score("score"), flags=int(flags))
 
 
 # ------------------------------------------------------------------------------------------------ writing

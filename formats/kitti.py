@@ -259,7 +259,7 @@ def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequenc
         return
     log.note("layout=tracking: images are named after their video and the number of their frame")
     frame = numbers[boxes.image]
-    tracks = box_tracks(dataset, track_numbers(dataset, log), -1)
+    tracks = box_tracks(dataset, track_numbers(dataset, log))
     ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
     rows = list(map(" ".join, zip(map(str, frame.tolist()), ids, *columns, strict=True)))
     order = np.lexsort((frame, video[boxes.image]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from odm.issues import Log, UsageError, plural, printable
-from odm.tables import NO_ID, Dataset, Ints, Longs
+from odm.tables import Dataset, Ints, Longs
 from odm.tracks import FRAME_TWICE, frame_values, same_frames
 
 
@@ -30,12 +30,12 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
     return numbers
 
 
-def box_tracks(dataset: Dataset, numbers: Longs, none: int = NO_ID) -> Longs | None:
-    """(n,) the number of the track of each box, `none` where it has none; None where no box has one."""
+def box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
+    """(n,) the number of the track of each box, -1 where it has none; None where no box has one."""
     track = dataset.boxes.track
     if track is None or not (track >= 0).any():
         return None
-    return np.where(track >= 0, np.append(numbers, none)[track], none)
+    return np.where(track >= 0, np.append(numbers, -1)[track], -1)
 
 
 def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:

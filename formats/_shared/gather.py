@@ -243,13 +243,7 @@ class Gather:
     # -- classes
 
     def category(
-        self,
-        name: str,
-        at: At,
-        *,
-        field: str = "",
-        source_id: Id | None = None,
-        listed: bool = False,
+        self, name: str, at: At, *, field: str = "", source_id: Id | None = None, listed: bool = False
     ) -> int | None:
         """The row of a class, added if it is new; None, and an issue, if it cannot be one.
 
@@ -365,14 +359,10 @@ class Gather:
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
 
-    def of_kind(
-        self, score: Floats, where: Where, *, among: NDArray[np.bool_] | None = None, field: str = "score"
-    ) -> NDArray[np.bool_]:
-        """Which of n rows are of the kind that was decided on; of those `among` them, others are reported."""
+    def of_kind(self, score: Floats, where: Where, *, field: str) -> NDArray[np.bool_]:
+        """Which of n rows are of the kind that was decided on; the others are reported."""
         is_det = self.builder.kind == "det"
         wrong = np.isnan(score) == is_det
-        if among is not None:
-            wrong &= among
         for row in np.flatnonzero(wrong).tolist():
             path, location = where(row)
             if is_det:

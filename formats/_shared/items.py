@@ -181,8 +181,12 @@ class Item:
         found = self.reader.numbers(self.record[key], count, what, self.at / key)
         if found is None:
             self.fault()
-            return [NAN] * count
-        return found
+        return found or [NAN] * count
+
+    def ltwh(self, key: str) -> tuple[Corners, tuple[float, float]]:
+        """`xywh` of the list under a key, which must be there."""
+        left, top, width, height = self.number_list(key, 4, "4 numbers: left, top, width, height")
+        return (left, top, left + width, top + height), (width, height)
 
     def any_numbers(self, key: str) -> list[float]:
         """The list of numbers under a key; `BadRecord`, and an issue, if it is none."""

@@ -577,7 +577,10 @@ class _Shape:
         chunk = Chunk(start, n)
         colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
-            values = _attribute(rows, number)
+            if number < len(_GETTERS):
+                values = _GETTERS[number](rows)
+            else:
+                values = list(map(operator.attrgetter(f"f{number}"), rows))
             keys = n
             if kind in ("id", "int", "any-id"):
                 try:
@@ -674,10 +677,3 @@ _GETTERS: tuple[Callable[[list[Any]], list[Any]], ...] = (
     lambda rows: [row.f8 for row in rows],
     lambda rows: [row.f9 for row in rows],
 )
-
-
-def _attribute(rows: list[Any], number: int) -> list[Any]:
-    """The attribute ``f<number>`` of each record."""
-    if number < len(_GETTERS):
-        return _GETTERS[number](rows)
-    return list(map(operator.attrgetter(f"f{number}"), rows))

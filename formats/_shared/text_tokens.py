@@ -50,8 +50,7 @@ Say = Callable[[list[Cell]], dict[str, Any]]
 
 _BLANK = np.zeros(256, bool)
 _BLANK[list(b" \t\n")] = True
-_NUMERIC = np.zeros(256, bool)
-_NUMERIC[list(b"0123456789+-.")] = True
+
 # `bytes.split` also splits on these three. They are control characters, never separators, so a harmless
 # control character takes their place while the text is split, and messages show the original.
 _PROTECT = bytes.maketrans(b"\x0b\x0c\r", b"\x1f\x1f\x1f")
@@ -86,11 +85,6 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.first)
 
-    @property
-    def separated(self) -> bool:
-        """Whether the values have a separator of their own."""
-        return self._sep is not None
-
     def ends_with(self, word: bytes) -> NDArray[np.bool_]:
         """(n,) whether this is the last token of a row."""
         if not word or word not in self._text:
@@ -117,11 +111,6 @@ class Chunk:
         with contextlib.suppress(ValueError):  # in one pass, without a list of the tokens
             return np.fromiter(map(float, self._pick(where)), np.float64, len(where)), np.zeros(0, np.int64)
         return floats(self.pick(where))
-
-    def looks_numeric(self, where: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether the tokens at these indices begin like a number."""
-        found: NDArray[np.bool_] = _NUMERIC[self._bytes[self._starts[where]]]
-        return found
 
     def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
         """The tokens at these indices as numbers, and the positions in the result of those that are none.
@@ -199,14 +188,12 @@ def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     return np.array(values, np.float64), np.array(bad, np.int64)
 
 
-def chunks(
-    source: Source, files: Sequence[str], log: Log, *, sep: str | None = None, what: str = "reading"
-) -> Iterator[Chunk]:
+def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
     """The lines of `files`, `CHUNK` bytes at a time. What cannot be read or decoded is in the log."""
     cut = sep.encode() if sep else None
     parts: dict[int, bytes] = {}
     held = 0
-    for number, file in enumerate(log.track(files, what)):
+    for number, file in enumerate(log.track(files, "reading")):
         data = source.read(file, log)
         if not data:
             continue
@@ -356,13 +343,7 @@ class Rows:
     line: Ints
     sep: str | None = None
 
-    def report(
-        self,
-        log: Log,
-        code: Code,
-        rows: NDArray[Any],
-        say: Say,
-    ) -> None:
+    def report(self, log: Log, code: Code, rows: NDArray[Any], say: Say) -> None:
         """Report one fault of many rows, found only after all files were read.
 
         The lines of those that the log still keeps are looked up again; `say` gets their values, as `cells`

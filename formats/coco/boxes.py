@@ -127,16 +127,6 @@ class Table:
             parts[:] = [joined]
         return parts[0]
 
-    def within_one(self) -> bool:
-        """Whether all edges lie in 0..1, so that they may be relative."""
-        xyxy = self.column("xyxy")
-        if xyxy is None:
-            return True
-        return all(
-            bool(((part >= 0) & (part <= 1 + 1e-6)).all())
-            for part in (xyxy[:100], xyxy[100:])  # the first show it of nearly all files
-        )
-
     def _in_pixels(self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_]) -> None:
         """Multiply the boxes by the sizes of their images; where none is known they are reported, and bad."""
         rows = np.unique(image[good]).tolist()

@@ -46,13 +46,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, own_fields
-from odm.formats.coco.videos import (
-    Frames,
-    TubeReader,
-    is_tubes,
-    read_scores,
-    track_ids,
-)
+from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
@@ -174,9 +168,12 @@ class Reader:
 
     def _are_relative(self) -> bool:
         """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
-        if self._units != "auto" or not all(table.within_one() for table in self._tables):
-            return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
+        parts = (
+            part for xyxy in boxes for part in (xyxy[:100], xyxy[100:])
+        )  # the first show most files' units
+        if self._units != "auto" or not all(((part >= 0) & (part <= 1 + 1e-6)).all() for part in parts):
+            return self._units == "normalized"
         if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
             return False
         self._log.note(
@@ -207,7 +204,12 @@ class Reader:
                     scores = read_scores(document, values)
                 continue
             if key not in ("images", "annotations", "categories"):
-                self._take_member(key, document, values, own)
+                text = document.raw()
+                wanted = self._builder.keeps_own and key not in ("videos", "tracks")
+                if wanted and text is not None and len(text) <= _MOST_OWN:
+                    own[key] = text
+                elif text not in NOTHING and key not in dialect.unsaid:
+                    values.count({key: 1})
                 continue
             lists.add(key)
             if top != "[":
@@ -240,15 +242,6 @@ class Reader:
                 values.count({f"{key} of unlisted classes": int(np.count_nonzero(~known))})
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         self._tables.append(table)
-
-    def _take_member(self, key: str, document: Document, values: Values, own: dict[str, bytes]) -> None:
-        """Keep what the file says of itself if that is wanted; otherwise, and if it is huge, it is unread."""
-        text = document.raw()
-        wanted = self._builder.keeps_own and key not in ("videos", "tracks")
-        if wanted and text is not None and len(text) <= _MOST_OWN:
-            own[key] = text
-        elif text not in NOTHING and key not in self._dialect.unsaid:
-            values.count({key: 1})
 
     def _read_images(
         self,

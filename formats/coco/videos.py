@@ -318,11 +318,23 @@ class TubeReader:
         table = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
         is_det = builder.kind == "det"
         score = table[:, 5]
-        if not is_det and self.scored:
-            self._report_scores(found, total)
+        if not is_det and self.scored:  # which is reported at the first
+            of = at[int(np.argmax(~np.isnan(score)))]
+            where: dict[str, Any] = {
+                "pointer": f"{self._pointer}/{self._tubes[of][0]}",
+                "field": "confidence",
+            }
+            if found < total:
+                self._log.report(SOME_SCORES, self._values.path, **where, found=found, total=total)
+            elif not self._log.counts[ALL_SCORED.name]:
+                self._log.report(ALL_SCORED, self._values.path, **where, n=total)
         keep = good[at] if len(at) else np.zeros(0, np.bool_)
         if is_det:
-            keep &= ~self._unscored(at, score, keep)
+            bad = np.isnan(score) & keep
+            for n in dict.fromkeys(at[bad].tolist()):
+                pointer = f"{self._pointer}/{self._tubes[n][0]}"
+                self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
+            keep &= ~bad
         builder.skipped += int(np.count_nonzero(~keep))
         at, table, score = at[keep], table[keep], score[keep]
         image = self._images(builder, video[at], table[:, 0].astype(np.int64))
@@ -345,23 +357,6 @@ class TubeReader:
             file=builder.file(self._values.path, self._pointer or "/"),
             line=index[at],
         )
-
-    def _report_scores(self, found: int, total: int) -> None:
-        """Report scores in ground truth, at the first."""
-        at, rows = next((at, rows) for at, rows in self._parts if not np.isnan(rows[:, 5]).all())
-        first = at[int(np.argmax(~np.isnan(rows[:, 5])))]
-        where: dict[str, Any] = {"pointer": f"{self._pointer}/{self._tubes[first][0]}", "field": "confidence"}
-        if found < total:
-            self._log.report(SOME_SCORES, self._values.path, **where, found=found, total=total)
-        elif not self._log.counts[ALL_SCORED.name]:
-            self._log.report(ALL_SCORED, self._values.path, **where, n=total)
-
-    def _unscored(self, at: Any, score: Any, keep: Any) -> Any:
-        bad = np.isnan(score) & keep
-        for n in dict.fromkeys(at[bad].tolist()):
-            pointer = f"{self._pointer}/{self._tubes[n][0]}"
-            self._log.report(SCORE_MISSING, self._values.path, pointer=pointer, field="confidence")
-        return bad
 
     def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
         """(tracks,) rows of videos and classes, and which tracks have both and an id of their own."""

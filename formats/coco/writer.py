@@ -42,10 +42,9 @@ def results_of(
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
     _, tracks = tracks_of(dataset, rows, log)
-    own = {key: [column[row] for row in rows.tolist()] for key, column in boxes.own.items()}
-    return b"".join(
-        [*_array(_lines(columns, "write detections", log, heads, optional=tracks, own=own)), b"\n"]
-    )
+    own = _rows_of(boxes.own, rows)
+    lines = _lines(columns, "write detections", log, heads, optional=tracks, own=own)
+    return b"".join([*_array(lines), b"\n"])
 
 
 def object_of(
@@ -53,11 +52,23 @@ def object_of(
 ) -> bytes:
     """These images and boxes, with all categories, as one object."""
     categories, least = dataset.categories, dialect.least_id
-    image_ids, category_ids = (
-        own_ids(dataset.images.source_id[image_rows], least),
-        own_ids(categories.source_id, least),
+    image_ids = own_ids(dataset.images.source_id[image_rows], least)
+    category_ids = own_ids(categories.source_id, least)
+    # What the files of these images say of themselves, and the other fields of the images.
+    file_of = dataset.images.file[image_rows].tolist()
+    used = [row for row in dict.fromkeys(file_of) if row >= 0]
+    members, ids, _ = join_members(
+        [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
     )
-    members, own = _of_images(dataset, image_rows)
+    members = {"info": b"{}", "licenses": b"[]", **members}
+    own = _rows_of(dataset.images.own, image_rows)
+    if any(ids) and "license" in own:
+        new = dict(zip(used, ids, strict=True))
+        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
+    own_of_boxes = _rows_of(dataset.boxes.own, box_rows)
+    if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
+        outlines = own_of_boxes.pop("segmentation", [b""] * len(box_rows))
+        own_of_boxes["segmentation"] = [value or b"[]" for value in outlines]
     names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
@@ -66,13 +77,7 @@ def object_of(
     lists = {
         "images": _array([_image_lines(dataset, image_rows, image_ids, category_ids, own, dialect)]),
         "annotations": _array(
-            _lines(
-                columns,
-                "write annotations",
-                log,
-                optional={**optional, **tracks},
-                own=_own_of(dataset, box_rows, dialect),
-            )
+            _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=own_of_boxes)
         ),
         "categories": _array([_records("Category", names, [], categories.own)]),
     }
@@ -82,30 +87,9 @@ def object_of(
     return b"".join([b"{", head, *itertools.chain(*body), b"}\n"])
 
 
-def _own_of(dataset: Dataset, rows: NDArray[Any], dialect: Dialect = COCO) -> dict[str, list[bytes]]:
-    """Other fields of these boxes.
-
-    Some tools ask for the key ``segmentation`` of annotations, with an empty list where there is no outline.
-    """
-    listed = rows.tolist()
-    own = {key: [column[row] for row in listed] for key, column in dataset.boxes.own.items()}
-    if not dialect.sparse:
-        own["segmentation"] = [value or b"[]" for value in own.pop("segmentation", [b""] * len(listed))]
-    return own
-
-
-def _of_images(dataset: Dataset, rows: NDArray[Any]) -> tuple[dict[str, bytes], dict[str, list[bytes]]]:
-    """What the files of these images say of themselves, by key; and the other fields of the images."""
-    images = dataset.images
-    file_of = images.file[rows].tolist()
-    used = [row for row in dict.fromkeys(file_of) if row >= 0]
-    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
-    members, ids, _ = join_members(files)
-    own = {key: [column[row] for row in rows.tolist()] for key, column in images.own.items()}
-    if any(ids) and "license" in own:
-        new = dict(zip(used, ids, strict=True))
-        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
-    return {"info": b"{}", "licenses": b"[]", **members}, own
+def _rows_of(own: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
+    """The other fields of these images or boxes, by key."""
+    return {key: [column[row] for row in rows.tolist()] for key, column in own.items()}
 
 
 def _member(key: str, value: bytes) -> bytes:
@@ -231,7 +215,7 @@ def tracks_of(
         ]
         if listed:
             lists["tracks"] = listed
-        if (column := box_tracks(dataset, numbers, -1)) is not None:
+        if (column := box_tracks(dataset, numbers)) is not None:
             columns["track_id"] = column[rows]
             if dialect.all_tracks:
                 columns["video_id"] = np.array(video_ids)[np.append(tracks.video, -1)[track[rows]]]

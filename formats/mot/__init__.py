@@ -150,7 +150,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     if not target.plan(list(names), list(names.values()), log) or refused or not fits:
         return
     numbers = track_numbers(dataset, log)
-    tracks = box_tracks(dataset, numbers, -1)
+    tracks = box_tracks(dataset, numbers)
     for sequence in sequences:
         for name, text in sequence.contents(tracks).items():
             target.write(name, text.encode())

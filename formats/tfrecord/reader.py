@@ -235,8 +235,20 @@ class _Records(Reader):
             report_other_kind(builder, self.log, counted[0], counted[1])
         parts = found if builder.kind == "det" else truth
         by_label = dict((names[1] if names else None) or {})
-        if names is None:
-            self._name_labels(by_label, parts)
+        if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
+            bare: set[int] = set()
+            for part in parts:
+                for label, text in zip(part.label, part.text, strict=True):
+                    if label is not None and text:
+                        by_label.setdefault(label, text.decode("utf-8", "replace"))
+                    elif label is not None:
+                        bare.add(label)
+            if bare := bare - by_label.keys():
+                builder.named = bool(by_label)
+                by_label |= {number: str(number) for number in sorted(bare)}
+                self.log.report(
+                    NUMBERED_CLASSES, self.source.path, value=first_few(sorted(bare), 10), near=""
+                )
         for number, name in sorted(by_label.items()):
             if refuse_class(name) is None:
                 builder.category(name, source_id=number)
@@ -256,21 +268,6 @@ class _Records(Reader):
                 file=part.file,
                 line=np.full(n, part.line, np.int32),
             )
-
-    def _name_labels(self, by_label: dict[int, str], parts: list[_Boxes]) -> None:
-        """Name labels by the texts beside them, or by themselves where no box has a text for them."""
-        bare: set[int] = set()
-        for part in parts:
-            for label, text in zip(part.label, part.text, strict=True):
-                if label is not None and text:
-                    by_label.setdefault(label, text.decode("utf-8", "replace"))
-                elif label is not None:
-                    bare.add(label)
-        bare -= by_label.keys()
-        if bare:
-            self.builder.named = bool(by_label)
-            by_label |= {number: str(number) for number in sorted(bare)}
-            self.log.report(NUMBERED_CLASSES, self.source.path, value=first_few(sorted(bare), 10), near="")
 
     def _class_row(
         self,

@@ -113,10 +113,10 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
         yield number, kind, value
 
 
-def _only(data: memoryview, number: int) -> Iterator[memoryview]:
-    """The values of the fields of that number, which are messages or bytes."""
-    for found, kind, value in _fields(data):
-        if found == number:
+def _only(data: memoryview) -> Iterator[memoryview]:
+    """The values of the fields with the number 1, which are messages or bytes."""
+    for number, kind, value in _fields(data):
+        if number == 1:
             if kind != _BYTES:
                 raise Damaged("a field in it is of another kind than in tf.train.Example")
             yield value
@@ -132,8 +132,8 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
     """
     found: Features = {}
     others = []
-    for features in _only(memoryview(data), 1):
-        for entry in _only(features, 1):
+    for features in _only(memoryview(data)):
+        for entry in _only(features):
             name, feature = "", memoryview(b"")
             for number, kind, value in _fields(entry):
                 if kind == _BYTES and number == 1:
@@ -154,7 +154,7 @@ def _values(feature: memoryview) -> list[bytes] | NDArray[Any]:
         if kind != _BYTES or number not in (1, 2, 3):
             continue
         if number == 1:
-            values = [bytes(value) for value in _only(inner, 1)]
+            values = [bytes(value) for value in _only(inner)]
         else:
             parts = [_packed(kind, value, number) for n, kind, value in _fields(inner) if n == 1]
             values = np.concatenate(parts) if parts else np.zeros(0)

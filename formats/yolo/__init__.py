@@ -62,7 +62,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import NamedSource, Source
-from odm.formats._contract import LIKELY, SURE, Format, Sniff
+from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_files import listing, report_others, sample
@@ -228,22 +228,17 @@ def adapt(options: YoloOptions) -> dict[str, Any]:
     return {"keeps": KEEPS | {"size"} if options.link_images or options.copy_images else KEEPS}
 
 
-FORMAT = Format(
-    name="yolo",
+FORMAT = format_of(
+    __name__,
     title="YOLO (Ultralytics, darknet)",
     use="training",
     written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
-    doc=__doc__ or "",
     suffixes=(".txt",),
     looks_at=(".txt", ".yaml", ".yml", ".data"),
     single=False,
     pictures=None,
-    sniff=sniff,
-    read=read,
     write=write,
-    options=YoloOptions,
     keeps=KEEPS,
     max_error_px=1e-6,
     needs_size=True,
-    adapt=adapt,
 )
