@@ -106,7 +106,7 @@ class Format:
     begins: str | None = ""
     """First characters, after white space, of the single files with another suffix that `sniff` may
     recognise; None for any character. Other files are not shown to it."""
-    single: bool
+    single: bool = False
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
     """Whether a target that only its suffix describes is written as this format, where several have it."""

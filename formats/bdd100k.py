@@ -44,7 +44,7 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, format_of
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump, lines
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -76,7 +76,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
-    files = reader.choose(looks_like, "BDD100K", file_per_image=True)
+    files = choose_files(source, looks_like, "BDD100K", log, file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):

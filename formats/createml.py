@@ -36,7 +36,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, lines, number
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
 from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, printable
@@ -72,7 +72,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
     reader = Reader(source, builder, log, options, ask_other=relative)
-    files = reader.choose(looks_like, "Create ML JSON")
+    files = choose_files(source, looks_like, "Create ML JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
     if options.units == "auto" and _are_relative(itertools.chain(*images.values())):

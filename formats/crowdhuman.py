@@ -37,7 +37,7 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump, is_set, may_write
+from odm.formats._shared.json_values import Reader, choose_files, dump, is_set, may_write
 from odm.formats._shared.splits import (
     SplitOptions,
     files_of_split,
@@ -81,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     reader = Reader(source, builder, log, options, folders)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
-    files = files or reader.choose(looks_like, "CrowdHuman", _SUFFIXES)
+    files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
     wanted = usual_split(options.split)
     files = files_of_split(files, lambda file: split_in_name(file or path, folder=False), wanted, source, log)
     found: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
@@ -190,6 +190,5 @@ FORMAT = format_of(
     written_by="CrowdHuman (annotation_train.odgt), CrowdDet results",
     suffixes=(".odgt",),
     looks_at=_SUFFIXES,
-    single=False,
     keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "occluded"}),
 )

@@ -35,7 +35,7 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, dump, may_write
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -66,7 +66,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     """Read the files one by one."""
     folders = (source.full("images"),) if source.is_dir else ()
     reader = Reader(source, builder, log, options, folders, sized=True)
-    files = reader.choose(looks_like, "V7 Darwin JSON", file_per_image=True)
+    files = choose_files(source, looks_like, "V7 Darwin JSON", log, file_per_image=True)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -154,6 +154,5 @@ FORMAT = format_of(
     title="V7 Darwin JSON",
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
-    single=False,
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split"}),
 )

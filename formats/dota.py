@@ -230,6 +230,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="DOTA (label files, Task 1 and 2 results), Roboflow OBB",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("empty score difficult".split()),
 )

@@ -65,7 +65,7 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview, fitting
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, dump
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump
 from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
@@ -108,7 +108,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
     folders = tuple(os.path.join(home, "data") for home in homes)
     reader = Reader(source, builder, log, options, folders, ask_other=True)
-    files = reader.choose(looks_like, "the detection data set of FiftyOne")
+    files = choose_files(source, looks_like, "the detection data set of FiftyOne", log)
     found: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):

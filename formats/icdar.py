@@ -78,10 +78,7 @@ IGNORED = (b"###", b'"###"')
 SCRIPTS = frozenset(
     b"Arabic Latin Chinese Japanese Korean Bangla Hindi Symbols Mixed None".split()
 )  # of MLT 2017 and 2019
-FIELDS = {
-    8: ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"),
-    4: ("left", "top", "right", "bottom"),
-}
+FIELDS = {8: ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"), 4: ("left", "top", "right", "bottom")}
 _KINDS: dict[str, Kind] = {"gt_": "gt", "res_": "det"}
 
 
@@ -313,6 +310,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="ICDAR 2013 and 2015 (ground truth and results), MLT 2017 and 2019, RCTW-17",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("empty unused order score crowd".split()),
 )

@@ -308,6 +308,5 @@ FORMAT = format_of(
     written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
     suffixes=(".jsonl",),
     looks_at=(".jsonl", ".csv"),
-    single=False,
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split", "crowd"}),
 )

@@ -278,7 +278,6 @@ FORMAT = format_of(
     use="challenges",
     written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
     suffixes=(".txt",),
-    single=False,
     keeps=_KEEPS,
     crowd_class=DONT_CARE,
 )

@@ -41,7 +41,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_preview import JsonPreview, fitting
-from odm.formats._shared.json_values import Reader, dump
+from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
@@ -84,7 +84,8 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     old = any(b'"Labeled Data"' in source.head(file) for file in files)
     reader = Reader(source, builder, log, options, sized=not old)
     passed, seen = Counter[str](), set[str]()
-    for file in log.track(reader.choose(looks_like, "an export of Labelbox", _SUFFIXES), "reading"):
+    chosen = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
+    for file in log.track(chosen, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 if "Labeled Data" in record:

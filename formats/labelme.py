@@ -192,6 +192,5 @@ FORMAT = format_of(
     title="LabelMe JSON",
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
-    single=False,
     keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
 )

@@ -58,7 +58,7 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, around_ellipse, bounds, dump, lines
+from odm.formats._shared.json_values import Reader, around_ellipse, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
@@ -97,9 +97,7 @@ class LabelstudioOptions(ImageOptions):
     """Options of Label Studio JSON."""
 
     prefix: str = option(
-        "/data/local-files/?d=",
-        "prefix of the image names, the location they are served from",
-        side="write",
+        "/data/local-files/?d=", "prefix of the image names, the location they are served from", side="write"
     )
 
 
@@ -123,7 +121,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
-    files = reader.choose(looks_like, "Label Studio JSON")
+    files = choose_files(source, looks_like, "Label Studio JSON", log)
     tasks = [task for file in files for task in file_items(reader, file, "a list of tasks", alone=True)]
     truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
     guesses = any(task.get("predictions") for task in tasks)

@@ -189,6 +189,5 @@ FORMAT = format_of(
     suffixes=(".txt",),
     looks_at=(".txt", ".cach"),
     begins=None,
-    single=False,
     keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd"}),
 )

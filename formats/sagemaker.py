@@ -39,7 +39,7 @@ from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, dump
+from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
@@ -71,7 +71,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True)
     wanted = usual_split(options.split)
-    files = reader.choose(looks_like, "a manifest of SageMaker Ground Truth", _SUFFIXES)
+    files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
     found = _Found({}, Counter(), [])

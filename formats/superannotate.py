@@ -287,6 +287,5 @@ FORMAT = format_of(
     title="SuperAnnotate JSON",
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
-    single=False,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"}),
 )

@@ -251,6 +251,5 @@ FORMAT = format_of(
     written_by="Supervisely project (ann/ with meta.json)",
     suffixes=(".json",),
     begins="[{",
-    single=False,
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES}),
 )

@@ -46,17 +46,17 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.gather import At
-from odm.formats._shared.items import (
-    BadRecord,
-    Origin,
-    Row,
-    Rows,
-    file_item,
-    images_of,
-    one_file,
-)
+from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, around_ellipse, dump, is_set
+from odm.formats._shared.json_values import (
+    FLAG_NAMES,
+    Nothing,
+    Reader,
+    around_ellipse,
+    choose_files,
+    dump,
+    is_set,
+)
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, Trusted, printable
@@ -127,7 +127,7 @@ def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> Non
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options)
     waiting: _Waiting = []
-    for file in reader.choose(looks_like, "VIA annotations", _SUFFIXES):
+    for file in choose_files(source, looks_like, "VIA annotations", log, _SUFFIXES):
         with contextlib.suppress(BadRecord):
             if source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
                 _read_json(reader, file, waiting)

@@ -98,11 +98,7 @@ def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
 
 
 GRAMMAR = text_rows.Grammar(
-    _shape,
-    FIELDS,
-    "8 numbers separated by commas",
-    sep=",",
-    folders=re.compile("annotations", re.IGNORECASE),
+    _shape, FIELDS, "8 numbers separated by commas", sep=",", folders=re.compile("annotations", re.IGNORECASE)
 )
 
 
@@ -172,6 +168,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="VisDrone-DET (annotations and results)",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("empty score wh crowd truncated occluded".split()),
 )

@@ -52,7 +52,7 @@ from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
-from odm.formats._shared.json_values import Reader, dump
+from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
@@ -117,7 +117,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
         _read_tables(source, builder, log, options)
         return
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
-    files = reader.choose(looks_like, "VoTT JSON")
+    files = choose_files(source, looks_like, "VoTT JSON", log)
     single = [file for file in files if file.lower().endswith("-asset.json")]
     if single and len(single) < len(files):
         log.note(f"{printable(source.path)}: the export is read, and not the files of single pictures")

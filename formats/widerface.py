@@ -53,12 +53,7 @@ from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals, short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.text_files import listing, report_others
-from odm.formats._shared.text_rows import (
-    are_text,
-    class_text,
-    refuse_classes,
-    report_numbers,
-)
+from odm.formats._shared.text_rows import are_text, class_text, refuse_classes, report_numbers
 from odm.formats._shared.text_tokens import NUMBER, cells, text_of
 from odm.issues import Code, Log, plural, shorten
 from odm.names import BAD_CLASS_NAME, BAD_NAME, PICTURE_SUFFIXES, refuse_class
@@ -356,6 +351,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="WIDER FACE (ground truth lists and prediction files)",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("extension empty score wh split crowd occluded".split()),
 )

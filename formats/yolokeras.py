@@ -336,6 +336,5 @@ FORMAT = format_of(
     use="training",
     written_by="keras-yolo3, pytorch-YOLOv4, Roboflow (2007_train.txt, _annotations.txt)",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("extension empty unused order score split".split()),
 )

@@ -204,13 +204,7 @@ class Document:
     """
 
     def __init__(
-        self,
-        data: bytes,
-        log: Log,
-        path: str,
-        *,
-        slice_size: int = SLICE,
-        fast: bool = True,
+        self, data: bytes, log: Log, path: str, *, slice_size: int = SLICE, fast: bool = True
     ) -> None:
         self._data = data
         self._view = memoryview(data)

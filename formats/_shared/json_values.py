@@ -150,17 +150,6 @@ class Reader(Gather):
             self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
         return Nothing
 
-    def choose(
-        self,
-        says: HeadCheck,
-        title: str,
-        suffixes: tuple[str, ...] = (".json",),
-        *,
-        file_per_image: bool = False,
-    ) -> list[str]:
-        """`choose_files` of this source."""
-        return choose_files(self.source, says, title, self.log, suffixes, file_per_image=file_per_image)
-
     # -- values
 
     def wrong(self, at: At, expected: str, value: Any, *, row: bool = False) -> None:
@@ -170,12 +159,7 @@ class Reader(Gather):
             self.log.counts[code.name] += 1
             return
         self.log.report(
-            code,
-            at.path,
-            **at.where,
-            field=at.field,
-            expected=Trusted(expected),
-            value=Trusted(show(value)),
+            code, at.path, **at.where, field=at.field, expected=Trusted(expected), value=Trusted(show(value))
         )
 
     def missing(self, at: At, key: str, *, row: bool = False) -> None:

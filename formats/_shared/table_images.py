@@ -111,16 +111,14 @@ class TableImages:
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
-    def add_to(self, gather: Gather, needed: NDArray[np.bool_] | None = None) -> int:
+    def add_to(self, gather: Gather, needed: NDArray[np.bool_]) -> int:
         """Add the images, whose pictures and sizes are looked for; a size must be found for those `needed`.
 
         `sizes` then holds the sizes of all that were met, 0 where unknown. Answers how many images took
         theirs from elsewhere.
         """
-        if gather.asks or (needed is not None and needed.any()):
-            return self._add_with_pictures(
-                gather, np.zeros(len(self.rows), bool) if needed is None else needed
-            )
+        if gather.asks or needed.any():
+            return self._add_with_pictures(gather, needed)
         names, good = list(self.rows), self.good[: len(self.rows)]
         for i in sorted(self.zeros):
             if self.sizes[i, 0] == 0 and good[i]:

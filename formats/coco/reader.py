@@ -448,11 +448,7 @@ class Reader:
                 table.hint = position_hint(table.id_column("category_id"), categories)
 
     def _choose(
-        self,
-        table: Table,
-        key: str,
-        own: NDArray[Any],
-        others: Callable[[], list[tuple[str, dict[Id, int]]]],
+        self, table: Table, key: str, own: NDArray[Any], others: Callable[[], list[tuple[str, dict[Id, int]]]]
     ) -> dict[Id, int]:
         column = table.id_column(key)
         assert column is not None

@@ -228,13 +228,7 @@ class Values:
         return True
 
     def objects(
-        self,
-        chunk: Chunk,
-        pointer: str,
-        fields: Sequence[Field],
-        codes: Codes,
-        *,
-        count: bool = True,
+        self, chunk: Chunk, pointer: str, fields: Sequence[Field], codes: Codes, *, count: bool = True
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The records of a chunk that are objects, each with its number and place; the others are reported.
 
@@ -255,13 +249,7 @@ class Values:
 
     # -- values
 
-    def id(
-        self,
-        record: Mapping[str, Any],
-        key: str,
-        location: str,
-        codes: Codes = ENTRY,
-    ) -> Id | None:
+    def id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
             self.log.report(codes[0], self.path, pointer=location, value=key)

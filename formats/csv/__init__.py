@@ -58,8 +58,15 @@ from odm.formats._contract import LIKELY, POOR, SURE, Sniff, format_of
 from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats._shared.text_tokens import NUMBER_TEXT
-from odm.formats.csv.classes import class_labels, find_class_names, names_classes
-from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout
+from odm.formats.csv.layouts import (
+    CsvOptions,
+    HeaderFaults,
+    Layout,
+    class_labels,
+    find_class_names,
+    find_layout,
+    names_classes,
+)
 from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset

@@ -14,8 +14,7 @@ from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.table_rows import TableReader, TableRows
-from odm.formats.csv.classes import ClassNames
-from odm.formats.csv.layouts import CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats.csv.layouts import ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
 from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Ints
 

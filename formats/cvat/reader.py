@@ -137,12 +137,7 @@ class Reader:
         return self.image(shown, (sizes[0], sizes[1]), line, split, place)
 
     def image(
-        self,
-        name: str,
-        size: tuple[int, int],
-        line: int,
-        split: str = "",
-        place: tuple[int, int] = (-1, -1),
+        self, name: str, size: tuple[int, int], line: int, split: str = "", place: tuple[int, int] = (-1, -1)
     ) -> int | None:
         """Add an image; None, and an issue, if it cannot be."""
         at = At(self.path, line=line)

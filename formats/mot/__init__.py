@@ -259,6 +259,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="MOTChallenge (gt, det and results)",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset("extension empty score wh crowd video track".split()),
 )

@@ -113,7 +113,7 @@ class Collect:
     def finish(self) -> None:
         """Hand images and boxes to the builder."""
         gather, builder = self.gather, self.builder
-        self.images.add_to(gather)
+        self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
         builder.named = not self._numbered
         if builder.kind is None and self.kind in ("gt", "det") and not gather.counts()[1]:
             builder.kind = self.kind

@@ -196,7 +196,6 @@ FORMAT = format_of(
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".record"),
     looks_at=("",),
     begins=None,
-    single=False,
     pictures=None,
     keeps=frozenset(
         {

@@ -66,14 +66,7 @@ from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far, relative_
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats._shared.text_rows import Labels, gather_labels
 from odm.formats._shared.text_tokens import NUMBER, Cell, lines_are, pages, relative
-from odm.formats.txt.meaning import (
-    BOX_FIELDS,
-    QUOTED,
-    TxtOptions,
-    decide,
-    decide_together,
-    name_of,
-)
+from odm.formats.txt.meaning import BOX_FIELDS, QUOTED, TxtOptions, decide, decide_together, name_of
 from odm.issues import Log, Trusted, printable, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
@@ -305,10 +298,7 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if name_of(name.encode(), separated=False) is None or (
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
-        return (
-            "numbers in it would be read as coordinates",
-            "use --sep tab, or rename the class",
-        )
+        return ("numbers in it would be read as coordinates", "use --sep tab, or rename the class")
     return None
 
 
@@ -318,7 +308,6 @@ FORMAT = format_of(
     use="results",
     written_by="the object-detection-metrics tools (Cartucho mAP, Padilla), one file per image",
     suffixes=(".txt",),
-    single=False,
     keeps=frozenset({"score", "empty"}),
     decide_together=decide_together,
 )

@@ -293,7 +293,6 @@ FORMAT = format_of(
     suffixes=(".xml",),
     looks_at=(".xml", ".txt"),
     begins=XML_BEGINS,
-    single=False,
     pictures="JPEGImages",
     keeps=_KEEPS,
 )

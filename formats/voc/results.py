@@ -111,30 +111,27 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
 
 def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[list[bytes], Floats, Any]:
     """Names, numbers and lines of the good rows; every other row is reported."""
-    fields = ("confidence", *EDGES)
+    fields, seen = ("confidence", *EDGES), 0
+    expected = "an image, a confidence and four edges"
     names, values, lines = [], [], []
     for number, row in enumerate(data.split(b"\n"), 1):
         row = row.strip(WHITE)  # noqa: PLW2901
         if not row:
             continue
+        seen += 1
         try:
             text = row.decode()
         except UnicodeDecodeError as e:
             log.report(NOT_UTF8, path, line=number, value=f"the byte 0x{row[e.start]:02x}")
-            builder.skipped += 1
             continue
         cells = re.split(r"[ \t]+", text)
         if len(cells) < 6:
-            expected = "an image, a confidence and four edges"
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
-            builder.skipped += 1
             continue
         words = [cell.encode() for cell in cells[:-5]]
         if at := second_row(words, 5):
-            expected = "an image, a confidence and four edges"
             found = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
-            builder.skipped += 1
             continue
         numbers = []
         for field, cell in zip(fields, cells[-5:], strict=True):
@@ -142,12 +139,12 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
             if value is not None:
                 numbers.append(value)
         if len(numbers) < 5:
-            builder.skipped += 1
             continue
         # The name may hold blanks: it is all that stands before the five numbers.
         names.append(_RESULT_TAIL.sub("", text).encode())
         values.append(numbers)
         lines.append(number)
+    builder.skipped += seen - len(names)
     return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
 
 

@@ -235,7 +235,6 @@ FORMAT = format_of(
     written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
     suffixes=(".txt",),
     looks_at=(".txt", ".yaml", ".yml", ".data"),
-    single=False,
     pictures=None,
     write=write,
     keeps=KEEPS,
