@@ -134,9 +134,6 @@ def for_target(path: str) -> Format:
     fits = [f.name for f in fitting if f.owns_suffix] or [f.name for f in fitting]
     if len(fits) == 1:
         return FORMATS[fits[0]]
-    which = (
-        f"the suffix of {printable(path)} does not determine the format"
-        if not fits
-        else "several formats use it"
-    )
+    unknown = f"the suffix of {printable(path)} does not determine the format"
+    which = "several formats use it" if fits else unknown
     raise UsageError(f"{which}; set it with --to ({', '.join(fits or FORMATS)})")

@@ -148,9 +148,6 @@ def _read_found(box: Row, _: str) -> None:
     box.add(category, corners, wh=wh, score=score)
 
 
-# ----------------------------------------------------------------------------------------------- writing
-
-
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write one file for each split."""
     files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")

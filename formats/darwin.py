@@ -125,9 +125,6 @@ def _around(shape: Item) -> Corners:
     return bounds([point.numbers("x", "y") for point in items])
 
 
-# ----------------------------------------------------------------------------------------------- writing
-
-
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a file for each image."""
     splits = dataset.images.split

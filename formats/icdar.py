@@ -191,9 +191,6 @@ def _are_corners(values: list[float]) -> bool:
     return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 
-# ------------------------------------------------------------------------------------------------- reading
-
-
 def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
     width, needed = layout.width, layout.needed
 
@@ -270,9 +267,6 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     labels.count("transcriptions", good & (told > ignored))
     xyxy = labels.upright(good) if layout.width == 8 else labels.values[:, :4]
     labels.add(good, labels.class_rows(good), xyxy, flags=None if builder.kind == "det" else flags)
-
-
-# ------------------------------------------------------------------------------------------------- writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:

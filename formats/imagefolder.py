@@ -79,11 +79,8 @@ def _fits(source: Source, file: str) -> bool:
         header = (head_rows(source, file) or [[]])[0]
         return "file_name" in header and ("objects" in header or "bbox" in header)
     look = glance(source.head(file))
-    return (
-        look.top == "{"
-        and look.keys.get("file_name") == '"'
-        and ({"objects", "bbox"} & look.keys.keys()) != set()
-    )
+    named = look.top == "{" and look.keys.get("file_name") == '"'
+    return named and not look.keys.keys().isdisjoint(("objects", "bbox"))
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -101,9 +98,6 @@ def sniff(source: Source) -> Sniff | None:
 def _split_of(file: str) -> str:
     folders = file.lower().split("/")[:-1]
     return next((_SPLITS[name] for name in reversed(folders) if name in _SPLITS), "")
-
-
-# ------------------------------------------------------------------------------------------------ reading
 
 
 def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions) -> None:
@@ -271,9 +265,6 @@ def _read_box(box: Row, classes: _Classes) -> None:
     corners, wh = box.ltwh("bbox")
     flags = Flag.CROWD if is_set(box.get("iscrowd")) or is_set(box.get("is_crowd")) else Flag(0)
     box.add(category, corners, wh=wh, score=box.score("score"), flags=int(flags))
-
-
-# ------------------------------------------------------------------------------------------------ writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:

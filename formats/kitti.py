@@ -94,11 +94,8 @@ def sniff(source: Source) -> Sniff | None:
             truncated, occluded = float(cells[start]), float(cells[start + 1])
             fits += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
             words += not NUMBER.fullmatch(cells[0])
-    return (
-        text_rows.sniff_lines(fits, lines, "a type and the 14 or 15 numbers of KITTI labels")
-        if words
-        else None
-    )
+    what = "a type and the 14 or 15 numbers of KITTI labels"
+    return text_rows.sniff_lines(fits, lines, what) if words else None
 
 
 _MARKS = {b"True": b"1", b"False": b"0"}

@@ -182,9 +182,6 @@ def _read_object(value: Row) -> None:
     value.add(category, corners, wh=wh, score=score)
 
 
-# ----------------------------------------------------------------------------------------------- writing
-
-
 def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> None:
     """Write one file."""
     name = one_file(dataset, target, "export.ndjson", "records", log)

@@ -115,9 +115,6 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------------- reading
-
-
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
@@ -273,9 +270,6 @@ def _unquote(text: str) -> str:
         return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
     except UnicodeDecodeError:
         return text
-
-
-# ----------------------------------------------------------------------------------------------- writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:

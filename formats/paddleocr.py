@@ -95,9 +95,6 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, f"{where}{found} a path, a tab and a JSON list of texts, as in PaddleOCR")
 
 
-# ------------------------------------------------------------------------------------------------- reading
-
-
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, own_folder(source))
@@ -149,9 +146,6 @@ def _read_text(text: Row, same: float | None) -> None:
         text.reader.count_unread(held, _KNOWN)
     corners = text.around(points, "rotated boxes" if len(points) == 4 else "polygons")
     text.add(category, corners, score=score, flags=int(flags))
-
-
-# ------------------------------------------------------------------------------------------------- writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions) -> None:

@@ -152,9 +152,6 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Fou
     found.boxes.append((box, category, corners, wh, score))
 
 
-# ----------------------------------------------------------------------------------------------- writing
-
-
 def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions) -> None:
     """Write one manifest."""
     classes, job = dataset.categories.name, options.job or "labels"

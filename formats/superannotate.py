@@ -79,16 +79,10 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if several and (_VERSION in look.keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
     first = look.first.get("", {})
-    if (
-        look.top == "["
-        and first.get("type") == '"'
-        and (b'"className"' in head or b'"imageAttributes"' in head)
-    ):
+    is_list = look.top == "[" and first.get("type") == '"'
+    if is_list and (b'"className"' in head or b'"imageAttributes"' in head):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
     return None
-
-
-# ------------------------------------------------------------------------------------------------ reading
 
 
 class _Reader(Reader):
@@ -229,9 +223,6 @@ def _read_corners(box: Row, kind: str) -> Corners:
         raise BadRecord
     values = box.any_numbers("points")
     return box.around(list(zip(values[::2], values[1::2], strict=True)), "polygons")
-
-
-# ------------------------------------------------------------------------------------------------ writing
 
 
 def _scored(score: float) -> dict[str, Any]:

@@ -195,9 +195,6 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
     record.add(category, corners, score=score, flags=flags)
 
 
-# ----------------------------------------------------------------------------------------------- writing
-
-
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a project without its pictures."""
     images, classes = dataset.images, dataset.categories.name

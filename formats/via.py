@@ -72,13 +72,8 @@ NO_ATTRIBUTE = Code(
 )
 
 HEADER = (
-    "filename",
-    "file_size",
-    "file_attributes",
-    "region_count",
-    "region_id",
-    "region_shape_attributes",
-    "region_attributes",
+    *("filename", "file_size", "file_attributes"),
+    *("region_count", "region_id", "region_shape_attributes", "region_attributes"),
 )
 _SUFFIXES = (".json", ".csv")
 _USUAL = ("class", "label", "name", "type", "category", "object")
@@ -279,9 +274,6 @@ def _read_region(
     rest = {key: held for key, held in attributes.record.items() if key not in (attribute, "score")}
     if not region.bad:
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(rest))
-
-
-# ----------------------------------------------------------------------------------------------- writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:

@@ -50,14 +50,8 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
 FIELDS = (
-    "bbox_left",
-    "bbox_top",
-    "bbox_width",
-    "bbox_height",
-    "score",
-    "object_category",
-    "truncation",
-    "occlusion",
+    *("bbox_left", "bbox_top", "bbox_width", "bbox_height"),
+    *("score", "object_category", "truncation", "occlusion"),
 )
 IGNORED = "ignored regions"
 CLASSES = (

@@ -90,12 +90,8 @@ def sniff(source: Source) -> Sniff | None:
         kind = _kind_of(rows[0]) if rows else None
         if kind == "strings":
             words = [cells[1].split() for cells in rows[1:] if len(cells) == 2]
-            counts = [len(w) for w in words]
-            if (
-                not any(counts)
-                or any(n % 5 for n in counts)
-                or not all(is_number(x) for w in words for x in w)
-            ):
+            fives = any(words) and not any(len(w) % 5 for w in words)
+            if not fives or not all(is_number(x) for w in words for x in w):
                 continue
         if kind is not None:
             found.append(",".join(rows[0]))

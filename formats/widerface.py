@@ -120,9 +120,6 @@ def _files(source: Source, kind: Kind | None = None) -> list[str]:
     return labels
 
 
-# ------------------------------------------------------------------------------------------------ reading
-
-
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class _Block:
     """The lines about one image."""
@@ -299,9 +296,6 @@ def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
         return
     expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
     log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(found)} values")
-
-
-# ------------------------------------------------------------------------------------------------ writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:

@@ -142,8 +142,6 @@ def sniff(source: Source) -> Sniff | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------ reading
-
 _Row = tuple[Any, ...]
 """Line, image, left, top, right, bottom, class id and score of a box, as texts but for the line."""
 
@@ -284,9 +282,6 @@ def _categories(
             elif names and names[1]:  # a list that is not usable has been reported
                 log.report(UNKNOWN_CLASS, path, **place, n=len(names[1]), where=names[0])
     return found
-
-
-# ------------------------------------------------------------------------------------------------ writing
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions) -> None:

@@ -330,10 +330,8 @@ class Pictures:
         if len(same) > 1:
             shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
             reason = f"the other side has {len(same)} images with this name, {shown}"
-            return (
-                reason,
-                "select one split with --split, or use the same names, including folders, on both sides",
-            )
+            way = "select one split with --split, or use the same names, including folders, on both sides"
+            return reason, way
         if same:
             return None
         reason = "the other side has sizes, but no image with this name"

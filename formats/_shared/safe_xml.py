@@ -103,9 +103,8 @@ class SafeXmlParser:
             return None
         head = data[:200].removeprefix(b"\xef\xbb\xbf")
         declared = _DECLARED.match(head)
-        if declared is not None and declared[1].lower().startswith(
-            (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
-        ):
+        wide = (b"utf-16", b"utf-32", b"ucs-", b"iso-10646")
+        if declared is not None and declared[1].lower().startswith(wide):
             name = declared[1].decode()
             log.report(XML_ENCODING, path, line=1, reason=f"single bytes, where {name} is declared")
             return None

@@ -58,13 +58,9 @@ def load(data: bytes, path: str, log: Log) -> Node | None:
 
 def shown(node: Node) -> str:
     """A value as it is shown in a message."""
-    return (
-        node.value
-        if isinstance(node.value, str)
-        else "a list"
-        if isinstance(node.value, list)
-        else "a mapping"
-    )
+    if isinstance(node.value, str):
+        return node.value
+    return "a list" if isinstance(node.value, list) else "a mapping"
 
 
 def is_none(node: Node) -> bool:

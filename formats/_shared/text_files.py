@@ -16,13 +16,8 @@ _VALUE = rb"[ \t]*[0-9.+-]+[ \t]*"
 _SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + rb"\1){3}" + _VALUE)
 NOT_LABELS = frozenset(
     (
-        "classes.txt",
-        "_classes.txt",
-        "predefined_classes.txt",
-        "obj.names",
-        "obj.data",
-        "readme.txt",
-        "license.txt",
+        *("classes.txt", "_classes.txt", "predefined_classes.txt"),
+        *("obj.names", "obj.data", "readme.txt", "license.txt"),
     )
 )
 """Files, in lower case, that are often found among labels and are none."""

@@ -100,9 +100,6 @@ class CocoOptions(ImageOptions):
     """The ground truth whose ids a results list is written with; the framework fills it in."""
 
 
-# ---------------------------------------------------------------------------------------------- sniffing
-
-
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """Confidence and reason from the start of a file."""
     from odm.formats.coco.videos import has_tubes
@@ -219,9 +216,6 @@ def _split_of(file: str) -> str:
         return word
     parent = folder.rsplit("/", 1)[-1]
     return parent if name.startswith("_annotations") or parent.lower() in SPLITS else ""
-
-
-# ---------------------------------------------------------------------------------- reading and writing
 
 
 def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> None:

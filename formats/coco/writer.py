@@ -75,11 +75,11 @@ def object_of(
     columns, optional = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
     tables, tracks = tracks_of(dataset, box_rows, log, dialect)
     lists = {
-        "images": _array([_image_lines(dataset, image_rows, image_ids, category_ids, own, dialect)]),
+        "images": _array(_image_lines(dataset, image_rows, image_ids, category_ids, own, log, dialect)),
         "annotations": _array(
             _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=own_of_boxes)
         ),
-        "categories": _array([_records("Category", names, [], categories.own)]),
+        "categories": _array(_lines(names, "write categories", log, own=categories.own)),
     }
     lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
     head = b",".join(_member(key, value) for key, value in members.items())
@@ -96,27 +96,6 @@ def _member(key: str, value: bytes) -> bytes:
     import msgspec
 
     return msgspec.json.encode(key) + b":" + value
-
-
-def _records(
-    name: str,
-    columns: Mapping[str, Sequence[Any]],
-    optional: Sequence[tuple[str, Sequence[int], int]],
-    own: Mapping[str, Sequence[bytes]],
-) -> bytes:
-    """Records as JSON, one a line, with commas between them.
-
-    `optional` columns have a value that is left out; of the `own` fields, as JSON, empty ones are.
-    """
-    import msgspec
-
-    members: list[Any] = [*columns, *((key, int, default) for key, _, default in optional)]
-    record = msgspec.defstruct(name, members, omit_defaults=True, gc=False)
-    rows = map(record, *columns.values(), *(column for _, column, _ in optional))
-    lines = msgspec.json.Encoder().encode_lines(list(rows))
-    named = {*columns, *(key for key, _, _ in optional)}
-    lines = _with_own(lines, {key: column for key, column in own.items() if key not in named})
-    return lines[:-1].replace(b"\n", b",\n")
 
 
 def _with_own(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
@@ -137,8 +116,9 @@ def _image_lines(
     image_ids: list[int],
     category_ids: list[int],
     own: Mapping[str, Sequence[bytes]],
+    log: Log,
     dialect: Dialect,
-) -> bytes:
+) -> list[bytes]:
     images, names = dataset.images, dataset.images.name
     columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
     for key, verdict in dialect.labels.items():
@@ -147,18 +127,14 @@ def _image_lines(
         for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
             of_row.setdefault(row, []).append(category_ids[k])
         columns[key] = [of_row.get(row, []) for row in rows.tolist()]
-    videos = frames = [-1] * len(rows)
+    sides = (("width", images.width[rows]), ("height", images.height[rows]))
+    optional = {key: np.where(side == 0, -1, side) for key, side in sides}
     if images.video is not None:
         ids = np.array([*own_ids(dataset.videos.source_id, dialect.least_id), -1], np.int64)
-        videos = ids[images.video[rows]].tolist()
-        frames = frames if images.frame is None else images.frame[rows].tolist()
-    optional = [
-        ("width", images.width[rows].tolist(), 0),
-        ("height", images.height[rows].tolist(), 0),
-        ("video_id", videos, -1),
-        (dialect.frame_key, frames, -1),
-    ]
-    return _records("Image", columns, optional, own)
+        optional["video_id"] = ids[images.video[rows]]
+        if images.frame is not None:
+            optional[dialect.frame_key] = images.frame[rows]
+    return _lines(columns, "write images", log, optional=optional, own=own)
 
 
 def _box_columns(
@@ -230,7 +206,7 @@ def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
 
 
 def _lines(
-    columns: Mapping[str, NDArray[Any]],
+    columns: Mapping[str, NDArray[Any] | Sequence[Any]],
     what: str,
     log: Log,
     heads: Sequence[bytes] = (),
@@ -238,7 +214,7 @@ def _lines(
     optional: Mapping[str, NDArray[Any]] | None = None,
     own: Mapping[str, Sequence[bytes]] | None = None,
 ) -> list[bytes]:
-    """Records of numbers as JSON, one a line, separated by commas; in parts, which are to be joined.
+    """Records as JSON, one a line, separated by commas; in parts, which are to be joined.
 
     ``heads`` are the first members of every record as JSON, where they are not only numbers. Of `optional`
     columns of whole numbers -1 is left out, and of `own` fields, as JSON, what is empty.
@@ -270,8 +246,10 @@ def _lines(
     return parts
 
 
-def _shortest(column: NDArray[Any]) -> list[Any]:
-    """The numbers as they are written: whole ones without a point, of those that have no exponent."""
+def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
+    """Values as they are written: whole numbers of an array without a point, of those without exponent."""
+    if not isinstance(column, np.ndarray):
+        return [*column]
     if column.dtype.kind == "f":
         whole = (column == np.rint(column)) & (np.abs(column) < 1e16)
         wholes = column[whole].astype(np.int64)

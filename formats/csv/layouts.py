@@ -257,11 +257,9 @@ def _bare_layout(text: str, sep: str) -> Layout | None:
         box = slice(roles[FORMS[form][0]], roles[FORMS[form][3]] + 1)
         fitting = 0
         for cells in rows:
-            if (
-                isinstance(cells, QuoteFault)
-                or len(cells) != len(columns)
-                or not cells[roles["image"]].strip()
-            ):
+            if isinstance(cells, QuoteFault) or len(cells) != len(columns):
+                continue
+            if not cells[roles["image"]].strip():
                 continue
             others = [*cells[: box.start], *cells[box.stop :]]
             named = len(columns) == 6 or cells[roles["image"]].strip().lower().endswith(_PICTURES)
@@ -336,10 +334,7 @@ def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
         return title, "rel", True
     if set(map(key_of, TFOD)) <= keys:
         return "TF Object Detection CSV", "sniff", True
-    named = ", ".join(
-        f"{role} = {shorten(columns[i])}"
-        for role, i in roles.items()
-        if i < len(columns) and role != columns[i]
-    )
+    other = {role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]}
+    named = ", ".join(f"{role} = {shorten(name)}" for role, name in other.items())
     # A format whose header this is may be surer of it than usual names can make.
     return "CSV by the names of its columns" + (f" ({named})" if named else ""), "sniff", False

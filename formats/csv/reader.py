@@ -199,11 +199,8 @@ class Reader(TableReader):
                 log.report(COMMENTED, path, line=images.line[i], field=field, value=name, what=what)
         self._settle_packed()
         self._settle_relative()
-        if (
-            not self.boxes
-            and self.builder.kind is None
-            and any("predictions" in title for title in self._titles)
-        ):
+        predicted = any("predictions" in title for title in self._titles)
+        if predicted and not self.boxes and self.builder.kind is None:
             self.builder.kind = "det"
         taken = super().finish()
         if taken:
@@ -281,9 +278,8 @@ def _split(text: str, layout: Layout) -> list[list[str]] | None:
         cells = text.replace("\n", f"{sep}\n{sep}").split(sep)
         breaks = cells[n :: n + 1]
         whole = len(cells) == len(breaks) * (n + 1) + 1 and breaks.count("\n") == len(breaks)
-        return (
-            [cells[i : -1 : n + 1] for i in range(n)] if whole and text.count("\n") == len(breaks) else None
-        )
+        whole = whole and text.count("\n") == len(breaks)
+        return [cells[i : -1 : n + 1] for i in range(n)] if whole else None
     lines = text.removesuffix("\n").split("\n")
     try:
         rows = list(csv.reader(lines, delimiter=sep, strict=True, skipinitialspace=layout.spaced))

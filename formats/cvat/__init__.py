@@ -111,8 +111,6 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
         reader.finish()
 
 
-# ------------------------------------------------------------------------------------------------- writing
-
 _WRITTEN = (("difficult", Flag.DIFFICULT), ("truncated", Flag.TRUNCATED), ("is_crowd", Flag.CROWD))
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

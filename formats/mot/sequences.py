@@ -34,15 +34,8 @@ BAD_LIST = Code(
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
-    *(
-        "static person",
-        "distractor",
-        "occluder",
-        "occluder on the ground",
-        "occluder full",
-        "reflection",
-        "crowd",
-    ),
+    *("static person", "distractor", "occluder", "occluder on the ground", "occluder full"),
+    *("reflection", "crowd"),
 )
 NO_IMAGE = "-"
 """Placeholder in ``images.txt`` for a frame without an image."""

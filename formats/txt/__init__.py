@@ -102,9 +102,6 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(LIKELY, f"{what} in pixels")
 
 
-# -------------------------------------------------------------------------------------------------- reading
-
-
 def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> None:
     """Read a folder of text files, or one."""
     decided = options.decided or decide((source,), log, options)[0]
@@ -226,9 +223,6 @@ def _corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
     low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
     high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
     return np.concatenate([low, high], axis=1), wh
-
-
-# -------------------------------------------------------------------------------------------------- writing
 
 
 def adapt(options: TxtOptions) -> dict[str, Any]:

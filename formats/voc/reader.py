@@ -153,11 +153,8 @@ class Reader:
         if alike is not None:
             root = self._parser.root(alike.rest, path, self._trial)
             # The mark is missing where the objects are, say, part of a comment.
-            if (
-                root is None
-                or self._trial.counts
-                or [e.tag for e in root if e.tag in ("object", _MARK)] != [_MARK]
-            ):
+            marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
+            if self._trial.counts or marks != [_MARK]:
                 alike, self._trial = None, self._log.fresh()
         if alike is None:
             root = self._parser.root(data, path, self._log)
@@ -280,14 +277,10 @@ class Reader:
         about: dict[str, Any] = {"line": line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
-            folder, _, base = key.rpartition("/")
-            said = filename.replace("\\", "/").rsplit("/", 1)[-1]
-            cut = stem(said)
-            if cut == base:
-                name = f"{folder}/{said}" if folder else said
-            elif said != base:
-                name = key + said[len(cut) :]
-                if cut != stem(base):
+            said, base = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
+            if said != base:
+                name = key + said[len(stem(said)) :]
+                if stem(said) not in (base, stem(base)):
                     log.report(FILE_NAME_DIFFERS, path, **about, value=filename, name=name)
         picture = None
         if gather.pictures:

@@ -71,11 +71,7 @@ def refuse_names(names: Sequence[str], log: Log) -> None:
         return
     for name in names:
         bad = refuse_class(name)
-        if (
-            bad is None
-            and not name.isascii()
-            and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name)
-        ):
+        if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
             bad = "XML does not allow one of its characters"
         if bad is not None:
             log.report(UNWRITABLE, "", value=name, reason=bad)
