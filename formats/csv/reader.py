@@ -197,7 +197,16 @@ class Reader(TableReader):
                 path, field = images.origin[i].path, images.origin[i].field
                 what = Trusted("an image")
                 log.report(COMMENTED, path, line=images.line[i], field=field, value=name, what=what)
-        self._settle_packed()
+        if packed := [part for part in self.boxes if part.layout.corners]:
+            # Four numbers in one cell are edges if hardly a box is inverted as such.
+            corners = [part.numbers for part in packed]
+            inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
+            form = "ltrb" if inverted * 20 < sum(len(part.line) for part in packed) else "ltwh"
+            for part in packed:
+                part.layout = dataclasses.replace(part.layout, form=form)
+            what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
+            as_edges = f"as edges {inverted or 'none'} would be inverted"
+            log.note(f"{self.source.path}: the numbers of a box are {what}: {as_edges}")
         self._settle_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
@@ -207,23 +216,6 @@ class Reader(TableReader):
             some, takes = plural(taken, "image"), "takes" if taken == 1 else "take"
             log.note(f"{self.source.path}: {some} without a size {takes} it from a picture or an option")
         return taken
-
-    def _settle_packed(self) -> None:
-        """Decide whether four numbers in one cell are edges: as such hardly a box may be inverted."""
-        packed = [part for part in self.boxes if part.layout.corners]
-        if not packed:
-            return
-        inverted = sum(
-            int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in (b.numbers for b in packed)
-        )
-        form = "ltrb" if inverted * 20 < sum(len(part.line) for part in packed) else "ltwh"
-        for part in packed:
-            part.layout = dataclasses.replace(part.layout, form=form)
-        what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
-        some = "none" if not inverted else str(inverted)
-        self.log.note(
-            f"{self.source.path}: the numbers of a box are {what}: as edges {some} would be inverted"
-        )
 
     def _settle_relative(self) -> None:
         """Decide whether boxes whose dialect has pixels and fractions under one header are fractions."""

@@ -37,9 +37,6 @@ def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
     return log.errors == errors
 
 
-# --------------------------------------------------------------------------------------- cells of the boxes
-
-
 def _edges(dataset: Dataset) -> list[list[str]]:
     """Texts of left, top, right, bottom in pixels."""
     numbers = decimals(dataset.boxes.xyxy.reshape(-1))

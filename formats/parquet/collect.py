@@ -86,15 +86,8 @@ class Collect:
         if isinstance(value, int):
             names = self.class_names
             if names and not 0 <= value < len(names):
-                self.log.report(
-                    UNKNOWN_CLASS,
-                    path,
-                    line=line,
-                    field=field,
-                    value=name,
-                    n=len(names),
-                    where=Trusted("the file's metadata"),
-                )
+                about = {"n": len(names), "where": Trusted("the file's metadata")}
+                self.log.report(UNKNOWN_CLASS, path, line=line, field=field, value=name, **about)
                 self._classes[value] = -1
                 return -1
             if names:

@@ -108,7 +108,10 @@ class FlatRows:
         self._image_columns(table, image)
         keep = ~self._lost & ~no_box & (image >= 0) & (category >= 0)
         self._collect.builder.skipped += int(np.count_nonzero(~no_box & ~keep))
-        xyxy, wh = self._edges(table, values)
+        xyxy, wh = edges_of(values, layout.form)
+        sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
+        if wh is None and not all(null.all() for _, null in sizes):  # which may stand beside the edges
+            wh = np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
         ids = self._ids(table, "id")
         self._collect.gather.add(
             image=self._collect.images.numbers()[image[keep]],
@@ -275,13 +278,6 @@ class FlatRows:
         column = np.empty(len(values) + 1, object)
         column[:-1], column[-1] = values, NO_ID
         return column[codes]
-
-    def _edges(self, table: Any, values: Floats) -> tuple[Floats, Floats | None]:
-        edges, wh = edges_of(values, self._layout.form)
-        sizes = [self._numbers(table, role) for role in ("box_width", "box_height")]
-        if wh is not None or all(null.all() for _, null in sizes):
-            return edges, wh
-        return edges, np.stack([np.where(null, np.nan, size) for size, null in sizes], axis=1)
 
     # -- faults
 

@@ -74,9 +74,6 @@ def framed(data: bytes) -> bytes:
     return b"".join((length, struct.pack("<I", _masked(length)), data, struct.pack("<I", _masked(data))))
 
 
-# ------------------------------------------------------------------------------------- protocol buffers
-
-
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
