@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 
@@ -195,8 +196,8 @@ class Reader(TableReader):
         for i, name in enumerate(images.rows):
             if name.startswith("#") and images.good[i]:
                 path, field = images.origin[i].path, images.origin[i].field
-                what = Trusted("an image")
-                log.report(COMMENTED, path, line=images.line[i], field=field, value=name, what=what)
+                about: dict[str, Any] = {"value": name, "what": Trusted("an image")}
+                log.report(COMMENTED, path, line=images.line[i], field=field, **about)
         if packed := [part for part in self.boxes if part.layout.corners]:
             # Four numbers in one cell are edges if hardly a box is inverted as such.
             corners = [part.numbers for part in packed]

@@ -86,7 +86,7 @@ class Collect:
         if isinstance(value, int):
             names = self.class_names
             if names and not 0 <= value < len(names):
-                about = {"n": len(names), "where": Trusted("the file's metadata")}
+                about: dict[str, Any] = {"n": len(names), "where": Trusted("the file's metadata")}
                 self.log.report(UNKNOWN_CLASS, path, line=line, field=field, value=name, **about)
                 self._classes[value] = -1
                 return -1
