@@ -106,7 +106,7 @@ class Format:
     begins: str | None = ""
     """First characters, after white space, of the single files with another suffix that `sniff` may
     recognise; None for any character. Other files are not shown to it."""
-    single: bool = False
+    single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
     """Whether a target that only its suffix describes is written as this format, where several have it."""
@@ -163,9 +163,9 @@ def format_of(module: str, **declared: Any) -> Format:
     """The format that a module defines, from what it holds and the fields that are `declared`.
 
     Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
-    options that its ``read`` takes are fields. In place of ``sniff`` it may have ``looks_like(look, head)``,
-    which says from the beginning of a JSON file how sure it is, and why; ``begins`` is ``"[{"`` then, and
-    ``suffixes`` are ``.json`` unless declared.
+    options that its ``read`` takes are fields; it is no single file unless declared. In place of ``sniff`` it
+    may have ``looks_like(look, head)``, which says from the beginning of a JSON file how sure it is, and why;
+    ``begins`` is ``"[{"`` then, and ``suffixes`` are ``.json`` unless declared.
     """
     held = vars(sys.modules[module])
     fields = {key: held[key] for key in _DEFINED if key in held}
@@ -177,7 +177,7 @@ def format_of(module: str, **declared: Any) -> Format:
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]
-    return Format(**{"name": name, "doc": held["__doc__"], **fields, **declared})
+    return Format(**{"name": name, "doc": held["__doc__"], "single": False, **fields, **declared})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
