@@ -7,7 +7,7 @@ import math
 import analysis_cases as cases
 import numpy as np
 import pytest
-from selection import params
+from selection import params, turns
 
 from odm import parallel
 from odm.evaluate import PROTOCOLS, evaluate, match, resolve
@@ -135,8 +135,7 @@ def copied(dataset, weights, *, kind):
     )
 
 
-@pytest.mark.parametrize("name", UNDER_TEST)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "seed"), turns(UNDER_TEST, range(3)))
 def test_weights_are_copies_of_images(name, seed):
     flags = (Flag.DIFFICULT, Flag.GROUP_OF) if seed else ()
     gt, (det,) = cases.random_pair(seed, n_images=12, crowds=0.15, flags=flags)

@@ -154,7 +154,7 @@ def test_the_same_boxes_in_every_other_writing(odm_run, tmp_path):
             variants[side].append(str(target))
     for i, gt in enumerate(variants["gt"]):
         for k, det in enumerate(variants["det"]):
-            if 0 not in (i, k) and i != k and {names[i], names[k]} - CORE:
+            if i != k and {names[i], names[k]} - CORE:
                 continue  # these grow with the square of the formats
             out = odm_run("eval", gt, det, "--iou", 0.3, "--output", "json", *_sides(gt, det)).out
             result = json.loads(out)["results"][0]

@@ -29,7 +29,7 @@ def run(folder, *words, code=0):
     return done.out, done.err
 
 
-COCO = ("gt.csv", "a.csv", "b.csv", "--protocol", "coco", "--quiet", "--replicates", 200)
+COCO = ("gt.csv", "a.csv", "b.csv", "--protocol", "coco", "--quiet", "--replicates", 60)
 
 
 def test_the_json_contract(data):
@@ -211,7 +211,7 @@ def test_usage_errors(data, words, code, says):
 
 def test_only_some_images_are_drawn(data):
     limited, _ = run(data, "compare", *COCO, "--output", "json", "--only-images", "1,2,3")
-    assert "200 bootstrap samples of 3 images" in run(data, "compare", *COCO, "--only-images", "1,2,3")[0]
+    assert "60 bootstrap samples of 3 images" in run(data, "compare", *COCO, "--only-images", "1,2,3")[0]
     found = json.loads(limited)
     assert {row["image"] for row in found["images"]} == {"1", "2", "3"}
     assert found["runs"][0]["summary"]["AP50"] == pytest.approx(0.315731573157316)

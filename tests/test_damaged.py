@@ -1,15 +1,21 @@
 """A damaged file among good ones, and alone, in every format that is read from folders: it is named, never lost."""
 
 import itertools
+import random
 import re
+import shutil
 
+import fixture_cases
 import pytest
-from selection import of_each
+from fixture_cases import FIXTURES
+from selection import examples, of_each
 
 import odm
-from odm.formats import FORMATS, option_specs
+from odm import checks
+from odm.files import Source
+from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import DataError, Log
-from odm.tables import Dataset
+from odm.tables import Builder, Dataset
 
 DAMAGE = {
     "cut": lambda data: data[: len(data) * 5 // 6],
@@ -100,3 +106,40 @@ def test_a_damaged_file_alone_is_named(name, damage, tmp_path):
             odm.read(tmp_path / "all", format_, log=log, **options_of(name))
         assert str(file) in {issue.path for issue in log.issues if issue.severity == "error"}
         assert not log.counts["no-annotation-file"]
+
+
+JUNK = [b"", b"\0", b",", b"\n", b" ", b"-1", b"nan", b"1e999", b"\xff", b'"', b"{", b"[", b"<", b"&", b"null", b"9" * 400, b"\xe2\x80\xa8"]  # fmt: skip
+MIXED = [FIXTURES / "mixed" / f"{name}{kind}" for name in FORMATS for kind in ("", "-detections")]
+
+
+def mutations(data, n, seed):
+    """Damaged copies: bytes lost, doubled, exchanged, or the end cut."""
+    random_ = random.Random(seed)
+    for _ in range(n):
+        copy = bytearray(data)
+        for _ in range(random_.randint(1, 4)):
+            at = random_.randrange(len(copy) + 1)
+            copy[at : at + random_.randint(0, 6)] = random_.choice(JUNK)
+        yield bytes(copy[: random_.randrange(len(copy) + 1)] if random_.random() < 0.2 else copy)
+
+
+@of_each([folder for folder in MIXED if folder.exists()])
+def test_bytes_that_are_lost_or_exchanged_never_raise(folder, tmp_path):
+    """In every file of every format: a reader and the checks answer, and an error is told for each row left out."""
+    name = folder.name.removesuffix("-detections")
+    case = fixture_cases.Case(folder)
+    top = folder / case.input
+    sources = [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file()]
+    path = tmp_path / top.name
+    for number, source in enumerate(sources):
+        shutil.copytree(top, path, dirs_exist_ok=True) if top.is_dir() else shutil.copy(top, path)
+        for damaged in mutations(source.read_bytes(), examples(40), f"{folder.name}{number}"):
+            (path / source.relative_to(top) if top.is_dir() else path).write_bytes(damaged)
+            FORMATS[name].sniff(Source(str(path)))
+            builder, log = Builder(), Log()
+            builder.kind = "det" if folder.name.endswith("-detections") else "gt"
+            FORMATS[name].read(Source(str(path)), builder, log, make_options(FORMATS[name], options_of(name)))
+            data = builder.build()
+            checks.run(data, log)
+            assert data.skipped == 0 or log.errors
+            assert all(str(issue).isprintable() for issue in log)

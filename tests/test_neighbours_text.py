@@ -1,18 +1,15 @@
 """Text, XML and CSV of the neighbours: files as their own tools write them, quirks, and damaged input."""
 
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from neighbours import lay, read, seen
 from PIL import Image
-from selection import examples
 
 import odm
-from odm import checks
 from odm.files import Source
-from odm.formats import FORMATS, detect
+from odm.formats import detect
 from odm.issues import DataError, Log
 from odm.tables import Dataset, Flag
 
@@ -128,56 +125,6 @@ def test_dont_care_survives_from_kitti_to_kitti(tmp_path):
     assert (ledger.read, ledger.written) == (3, 3)
     back, _ = read(tmp_path / "out", "kitti")
     assert back.boxes.flags.tolist() == [0, int(Flag.TRUNCATED), int(Flag.CROWD)]
-
-
-def mutations(data, n, seed):
-    """Damaged copies: bytes lost, doubled, exchanged, or the end cut."""
-    random_ = random.Random(seed)
-    junk = [
-        b"",
-        b"\0",
-        b",",
-        b"\n",
-        b" ",
-        b"-1",
-        b"nan",
-        b"1e999",
-        b"\xff",
-        b'"',
-        b"<",
-        b"&",
-        b"9" * 400,
-        b"\xe2\x80\xa8",
-    ]
-    for _ in range(n):
-        copy = bytearray(data)
-        for _ in range(random_.randint(1, 4)):
-            at = random_.randrange(len(copy) + 1)
-            copy[at : at + random_.randint(0, 6)] = random_.choice(junk)
-        yield bytes(copy[: random_.randrange(len(copy) + 1)] if random_.random() < 0.2 else copy)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", ["gt", "det"])
-def test_damaged_input_never_raises(name, kind, tmp_path):
-    folder = MIXED / (name if kind == "gt" else f"{name}-detections")
-    top = next(p for p in sorted(folder.iterdir()) if p.name.startswith("input"))
-    sources = [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file()]
-    options = {"image_size": "640x480"} if name == "automl" else {}
-    for number, source in enumerate(sources):
-        location = tmp_path / str(number) / (source.relative_to(top) if top.is_dir() else source.name)
-        for other in sources:
-            copy = tmp_path / str(number) / (other.relative_to(top) if top.is_dir() else other.name)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(other.read_bytes())
-        for damaged in mutations(source.read_bytes(), examples(20), f"{name}{kind}{number}"):
-            location.write_bytes(damaged)
-            path = location if top.is_file() else tmp_path / str(number)
-            for format_ in NAMES:
-                FORMATS[format_].sniff(Source(str(path)))
-            data, log = read(path, name, kind, **options)
-            checks.run(data, log)
-            assert data.skipped == 0 or log.errors
 
 
 @pytest.mark.parametrize("given", ["", "wider_face_split", "wider_face_split/wider_face_train_bbx_gt.txt"])

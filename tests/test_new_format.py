@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from selection import slow
 
 import odm
 
@@ -26,7 +27,7 @@ def save(path, text):
     path.write_text(text, encoding="utf-8")
 
 
-@pytest.fixture(params=["boxlist.py", "boxlist/__init__.py"])
+@pytest.fixture(params=["boxlist.py", pytest.param("boxlist/__init__.py", marks=slow)])
 def house(request, tmp_path):
     """A copy of the package with the format of the guide, as a file and as a folder, and fixtures of it alone."""
     shutil.copytree(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selection import turns
 
 from odm.converters import read, write
 from odm.converters.load import Request, load
@@ -235,9 +236,11 @@ def test_a_few_bytes_are_no_millions_of_rows(tmp_path, n_groups):
         read(str(path), "parquet")
 
 
-@pytest.mark.parametrize("column", ["image", "class"])
-@pytest.mark.parametrize(("length", "says"), [(2**28, "bytes would fill"), (2**21, "a name has")])
-def test_a_few_bytes_are_no_name_of_a_gigabyte(tmp_path, column, length, says):
+@pytest.mark.parametrize(
+    ("column", "what"), turns(["image", "class"], [(2**28, "bytes would fill"), (2**21, "a name has")])
+)
+def test_a_few_bytes_are_no_name_of_a_gigabyte(tmp_path, column, what):
+    length, says = what
     names = {"image": ["a", "a"], "class": ["c", "c"]}
     names[column][0] *= length
     path = tmp_path / "a.parquet"
