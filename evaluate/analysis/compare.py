@@ -174,12 +174,23 @@ def compare(
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
     drawn = bootstrap(plans, how)
     of_runs = [
-        Run(name, plan.table.result.summary, intervals(plan, own, how), len(np.unique(plan.table.image)))
-        for name, plan, own in zip(names, plans, drawn, strict=True)
+        Run(name, plan.table.result.summary, intervals(plan, one, how), len(np.unique(plan.table.image)))
+        for name, plan, one in zip(names, plans, drawn, strict=True)
     ]
     deltas: list[Delta] = []
+    n = plans[0].n_behind(images)
     for i in range(1, len(tables)):
-        deltas += _summary_deltas(of_runs[0], of_runs[i], drawn[0], drawn[i], plans[0], how)
+        for key, value in of_runs[i].summary.items():
+            if key == "score":  # neither better nor worse
+                continue
+            before = of_runs[0].summary[key]
+            delta = difference(before, value)
+            if key in drawn[i].summary:
+                pair = drawn[0].summary[key], drawn[i].summary[key]
+                own = delta_interval(*pair, delta, n, level=level, lower_is_better=plans[0].lower_is_better)
+            else:
+                own = Interval(reason=without(delta, plans[0].rules))
+            deltas.append(Delta(names[i], key, None, before, value, own))
         deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], plans[0], how)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
     shown = tables[0].evaluated if images is None else images
@@ -238,23 +249,6 @@ def check_runs(runs: Mapping[str, Table]) -> None:
             for column in ("row", "image", "xyxy", "counts")
         ):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
-
-
-def _summary_deltas(
-    first: Run, other: Run, before: Replicates, after: Replicates, plan: Plan, how: Resampling
-) -> list[Delta]:
-    deltas, n = [], plan.n_behind(how.images)
-    for key, value in other.summary.items():
-        if key == "score":  # neither better nor worse
-            continue
-        delta = difference(first.summary[key], value)
-        if key in after.summary:
-            drawn = before.summary[key], after.summary[key]
-            own = delta_interval(*drawn, delta, n, level=how.level, lower_is_better=plan.lower_is_better)
-        else:
-            own = Interval(reason=without(delta, plan.rules))
-        deltas.append(Delta(other.name, key, None, first.summary[key], value, own))
-    return deltas
 
 
 def _class_deltas(

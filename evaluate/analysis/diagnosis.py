@@ -577,42 +577,29 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     meant = np.where(table.sum(axis=1) > 0, table.argmax(axis=1), np.arange(n))
     agreeing = int(table.max(axis=1).sum())
     moved = np.flatnonzero((meant != np.arange(n)) & (table.max(axis=1) > 0))
-    if agreeing < CONSISTENT * votes.sum() or not _plausible(sample, meant, moved, table):
+    if agreeing < CONSISTENT * votes.sum() or not len(moved) or len(np.unique(meant[moved])) < len(moved):
+        return None
+    # A mistake of names or numbers moves classes that only the detections have, or several classes, each
+    # more than once; else a detector confuses classes.
+    has_truth = np.bincount(truth.category, minlength=n) > 0
+    if has_truth[moved].any() and (len(moved) < 2 or int(table.max(axis=1)[moved].min()) < 2):
         return None
     said, advice = _class_words(sample.joined.classes, meant, moved, truth)
     some, fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
-    if some < MOST_IN_ALL * fitting and not _in_some_images(any_class, same_class):
-        return None
     if some < MOST_IN_ALL * fitting:
+        # A detector that confuses classes does so in every image: then few have all right, or all wrong.
+        several, wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
+        pure = (same_class == 0) | (same_class == any_class)
+        on = any_class[several]
+        expected = (wrong**on + (1 - wrong) ** on).mean() if several.any() else 1.0
+        if _tail(int(several.sum()), int(pure[several].sum()), float(expected)) >= CHANCE:
+            return None
         said = f"in {some} of {plural(fitting, 'image')} {said}"
         advice = "give all files of both sides the same class list"
     changes = affected[np.searchsorted(sample.images, detections.image)]
     category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
     joined = dataclasses.replace(sample.joined, detections=dataclasses.replace(detections, category=category))
     return dataclasses.replace(sample, joined=joined), said, advice
-
-
-def _in_some_images(covered: Longs, same_class: Longs) -> bool:
-    """Whether the classes are right in some images and wrong in others, more than by chance.
-
-    A detector that confuses classes does so in every image: then few images have all right, or all wrong.
-    """
-    of = covered >= 2
-    wrong = 1 - same_class.sum() / covered.sum()
-    pure = (same_class == 0) | (same_class == covered)
-    expected = (wrong ** covered[of] + (1 - wrong) ** covered[of]).mean() if of.any() else 1.0
-    return _tail(int(of.sum()), int(pure[of].sum()), float(expected)) < CHANCE
-
-
-def _plausible(sample: _Sample, meant: Longs, moved: Longs, table: Longs) -> bool:
-    """Whether a mistake of names or numbers looks like this, and not a detector that confuses classes."""
-    if not len(moved) or len(np.unique(meant[moved])) < len(moved):
-        return False
-    has_truth = np.bincount(sample.joined.truth.category, minlength=len(meant)) > 0
-    unknown = moved[~has_truth[moved]]
-    if len(unknown) == len(moved):  # classes that only the detections have
-        return True
-    return len(moved) >= 2 and int(table.max(axis=1)[moved].min()) >= 2
 
 
 def _class_words(classes: Sequence[str], meant: Longs, moved: Longs, truth: SideTable) -> tuple[str, str]:

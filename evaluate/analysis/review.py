@@ -101,24 +101,20 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         suspicion = float(share[row])
         found.append((-suspicion, -iou, own["det"], {"kind": name, "suspicion": suspicion, **own}))
     tp = np.bincount(table.truth.category[table.found & table.counting], minlength=len(table.classes))
-    spurious = table.missed & (_best_of_truth(overlaps) <= BACKGROUND)
+    best_iou = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
+    spurious = table.missed & (best_iou <= BACKGROUND)
     for g in np.flatnonzero(spurious).tolist():
         k = int(table.truth.category[g])
         suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
         if suspicion >= least:
             own = _truth_row(table, overlaps, g)
-            iou = float(_best_of_truth(overlaps)[g])
+            iou = float(best_iou[g])
             location = len(table.score) + own["gt"]
             found.append(
                 (-suspicion, -iou, location, {"kind": KINDS[3], "suspicion": suspicion, **own, "det": None})
             )
     found.sort(key=lambda entry: entry[:3])
     return [entry[3] for entry in found]
-
-
-def _best_of_truth(overlaps: Overlaps) -> Floats:
-    best: Floats = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
-    return best
 
 
 def _confidence(table: Table) -> Floats:

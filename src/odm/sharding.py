@@ -80,7 +80,14 @@ def evaluate_shards(
             truth = load(truth, log).dataset
         if isinstance(detections, str):
             detections = Request(path=detections, kind="det")
-        within = None if memory is None else rows_within(memory, truth)
+        held = BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+        within = None if memory is None else (memory - held) // BYTES_PER_ROW
+        if memory is not None and within is not None and within < FEWEST_ROWS:
+            least = held + FEWEST_ROWS * BYTES_PER_ROW
+            raise UsageError(
+                f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(BASE)} "
+                "of that is for Python and its libraries, the rest for the ground truth and some detections"
+            )
         rows = rows_per_task or within or ROWS_PER_TASK
         if memory is not None and within is not None and rows > within:
             raise UsageError(
@@ -95,10 +102,10 @@ def evaluate_shards(
             )
         if tell is not None:
             n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
-            own, task = held_beside(truth), n_most * BYTES_PER_ROW
-            takes = f"this takes up to about {size(own + task)}"
+            task = n_most * BYTES_PER_ROW
+            takes = f"this takes up to about {size(held + task)}"
             if executor is not None:
-                takes = f"a worker takes up to about {size(BASE + task)}, this process {size(own)}"
+                takes = f"a worker takes up to about {size(BASE + task)}, this process {size(held)}"
             tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
         return evaluate_parts(
             truth,
@@ -181,33 +188,12 @@ def _absolute(path: str) -> str:
     return path if is_address(path) else os.path.abspath(path)
 
 
-# ---------------------------------------------------------------------------------------------------- memory
-
-
 BYTES_PER_ROW = 250
 """What a detection takes while it is matched, measured."""
 BASE = 300 * 2**20
 """What a process takes with its libraries, and with what is known of all parts."""
 BYTES_PER_TRUTH, BYTES_PER_IMAGE = 400, 300
 FEWEST_ROWS = 20_000
-
-
-def rows_within(memory: int, truth: Dataset) -> int:
-    """How many detections fit into `memory` bytes at a time, beside the ground truth."""
-    held = held_beside(truth)
-    rows = (memory - held) // BYTES_PER_ROW
-    if rows < FEWEST_ROWS:
-        least = held + FEWEST_ROWS * BYTES_PER_ROW
-        raise UsageError(
-            f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(BASE)} "
-            "of that is for Python and its libraries, the rest for the ground truth and some detections"
-        )
-    return rows
-
-
-def held_beside(truth: Dataset) -> int:
-    """What the main process takes beside the detections of a task."""
-    return BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
 
 
 def parse_memory(text: str) -> int:

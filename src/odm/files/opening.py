@@ -544,7 +544,10 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
         elif share > _RIVAL and text not in fitting.values():
             rivals[name] = text
     sure = len(set(fitting.values())) == 1 and not rivals
-    shown = {name: _few_words(text) for name, text in (fitting | rivals).items()}
+    shown = {}  # a few words that are not ASCII, for a message
+    for name, text in (fitting | rivals).items():
+        words = (word for word in _WORD.findall(text) if not word.isascii())
+        shown[name] = ", ".join(list(dict.fromkeys(words))[:2])[:30]
     return (next(iter(fitting)) if sure else ""), shown
 
 
@@ -596,12 +599,6 @@ def _is_word(word: str, *, latin: bool) -> bool:
         and re.search("[^A-Za-z]{4}", word) is None
         and (rest == rest.lower() or word == word.upper())
     )
-
-
-def _few_words(text: str) -> str:
-    """A few words that are not ASCII, for a message."""
-    words = (word for word in _WORD.findall(text) if not word.isascii())
-    return ", ".join(list(dict.fromkeys(words))[:2])[:30]
 
 
 def names_entry_point(group: str) -> bool:

@@ -374,8 +374,14 @@ class Output:
             if self.single and self._exists:
                 self._keep_mode(made)
                 os.replace(made, self._real)
-            elif self.single:
-                self._appear(made)
+            elif self.single:  # the place must be free: a rename would replace what came meanwhile
+                try:
+                    os.link(made, self._real)
+                except FileExistsError:
+                    shown = printable(self.target)
+                    raise PathError(f"{shown}: another program created it in the meantime") from None
+                except (OSError, AttributeError, NotImplementedError):  # not every file system has links
+                    os.rename(made, self._real)
             elif self._exists or os.path.dirname(self._stage) == self._real:
                 self._merge(made)
             else:
@@ -401,15 +407,6 @@ class Output:
         if self._old is not None and self._old.st_uid == own:
             with contextlib.suppress(OSError):
                 os.chmod(made, self._old.st_mode & (0o777 if self.single else 0o3777))
-
-    def _appear(self, made: str) -> None:
-        """Put a file into a place that must be free: a rename would silently replace what came meanwhile."""
-        try:
-            os.link(made, self._real)
-        except FileExistsError:
-            raise PathError(f"{printable(self.target)}: another program created it in the meantime") from None
-        except (OSError, AttributeError, NotImplementedError):  # not every file system has links
-            os.rename(made, self._real)
 
     def _merge(self, tree: str) -> None:
         for name in self._moves(self.written):

@@ -76,7 +76,15 @@ class Source:
         self._archive = in_archive(path)
         """The ZIP archive that it is or lies in, and the name in it."""
         if self._archive is not None:
-            self.is_dir = self._is_folder_of(*self._archive)
+            archive, name = self._archive
+            try:
+                inputs.opened(archive, os.stat(archive))
+                names = entries_of(archive)
+            except (Unreadable, OSError) as e:
+                raise PathError(f"{printable(archive)}: {printable(reason_of(e))}") from None
+            self.is_dir = name not in names
+            if self.is_dir and name and not any(other.startswith(f"{name}/") for other in names):
+                raise PathError(f"{printable(path)}: there is no such file or folder in the archive")
             return
         try:
             status = os.stat(path)
@@ -111,19 +119,6 @@ class Source:
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         self._size_files: list[str] = []
-
-    def _is_folder_of(self, archive: str, name: str) -> bool:
-        """Whether a name in an archive is a folder. PathError if it is nothing, or the archive is refused."""
-        try:
-            inputs.opened(archive, os.stat(archive))
-            names = entries_of(archive)
-        except (Unreadable, OSError) as e:
-            raise PathError(f"{printable(archive)}: {printable(reason_of(e))}") from None
-        if name in names:
-            return False
-        if name and not any(other.startswith(f"{name}/") for other in names):
-            raise PathError(f"{printable(self.path)}: there is no such file or folder in the archive")
-        return True
 
     @property
     def files(self) -> list[str]:

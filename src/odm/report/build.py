@@ -127,7 +127,17 @@ def write(
                 held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
                 if shot.jpeg:
                     output.write(held[-1], shot.jpeg)
-        _note_pictures(entries, log)
+        # The pictures that are there and cannot be shown.
+        odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
+        for name, remark in odd[:3]:
+            log.note(f"report: {printable(name)}: {remark}")
+        if (n := len(odd) - 3) > 0:
+            log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
+        lacking = sum(entry[3] == "no picture" for entry in entries)
+        if lacking and lacking == len(entries):
+            log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
+        elif lacking:
+            log.note(f"report: {lacking} of {len(entries)} pictures were not found")
         content = _html(page, entries, held, single=single)
         if single and len(content) > LARGEST_FILE:
             raise _too_large(target)
@@ -145,22 +155,6 @@ def _too_large(target: str) -> PathError:
         f"{printable(target)}: a single file of more than {LARGEST_FILE // 10**6} MB does not open in "
         "every browser; use a name without .html to write a folder, or show fewer or smaller pictures"
     )
-
-
-def _note_pictures(entries: list[list[Any]], log: Log) -> None:
-    """Name the pictures that are there and cannot be shown."""
-    odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
-    for name, remark in odd[:3]:
-        log.note(f"report: {printable(name)}: {remark}")
-    if len(odd) > 3:
-        log.note(
-            f"report: {len(odd) - 3} more pictures are damaged or have another size; the page lists them"
-        )
-    lacking = sum(entry[3] == "no picture" for entry in entries)
-    if lacking and lacking == len(entries):
-        log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
-    elif lacking:
-        log.note(f"report: {lacking} of {len(entries)} pictures were not found")
 
 
 # ------------------------------------------------------------------------------------------------- HTML
