@@ -262,7 +262,7 @@ def command(gt: str, det: str, **given: Any) -> int:
         print_messages(log, given)
     for output in outputs.values():  # before the numbers; every input is known by now
         output.check_apart()
-    failed, unknown = failures(evaluation, gates)
+    failed, unknown = failures(evaluation, gates) if gates else ([], [])
     try:  # before the numbers too, which are the last thing on the screen
         _write(evaluation, datasets, asked, (gt, det), given)
         if given["markdown"]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from odm.evaluate import tubes
-from odm.evaluate.doubts import LIKELY_CAUSE, NO_MATCH, report_before
+from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.evaluate.scores.switches import Areas, check_scores, check_tubes, resolve, without_pixels
-from odm.issues import Log, UsageError, plural
-from odm.pairing import source_of
-from odm.tables import Dataset
+from odm.issues import Log, Trusted, UsageError, plural
+from odm.pairing import some, source_of
+from odm.tables import Dataset, Flag
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
@@ -178,6 +182,57 @@ def checked_rules(
     if class_agnostic and hierarchy is not None:
         raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     return rules
+
+
+def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
+    """Report what of the ground truth the protocols take otherwise than it may be meant, or lack.
+
+    Boxes that stand for many objects, or for a region, may count as ordinary objects.
+    """
+    truth, n_classes = joined.truth, len(joined.classes)
+    for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
+        strict = [p for p in rules if not _exempts(p, flag)]
+        ignored = functools.reduce(operator.and_, (p.ignored for p in strict), ~Flag(0))
+        counted = ((truth.flags & np.uint16(flag)) != 0) & ((truth.flags & np.uint16(ignored)) == 0)
+        n = int(np.count_nonzero(counted))
+        if not (n and strict):
+            continue
+        of_class = np.bincount(truth.category[counted], minlength=n_classes)
+        named = [joined.classes[i] for i in np.flatnonzero(of_class).tolist()]
+        all_of_class = np.bincount(truth.category, minlength=n_classes)
+        only_groups = np.flatnonzero((of_class > 0) & (of_class == all_of_class))
+        alone = [joined.classes[i] for i in only_groups.tolist()]
+        about_alone = ""
+        if alone and any(p.metric in ("ap", "corloc") for p in strict):
+            have, ap = ("have", "their APs are") if len(alone) > 1 else ("has", "its AP is")
+            about_alone = f"; {some(alone)} {have} only such boxes, and {ap} included in the mean"
+        what = f"{n} {word} boxes of the ground truth are ordinary objects"
+        log.report(
+            GROUPS_AS_OBJECTS,
+            path,
+            what=Trusted(what if n > 1 else f"1 {word} box of the ground truth is an ordinary object"),
+            protocols=Trusted(", ".join(dict.fromkeys(p.name for p in strict))),
+            es=Trusted("es" if len(named) > 1 else ""),
+            classes=Trusted(some(named)),
+            alone=Trusted(about_alone),
+            other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
+        )
+    for p in rules:
+        if p.labelled_only and joined.image_labels is None:
+            log.note(
+                f"{p.name}: there are no image-level labels, so only detections of classes annotated "
+                f"on the image count"
+            )
+        if p.by_frequency and not joined.frequency:
+            log.note(
+                f"{p.name}: the ground truth has no class frequencies, so APr, APc and APf are undefined"
+            )
+
+
+def _exempts(protocol: Protocol, flag: Flag) -> bool:
+    """Whether ground truths with the flag are no ordinary objects."""
+    grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
+    return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped
 
 
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:

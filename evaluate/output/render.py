@@ -328,7 +328,8 @@ def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
     parts = [f"**{escaped(result.definition)}**" if markdown else wrapped(result.definition, width, "  ")]
     if result.classes:
         parts.append(class_table(result, markdown=markdown, width=width))
-    parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
+    if result.analysis:
+        parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
     if result.rules.named_areas:
         parts.append(_section(*_named_areas(result), markdown=markdown, width=width))
     if not markdown:

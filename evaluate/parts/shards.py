@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from odm.arrays import pack
-from odm.evaluate.doubts import report_before
-from odm.evaluate.evaluation import checked_rules, report_after, switched
+from odm.evaluate.evaluation import checked_rules, report_after, report_before, switched
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.prepare import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow

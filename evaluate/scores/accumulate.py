@@ -199,12 +199,12 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     curves = {}
     if rules.metric not in ("corloc", "top-k"):
         true, false = reference.at_positives()
-        found = true / np.maximum(npos[:, 0], 1)[reference.category]
+        reached = true / np.maximum(npos[:, 0], 1)[reference.category]
         precision = true / (true + false)
         score = matches.score[ranked.rows[ranked.at[reference.positive]]]
         for k in np.flatnonzero(npos[:, 0] > 0).tolist():
             at = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
-            curves[matches.classes[own][k]] = Curve(found[at], precision[at], score[at])
+            curves[matches.classes[own][k]] = Curve(reached[at], precision[at], score[at])
     return ClassCounts(
         ap,
         recall,

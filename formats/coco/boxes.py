@@ -62,8 +62,6 @@ class Table:
         self.own.extend(len(index), own)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)
-            for name in self.columns:
-                self._allocate(name, begin)
         ltwh = columns["bbox"]
         self._put("index", begin, index)
         self._put("wh", begin, None)
@@ -96,18 +94,14 @@ class Table:
             self.ids[key].append(none(len(index)) if part is None else part)
 
     def _put(self, name: str, begin: int, values: Any) -> None:
-        if name not in self.columns:
-            self._allocate(name, begin)
+        """Append to a column; in a new one, the boxes before count as missing. None only makes room."""
+        old = self.columns.get(name)
+        if old is None or len(old) < self.n:
+            inner, dtype, missing = _COLUMNS[name]
+            self.columns[name] = np.empty((self._room, *inner), dtype)
+            self.columns[name][:begin] = missing if old is None else old[:begin]
         if values is not None:
             self.columns[name][begin : self.n] = values
-
-    def _allocate(self, name: str, used: int) -> None:
-        """Make room in a column; in a new column, the boxes before count as missing."""
-        inner, dtype, missing = _COLUMNS[name]
-        column = np.empty((self._room, *inner), dtype)
-        old = self.columns.get(name)
-        column[:used] = missing if old is None else old[:used]
-        self.columns[name] = column
 
     def column(self, name: str) -> NDArray[Any] | None:
         """One column without the room to grow, None if no box has it."""
@@ -161,8 +155,9 @@ class Table:
             good[bad] = False
         if builder.kind == "det":
             bad = np.flatnonzero(np.isnan(score)) if score is not None else np.arange(self.n)
-            self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
-            good[bad] = False
+            if len(bad):
+                self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
+                good[bad] = False
         elif score is not None:
             own = np.flatnonzero(~np.isnan(score))
             if len(own):
@@ -185,7 +180,7 @@ class Table:
         columns = {
             "image": image,
             "category": category,
-            "track": self._tracks(builder, image),
+            "track": self._tracks(builder, image) if "track_id" in self.ids else None,
             "xyxy": self.column("xyxy"),
             "wh": self.column("wh"),
             "score": score,
@@ -202,11 +197,10 @@ class Table:
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
 
-    def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32] | None:
-        """(n,) rows of the tracks of the boxes on these images; None where no box names one."""
+    def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(n,) rows of the tracks of the boxes on these images, -1 of a box that names none."""
         ids = self.id_column("track_id")
-        if ids is None:
-            return None
+        assert ids is not None
         if isinstance(ids, list):
             ids = np.array([None if i in (NONE, -1) else i for i in ids], object)
         else:

@@ -168,12 +168,12 @@ class Reader:
 
     def _are_relative(self) -> bool:
         """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
-        boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
-        parts = (
-            part for xyxy in boxes for part in (xyxy[:100], xyxy[100:])
-        )  # the first show most files' units
-        if self._units != "auto" or not all(((part >= 0) & (part <= 1 + 1e-6)).all() for part in parts):
+        if self._units != "auto":
             return self._units == "normalized"
+        boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
+        pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # the first mostly show it
+        if not all(((piece >= 0) & (piece <= 1 + 1e-6)).all() for piece in pieces):
+            return False
         if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
             return False
         self._log.note(
