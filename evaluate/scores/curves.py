@@ -204,7 +204,11 @@ def operating_points(
         taken = np.concatenate([[0], np.cumsum(score >= at_score)])
         end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
         chosen = np.full(ranked.n_classes, at_score)
-    return best_points(chosen, *counted.down_to(end, category), category, npos)
+    # True and false positives from the top of the class down to, not with, `end`.
+    true = np.searchsorted(ranked.at[counted.positive], end) - counted.starts[category]
+    exempt = counted.exempt[np.searchsorted(ranked.at, end)]
+    false = counted.unmatched.before[end] - exempt - counted.base[category]
+    return best_points(chosen, true, false, category, npos)
 
 
 def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs) -> list[OperatingPoint]:

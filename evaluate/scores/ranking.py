@@ -138,7 +138,6 @@ class Counted:
     """The true positives under one threshold and area range, and the false positives down to any rank."""
 
     def __init__(self, ranked: Ranked, unmatched: _Unmatched, exempt: Counts, positive: Longs) -> None:
-        self.ranked = ranked
         self.unmatched, self.exempt, self.positive = unmatched, exempt, positive
         self.category = ranked.hit_class[positive]
         last_hit = np.append(ranked.first_hit[1:], len(ranked.at))
@@ -153,13 +152,6 @@ class Counted:
         true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
         false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
         return true, false - self.base[self.category]
-
-    def down_to(self, end: Longs, category: Longs) -> tuple[Longs, Longs]:
-        """True and false positives from the top of each class down to, not with, position `end`."""
-        at = self.ranked.at
-        hits = np.searchsorted(at, end)
-        true = np.searchsorted(at[self.positive], end) - self.starts[category]
-        return true, self.unmatched.before[end] - self.exempt[hits] - self.base[category]
 
 
 def ranked_rows(matches: Matches) -> Longs:

@@ -92,16 +92,17 @@ class Frames:
 
     def finish(self) -> None:
         """Tell the builder."""
-        first = self._placed[0][0] if self._placed else 0
-        n = self._placed[-1][0] - first + 1 if self._placed else 0
+        if not self._placed:
+            return
+        first = self._placed[0][0]
+        n = self._placed[-1][0] - first + 1
         videos, frames = [-1] * n, [-1] * n
         for row, id_, number in self._placed:
             if isinstance(id_, (int, str)) and not isinstance(id_, bool):
                 if id_ not in self._rows:
                     self._rows[id_] = self._builder.video(str(id_), source_id=id_)
                 videos[row - first], frames[row - first] = self._rows[id_], number
-        if n:
-            self._builder.set_frames(first, videos, frames)
+        self._builder.set_frames(first, videos, frames)
 
     def read_videos(self, document: Document, values: Values) -> dict[int, tuple[int, int]]:
         """Add the list of videos; the sizes of their frames by row, where they are given."""
