@@ -190,13 +190,8 @@ def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
     numbered: dict[int, Node] = {}
     for key, item in node.value.items():
         if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in numbered:
-            log.report(
-                BAD_CLASS_LIST,
-                path,
-                line=item.line,
-                field="names",
-                reason=f"{shorten(key)!r} is not a valid new id",
-            )
+            reason = f"{shorten(key)!r} is not a valid new id"
+            log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason=reason)
         else:
             numbered[int(key)] = item
     first = 0 if 0 in numbered else 1  # ids from 1 on have no class 0

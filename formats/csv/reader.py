@@ -131,14 +131,9 @@ class Reader(TableReader):
                     log.report(NOT_UTF8, path, line=first, field=layout.field(i), value=value)
             if log.errors == errors and len(cells) != n:
                 spans = f" (a quoted cell runs from line {first} to {last})" if last > first else ""
-                log.report(
-                    WRONG_COUNT,
-                    path,
-                    line=first,
-                    expected=f"{n} cells as in the header" if layout.header else f"{n} cells",
-                    found=f"{len(cells)}{spans}",
-                    field=layout.field(min(len(cells), n)),
-                )
+                expected = f"{n} cells as in the header" if layout.header else f"{n} cells"
+                field, found = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
+                log.report(WRONG_COUNT, path, line=first, field=field, expected=expected, found=found)
             if log.errors > errors:
                 self.builder.skipped += 1
                 continue

@@ -250,11 +250,8 @@ class FlatRows:
 
     def _image_columns(self, table: Any, image: Ints) -> None:
         """Take ids and splits of the images from each one's first row."""
-        images, ids, name = (
-            self._collect.images,
-            self._ids(table, "image_id"),
-            self._layout.columns.get("split"),
-        )
+        images, ids = self._collect.images, self._ids(table, "image_id")
+        name = self._layout.columns.get("split")
         some, first = np.unique(image, return_index=True)
         some, first = some[some >= 0], first[some >= 0]
         if ids is not None:

@@ -300,14 +300,9 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
         whole = every(box == np.rint(box))
         if not len(rows) and not whole.all():
             other = next(s for s, o in zip(sides, outside, strict=True) if len(o))
-            log.report(
-                COORDINATES_DIFFER,
-                side.source.path,
-                relative="all boxes here",
-                small="",
-                absolute=f"those of {other.source.path!r}",
-                large="",
-            )
+            these, those = "all boxes here", f"those of {other.source.path!r}"
+            about: dict[str, Any] = {"relative": these, "small": "", "absolute": those, "large": ""}
+            log.report(COORDINATES_DIFFER, side.source.path, **about)
             return None
         clear = ~whole
         clear[rows] = False
