@@ -657,18 +657,6 @@ def test_two_stems_that_are_one_number_are_no_answer():
 # --------------------------------------------------------------------------------------------- faults
 
 
-@pytest.mark.parametrize("case", sorted((FIXTURES / "bad" / "coco").iterdir()), ids=lambda p: p.name)
-def test_bad_fixtures(case):
-    about = json.loads((case / "case.json").read_text())
-    (name,) = {p.name for p in case.iterdir()} - {"case.json"}
-    truth = read(case / about["gt"])[0] if "gt" in about else None
-    _, log = read(case / name, other=truth, kind=about.get("kind"), **about.get("options", {}))
-    (code,) = log.counts
-    assert case.name == code or case.name.startswith(code + "-")
-    assert str(log.issues[0]).startswith(f"{case}/{about.get('place', '')}")
-    assert "{" not in log.issues[0].message.replace("found '{}'", "")
-
-
 def test_all_faults_in_one_run():
     boxes = [
         {**BOX, "bbox": [1, 2, 3]},

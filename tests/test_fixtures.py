@@ -285,6 +285,7 @@ def test_bad_input_gives_its_code_and_no_other(folder):
         assert str(issue).isprintable()
         assert re.fullmatch(rf".+: {code.severity} {code.name}( \[[^]]+\])? .+; .+", str(issue))
         assert os.path.lexists(issue.path), issue.path
+        assert not re.search(r"\{[a-z]+\}", issue.message), "a value is missing"
     if "place" in case.said:
         home = os.path.relpath(folder) + "/"
         places = {i.location.removeprefix(home) for i in issues}
