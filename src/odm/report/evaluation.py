@@ -13,7 +13,6 @@ from odm.issues import Code
 from odm.report.build import Page
 from odm.report.columns import IMAGES, MISS_WORDS, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
-from odm.tables import Floats
 
 CURVE_POINTS = 16_000
 """Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
@@ -87,10 +86,20 @@ def evaluation_page(
 
 
 def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
+    # Recall and precision of every class at a bounded number of points, None without a curve.
+    most = int(np.clip(CURVE_POINTS // max(len(result.curves), 1), FEWEST, MOST))
+    curves: list[list[list[float]] | None] = []
+    for row in result.classes:
+        curve = result.curves.get(row.name)
+        if curve is None or not (n := len(curve.recall)):
+            curves.append(None)
+        else:
+            kept = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+            curves.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
     contract = result.to_dict()
     rows = [
-        {key: value for key, value in row.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
-        for row in contract["classes"]
+        {key: value for key, value in own.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
+        for own in contract["classes"]
     ]
     return {
         "protocol": result.protocol,
@@ -110,7 +119,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "outcomes": _sparse(table.outcomes),
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),
-        "curves": _curves(result),
+        "curves": curves,
         **_boxes(table, shown),
     }
 
@@ -126,25 +135,6 @@ def _sparse(counts: Counts) -> dict[str, Any]:
         "at": np.diff(counts.key, prepend=0).tolist(),
         "n": counts.n.tolist(),
     }
-
-
-def _curves(result: Result) -> list[list[list[float]] | None]:
-    """Recall, precision and score of every class at a bounded number of points, None without a curve."""
-    most = int(np.clip(CURVE_POINTS // max(len(result.curves), 1), FEWEST, MOST))
-
-    def thin(values: Floats, digits: int) -> list[float]:
-        if len(values) > most:
-            values = values[np.unique(np.linspace(0, len(values) - 1, most).astype(int))]
-        return rounded(values, digits)
-
-    found: list[list[list[float]] | None] = []
-    for row in result.classes:
-        curve = result.curves.get(row.name)
-        if curve is None or not len(curve.recall):
-            found.append(None)
-        else:
-            found.append([thin(column, 4) for column in (curve.recall, curve.precision)])
-    return found
 
 
 def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
