@@ -293,3 +293,20 @@ def test_renaming_is_advised_as_a_shell_takes_it():
     data["classes"] = ["traffic light", "dog", "traffic_light", "Dog"]
     data["det"]["category"] += 2
     assert "(--rename 'traffic_light=traffic light' --rename Dog=dog)" in result(data)[1][0]
+
+
+def test_shifted_numbers_of_classes_that_are_seen_once():
+    data = scene(np.random.default_rng(3), "good", 60, 3000)
+    for kind in ("gt", "det"):
+        data[kind]["category"] = data[kind]["category"].clip(0, 2998)
+    data["gt"]["category"][0] = 2999
+    data["det"]["category"] += 1
+    check(data, "the class numbers of the detections look 1 too high", 1)
+
+
+def test_sizes_that_only_some_images_have():
+    data = scene(np.random.default_rng(3), "good", 40)
+    det = data["det"]
+    det["xyxy"] = letterboxed(det["xyxy"], data["size"][det["image"]])
+    data["size"][::2] = 0
+    check(data, "look like pixels of the letterboxed picture of 640 x 640", 1)

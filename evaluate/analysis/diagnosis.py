@@ -475,7 +475,7 @@ def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
         return _Candidate(side, readings, step, read["gt"], read["det"], more > 0, int(more[more > 0].sum()))
 
     of_box, of_scale = _readings()
-    if not (sample.sizes[sample.images] > 0).all():
+    if not (sample.sizes[sample.images] > 0).any():
         of_scale = of_scale[:SCALES_WITHOUT_SIZE]
     single = (*of_box, *of_scale)
     first = [candidate(side, (reading,)) for side in boxes for reading in single]
@@ -573,26 +573,38 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     if votes.sum() < 6:
         return None
     n = len(sample.joined.classes)
-    table = np.bincount(theirs[votes].astype(np.int64) * n + ours[votes], minlength=n * n).reshape(n, n)
-    meant = np.where(table.sum(axis=1) > 0, table.argmax(axis=1), np.arange(n))
-    agreeing = int(table.max(axis=1).sum())
-    moved = np.flatnonzero((meant != np.arange(n)) & (table.max(axis=1) > 0))
-    if agreeing < CONSISTENT * votes.sum() or not len(moved) or len(np.unique(meant[moved])) < len(moved):
-        return None
+    seen, row = np.unique(theirs[votes], return_inverse=True)
+    known, column = np.unique(ours[votes], return_inverse=True)
+    n_known = len(known)  # a table of all classes would be huge
+    table = np.bincount(row * n_known + column, minlength=len(seen) * n_known).reshape(-1, n_known)
+    meant, most = np.arange(n), table.max(axis=1)
+    meant[seen] = known[table.argmax(axis=1)]
+    moved, times = seen[meant[seen] != seen], most[meant[seen] != seen]
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
     # more than once; else a detector confuses classes.
     has_truth = np.bincount(truth.category, minlength=n) > 0
-    if has_truth[moved].any() and (len(moved) < 2 or int(table.max(axis=1)[moved].min()) < 2):
+    several = len(moved) >= 2 and int(times.min()) >= 2
+    plausible = len(moved) > 0 and (several or not has_truth[moved].any())
+    # All by the same number: this shows although each of many classes is seen only once.
+    steps = np.bincount((theirs[votes].astype(np.int64) - ours[votes]) % n)
+    step, needed = int(steps.argmax()), CONSISTENT * votes.sum()
+    if step and steps.max() >= needed and n_known > 2 and seen[-1] <= truth.category.max():
+        meant = (np.arange(n) - step) % n
+        off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
+        said = f"the class numbers of the detections look {off}"
+        advice = "number the classes of both sides alike"
+    elif most.sum() >= needed and plausible and len(np.unique(meant[moved])) == len(moved):
+        said, advice = _class_words(sample.joined.classes, meant, moved)
+    else:
         return None
-    said, advice = _class_words(sample.joined.classes, meant, moved, truth)
     some, fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
     if some < MOST_IN_ALL * fitting:
         # A detector that confuses classes does so in every image: then few have all right, or all wrong.
-        several, wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
+        some_of, wrong = any_class >= 2, 1 - same_class.sum() / any_class.sum()
         pure = (same_class == 0) | (same_class == any_class)
-        on = any_class[several]
-        expected = (wrong**on + (1 - wrong) ** on).mean() if several.any() else 1.0
-        if _tail(int(several.sum()), int(pure[several].sum()), float(expected)) >= CHANCE:
+        on = any_class[some_of]
+        expected = (wrong**on + (1 - wrong) ** on).mean() if some_of.any() else 1.0
+        if _tail(int(some_of.sum()), int(pure[some_of].sum()), float(expected)) >= CHANCE:
             return None
         said = f"in {some} of {plural(fitting, 'image')} {said}"
         advice = "give all files of both sides the same class list"
@@ -602,14 +614,8 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     return dataclasses.replace(sample, joined=joined), said, advice
 
 
-def _class_words(classes: Sequence[str], meant: Longs, moved: Longs, truth: SideTable) -> tuple[str, str]:
+def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[str, str]:
     """What the classes look like, and what to do."""
-    known = int(truth.category.max()) + 1
-    steps = np.unique((moved - meant[moved]) % known).tolist()
-    if len(steps) == 1 and len(moved) > 1 and moved.max() < known:
-        step = steps[0] if steps[0] <= known // 2 else steps[0] - known
-        off = f"{abs(step)} too {'high' if step > 0 else 'low'}"
-        return f"the class numbers of the detections look {off}", "number the classes of both sides alike"
     named = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in moved[:3].tolist()]
     more = f", and {len(moved) - 3} more" if len(moved) > 3 else ""
     shown = ", ".join(f"{old!r} is {new!r}" for old, new in named) + more
