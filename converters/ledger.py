@@ -201,7 +201,7 @@ def _book_own(dataset: Dataset, keeps: Collection[str], ledger: Ledger) -> None:
         return
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
-    for split in dict.fromkeys(splits):
+    for split in dict.fromkeys(splits) if any(file.own for file in dataset.files) else ():
         files = [dataset.files[file].own for own, file in pairs if own == split and file >= 0]
         for what, n in join_members(files)[2].items():
             ledger.change(what, n)

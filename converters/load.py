@@ -193,7 +193,7 @@ def load_pair(
     finally:
         for side in sides:
             log.extend(side.log)
-    if refuse and any(side.left_out.refuses(side.log, skip_bad=skip_bad) for side in sides):
+    if refuse and any(is_refused(side.log, side.left_out, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
         said = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
         raise DataError(f"{said} in the data", log)
@@ -267,7 +267,7 @@ def _check(
 ) -> Loaded:
     assert side.format is not None
     wrong = check(dataset, log, reading_options(side.format))
-    if refuse and side.left_out.refuses(log, skip_bad=skip_bad):
+    if refuse and is_refused(log, side.left_out, skip_bad=skip_bad):
         raise refusal(log, side.request.path, skip_bad=skip_bad)
     bad = dataset.skipped
     if skip_bad and wrong.any():
@@ -308,6 +308,11 @@ class Reference:
             finally:
                 self._log.extend(own)
         return self.held.dataset
+
+
+def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
+    """Whether a log holds errors that are not left out."""
+    return log.fatal > left_out.fatal or (log.errors > left_out.errors and not skip_bad)
 
 
 def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:

@@ -12,7 +12,7 @@ import numpy as np
 from odm import checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Loaded, Reference, check_shared, load, load_all, refusal
+from odm.converters.load import Loaded, Reference, check_shared, is_refused, load, load_all, refusal
 from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
@@ -384,7 +384,7 @@ def repair(
     ledger = open_ledger(loaded, to_format.name, dry_run=dry_run)
     dataset = apply_repairs(loaded.dataset, wanted, ledger, log)
     wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
-    if loaded.left_out.refuses(log, skip_bad=skip_bad):
+    if is_refused(log, loaded.left_out, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)

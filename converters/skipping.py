@@ -35,10 +35,6 @@ class LeftOut:
     fatal: int = 0
     """Those of them that concern more than a row."""
 
-    def refuses(self, log: Log, *, skip_bad: bool) -> bool:
-        """Whether a log holds errors that are not left out."""
-        return log.fatal > self.fatal or (log.errors > self.errors and not skip_bad)
-
 
 def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) -> tuple[Dataset, LeftOut]:
     """Read a source without the files that have a fault of more than a row.

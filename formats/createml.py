@@ -37,7 +37,6 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
-from odm.formats._shared.number_text import short_wh
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, Floats
@@ -158,7 +157,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> Non
     name = one_file(dataset, target, "annotations.createml.json", "annotations", log)
     if name is None:
         return
-    wh = short_wh(dataset.boxes)
+    wh = dataset.boxes.short_wh()
     places = np.concatenate([_centres(dataset.boxes.xyxy[:, :2], wh), wh], axis=1)
     texts = []
     for image in images_of(dataset):

@@ -43,7 +43,7 @@ from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
-from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log
@@ -143,7 +143,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
         return
     ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
     det = dataset.kind == "det"
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1).ravel())
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     crowd = boxes.has(Flag.CROWD).tolist()
     truncated, occluded = boxes.has(Flag.TRUNCATED).tolist(), boxes.has(Flag.OCCLUDED).tolist()
     columns = [

@@ -47,7 +47,7 @@ from odm.formats._shared.csv_tables import (
     of_boxes,
     tables,
 )
-from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.issues import Log, UsageError
@@ -184,7 +184,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> 
     if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors:
         return
     quote = Quote(",")
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1).ravel())
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     scores = decimals(boxes.score) if det else []
     rows = boxes.image.tolist()
     if options.results:

@@ -50,7 +50,7 @@ from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
-from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import are_text, class_text, refuse_classes, report_numbers
@@ -319,7 +319,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
         return
     order = np.argsort(boxes.image, kind="stable")
-    texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
     if det:
         ends = decimals(boxes.score[order])
     else:

@@ -25,8 +25,8 @@ from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared import json_columns as columns
 from odm.formats._shared import json_preview
-from odm.formats.coco import ids as coco_ids
 from odm.formats.coco import reader as coco_reader
+from odm.formats.coco import writer as coco_writer
 from odm.issues import KEPT_PER_CODE, Log, UsageError
 from odm.tables import NO_ID, Builder, Dataset, Flag
 
@@ -984,7 +984,7 @@ def test_what_is_written():
     [([0, 0, 0], [1, 2, 3]), ([5, NO_ID, 0], [5, 6, 7]), ([3, 3, 1], [1, 2, 3]), ([-1, 2, 4], [5, 2, 4]), ([2**60, 0, 1], [1, 2, 3])],
 )  # fmt: skip
 def test_annotation_ids(given_ids, ids):
-    assert coco_ids.box_ids(np.array(given_ids)) == ids
+    assert coco_writer.box_ids(np.array(given_ids)) == ids
 
 
 def test_derived_widths_are_short():

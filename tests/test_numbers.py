@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import odm
 from odm.formats import FORMATS
 from odm.formats._shared import text_tokens
-from odm.formats._shared.number_text import decimals, fixed, fixed_cells, short_wh
+from odm.formats._shared.number_text import decimals, fixed, fixed_cells
 from odm.formats._shared.text_tokens import pages
 from odm.tables import Dataset
 
@@ -105,8 +105,8 @@ def test_widths_that_no_file_gives_are_written_short():
     derived = boxes_of(None, xyxy=np.hstack([low, low + wh]))
     assert derived.boxes.wh_given is None
     assert derived.boxes.wh[0, 0] == 0.30000000000000004
-    assert (short_wh(derived.boxes) == 0.3).all()
+    assert (derived.boxes.short_wh() == 0.3).all()
     given = boxes_of(np.hstack([low, derived.boxes.wh]))
-    assert (short_wh(given.boxes) == derived.boxes.wh).all()
+    assert (given.boxes.short_wh() == derived.boxes.wh).all()
     half = dataclasses.replace(given.boxes, wh_given=given.boxes.wh_given & [True, False])
-    assert short_wh(half)[0].tolist() == [0.30000000000000004, 0.3]
+    assert half.short_wh()[0].tolist() == [0.30000000000000004, 0.3]

@@ -41,7 +41,7 @@ from odm.formats._shared.json_values import (
     number,
     read_lines,
 )
-from odm.formats._shared.number_text import fixed_rows, short_wh
+from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset, Flag
@@ -526,7 +526,7 @@ class Image(NamedTuple):
 def images_of(dataset: Dataset) -> Iterator[Image]:
     """Every image with its boxes."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    short, is_det = short_wh(boxes), dataset.kind == "det"
+    short, is_det = boxes.short_wh(), dataset.kind == "det"
     order = np.argsort(boxes.image, kind="stable")
     ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     begin = 0

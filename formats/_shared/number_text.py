@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Boxes, Floats, Longs
+from odm.tables import Floats, Longs
 
 Cells = NDArray[np.bytes_]
 """Texts of one line each as an array of their bytes, which NumPy pads with NULs."""
@@ -122,26 +122,3 @@ def whole_edges(xyxy: Floats) -> Floats:
     whole[:, :2][vanishes] = np.floor(low[vanishes])
     whole[:, 2:][vanishes] = np.ceil(high[vanishes])
     return whole
-
-
-def short_wh(boxes: Boxes) -> Floats:
-    """(n, 2) widths and heights to be written: the source's own, or the shortest that lead to the same edge.
-
-    A width that is only ``right - left`` carries rounding (0.30000000000000004); it is replaced by the
-    number of fewest decimals that, added to the left edge, gives the same right edge.
-    """
-    low, high, wh = boxes.xyxy[:, :2], boxes.xyxy[:, 2:], boxes.wh
-    derived = np.full(wh.shape, True) if boxes.wh_given is None else ~boxes.wh_given
-    if not derived.any():
-        return wh
-    result = wh.copy()
-    open_ = np.nonzero(derived & (wh != np.rint(wh)))
-    for places in range(17):
-        if not len(open_[0]):
-            break
-        tried = np.round(wh[open_], places)
-        fits = low[open_] + tried == high[open_]
-        done = tuple(index[fits] for index in open_)
-        result[done] = tried[fits]
-        open_ = tuple(index[~fits] for index in open_)
-    return result

@@ -12,7 +12,6 @@ before a ``\n`` (``\r\r\n``) all belong to the end. Blanks are spaces and tabs, 
 from __future__ import annotations
 
 import codecs
-import contextlib
 import dataclasses
 import itertools
 import math
@@ -107,18 +106,19 @@ class Chunk:
         wanted[where] = 1
         return itertools.compress(self.tokens, wanted.tobytes())
 
-    def _floats(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
-        with contextlib.suppress(ValueError):  # in one pass, without a list of the tokens
-            return np.fromiter(map(float, self._pick(where)), np.float64, len(where)), np.zeros(0, np.int64)
-        return floats(self.pick(where))
-
     def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
         """The tokens at these indices as numbers, and the positions in the result of those that are none.
 
         NaN and infinities are returned as such and are not among the positions; numbers that only Python
         accepts (``1_0``) are.
         """
-        values, bad = self._floats(where)
+        try:  # in one pass, without a list of the tokens
+            values, bad = (
+                np.fromiter(map(float, self._pick(where)), np.float64, len(where)),
+                np.zeros(0, np.int64),
+            )
+        except ValueError:
+            values, bad = floats(self.pick(where))
         scores = np.flatnonzero(self._bytes == 95)  # underscores
         if len(scores):
             holds = np.zeros(len(self.tokens), bool)

@@ -270,8 +270,7 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:
     """Write one file, or one per split."""
-    from odm.formats.coco.ids import result_ids
-    from odm.formats.coco.writer import object_of, results_of
+    from odm.formats.coco.writer import object_of, result_ids, results_of
 
     results = options.results
     if results is None:

@@ -12,7 +12,7 @@ from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
 from odm.names import number_of, stem
-from odm.tables import NO_ID, Categories, Dataset, Id, Longs, distinct
+from odm.tables import NO_ID, Categories, Dataset, Id
 
 NOT_IN_REFERENCE = Code(
     "not-in-reference",
@@ -162,8 +162,8 @@ def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categorie
 def image_readings(names: Sequence[str]) -> list[tuple[str, dict[Id, int]]]:
     """What an image_id may mean besides an id, in order of preference."""
     last = [stem(name.rsplit("/", 1)[-1]) for name in names]
-    by_name = {**_unique(last), **_unique(map(stem, names)), **_unique(names)}
-    by_number = {n: row for n, row in _unique(map(number_of, last)).items() if n != -1}
+    by_name = {**unique_rows(last), **unique_rows(map(stem, names)), **unique_rows(names)}
+    by_number = {n: row for n, row in unique_rows(map(number_of, last)).items() if n != -1}
     return [
         ("the names of the images", by_name),
         ("the numbers in the image names", by_number),
@@ -212,7 +212,7 @@ def trainers_ids(categories: Categories) -> NDArray[np.int64]:
     return np.array([by_name.get(name, by_id.get(number, NO_ID)) for name, number in pairs], np.int64)
 
 
-def _unique(keys: Iterable[Any]) -> dict[Id, int]:
+def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
     """The row of each key that is there once."""
     rows: dict[Id, int] = {}
     twice = set()
@@ -220,59 +220,3 @@ def _unique(keys: Iterable[Any]) -> dict[Id, int]:
         if key is not None and rows.setdefault(key, row) != row:
             twice.add(key)
     return {key: row for key, row in rows.items() if key not in twice}
-
-
-def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
-    """Ids of images and categories for a results list, by row; None, and issues, if one is not there."""
-    if reference is None:
-        return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
-    errors = log.errors
-    theirs = reference.images
-    ids: list[Id] = [
-        stem(name) if id_ == NO_ID else id_
-        for name, id_ in zip(theirs.name, theirs.source_id.tolist(), strict=True)
-    ]
-    exact = {name: row for row, name in enumerate(theirs.name)}
-    stems = _unique(map(stem, theirs.name))
-    last = _unique(stem(name.rsplit("/", 1)[-1]) for name in theirs.name)
-    used = set(distinct(dataset.boxes.image).tolist())
-    image_ids: list[Id] = []
-    for row, name in enumerate(dataset.images.name):
-        there = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
-        if there is None and row in used:
-            near = Trusted(hint(name, theirs.name))
-            log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
-        image_ids.append(0 if there is None else ids[there])
-    classes = reference.categories
-    numbers = classes.source_id.tolist()
-    rows = {name: row for row, name in enumerate(classes.name)}
-    used = set(distinct(dataset.boxes.category).tolist())
-    category_ids: list[Id] = []
-    for row, name in enumerate(dataset.categories.name):
-        there = rows.get(name)
-        if there is None and row in used:
-            near = Trusted(hint(name, classes.name))
-            log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
-        number = there + 1 if there is not None else 0
-        category_ids.append(numbers[there] if there is not None and numbers[there] != NO_ID else number)
-    return (image_ids, category_ids) if log.errors == errors else None
-
-
-def own_ids(given: NDArray[Any], least: int) -> list[int]:
-    """The ids of the source if they can be written, else numbers from 1."""
-    ids = given.tolist()
-    fits = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
-    return ids if fits else list(range(1, len(ids) + 1))
-
-
-def box_ids(given: Longs) -> list[int]:
-    """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
-    has = given >= 1
-    own = given[has]
-    n = len(given) - len(own)
-    if not len(own) or len(np.unique(own)) != len(own) or int(own.max()) > 2**53:
-        return list(range(1, len(given) + 1))
-    ids = given.copy()
-    ids[~has] = np.arange(n) + int(own.max()) + 1
-    listed: list[int] = ids.tolist()
-    return listed

@@ -70,10 +70,6 @@ def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
     return "file_name", record.get("file_name")
 
 
-def _nothing(_: Dataset) -> dict[str, list[Any]]:
-    return {}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Dialect:
     """What differs between COCO JSON and files that are like it; as it stands, COCO itself."""
@@ -122,7 +118,7 @@ class Dialect:
     """How the number of an image in its video is written."""
     all_tracks: bool = False
     """Whether the tracks without a score are listed, too, and their boxes name the video."""
-    of_categories: Callable[[Dataset], dict[str, list[Any]]] = _nothing
+    of_categories: Callable[[Dataset], dict[str, list[Any]]] = lambda _: {}
     """Other columns of categories that are written."""
 
 

@@ -10,15 +10,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.frames import box_tracks, track_numbers
-from odm.formats._shared.number_text import short_wh
-from odm.formats.coco.ids import box_ids, own_ids
+from odm.formats.coco.ids import NOT_IN_REFERENCE, unique_rows
 from odm.formats.coco.values import COCO, Dialect
-from odm.issues import Log
-from odm.tables import Dataset, Floats, Id
+from odm.issues import Log, Trusted, hint
+from odm.names import stem
+from odm.tables import NO_ID, Dataset, Floats, Id, Longs, distinct
 from odm.tables.own import join_members
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
+
+
+def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
+    """Ids of images and categories for a results list, by row; None, and issues, if one is not there."""
+    if reference is None:
+        return [*own_ids(dataset.images.source_id, 0)], [*own_ids(dataset.categories.source_id, 0)]
+    errors = log.errors
+    theirs = reference.images
+    ids: list[Id] = [
+        stem(name) if id_ == NO_ID else id_
+        for name, id_ in zip(theirs.name, theirs.source_id.tolist(), strict=True)
+    ]
+    exact = {name: row for row, name in enumerate(theirs.name)}
+    stems = unique_rows(map(stem, theirs.name))
+    last = unique_rows(stem(name.rsplit("/", 1)[-1]) for name in theirs.name)
+    used = set(distinct(dataset.boxes.image).tolist())
+    image_ids: list[Id] = []
+    for row, name in enumerate(dataset.images.name):
+        there = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
+        if there is None and row in used:
+            near = Trusted(hint(name, theirs.name))
+            log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
+        image_ids.append(0 if there is None else ids[there])
+    classes = reference.categories
+    numbers = classes.source_id.tolist()
+    rows = {name: row for row, name in enumerate(classes.name)}
+    used = set(distinct(dataset.boxes.category).tolist())
+    category_ids: list[Id] = []
+    for row, name in enumerate(dataset.categories.name):
+        there = rows.get(name)
+        if there is None and row in used:
+            near = Trusted(hint(name, classes.name))
+            log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
+        number = there + 1 if there is not None else 0
+        category_ids.append(numbers[there] if there is not None and numbers[there] != NO_ID else number)
+    return (image_ids, category_ids) if log.errors == errors else None
 
 
 def results_of(
@@ -57,9 +93,8 @@ def object_of(
     # What the files of these images say of themselves, and the other fields of the images.
     file_of = dataset.images.file[image_rows].tolist()
     used = [row for row in dict.fromkeys(file_of) if row >= 0]
-    members, ids, _ = join_members(
-        [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
-    )
+    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
+    members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
     own = _rows_of(dataset.images.own, image_rows)
     if any(ids) and "license" in own:
@@ -202,7 +237,7 @@ def tracks_of(
 def _ltwh(dataset: Dataset, rows: NDArray[Any]) -> Floats:
     boxes = dataset.boxes
     # Adding zero turns -0.0 into 0, which is what a reader of "-0" sees.
-    return np.concatenate([boxes.xyxy[rows, :2], short_wh(boxes)[rows]], axis=1) + 0.0
+    return np.concatenate([boxes.xyxy[rows, :2], boxes.short_wh()[rows]], axis=1) + 0.0
 
 
 def _lines(
@@ -261,3 +296,23 @@ def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
 
 def _array(lines: list[bytes]) -> list[bytes]:
     return [b"[\n", *lines, b"\n]"] if any(lines) else [b"[]"]
+
+
+def own_ids(given: NDArray[Any], least: int) -> list[int]:
+    """The ids of the source if they can be written, else numbers from 1."""
+    ids = given.tolist()
+    fits = all(isinstance(i, int) and least <= i < 2**63 for i in ids) and len(set(ids)) == len(ids)
+    return ids if fits else list(range(1, len(ids) + 1))
+
+
+def box_ids(given: Longs) -> list[int]:
+    """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
+    has = given >= 1
+    own = given[has]
+    n = len(given) - len(own)
+    if not len(own) or len(np.unique(own)) != len(own) or int(own.max()) > 2**53:
+        return list(range(1, len(given) + 1))
+    ids = given.copy()
+    ids[~has] = np.arange(n) + int(own.max()) + 1
+    listed: list[int] = ids.tolist()
+    return listed

@@ -51,7 +51,7 @@ from odm.formats._shared import text_rows
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.number_text import decimals, short_wh
+from odm.formats._shared.number_text import decimals
 from odm.formats._shared.text_tokens import NUMBER, lines_are
 from odm.formats.mot.sequences import CLASSES, NO_IMAGE, MotOptions, add_sequence, kind_by_name, sequence_of
 from odm.issues import Log, printable
@@ -217,7 +217,7 @@ class _Target:
         order = np.argsort(frame, kind="stable")
         order = order[np.searchsorted(frame[order], 1) :]
         ids = [CLASSES.index(name) if self.official else i for i, name in enumerate(classes, 1)]
-        texts = decimals(np.concatenate([boxes.xyxy[:, :2], short_wh(boxes)], axis=1)[order].ravel())
+        texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
         n = len(order)
         category = [str(ids[c]) for c in boxes.category[order].tolist()]
         columns = [[str(i) for i in frame[order].tolist()]]

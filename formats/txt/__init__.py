@@ -61,7 +61,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.image_names import note_folders
-from odm.formats._shared.number_text import Cells, decimals, fixed_cells, short_wh
+from odm.formats._shared.number_text import Cells, decimals, fixed_cells
 from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far, relative_to_images
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats._shared.text_rows import Labels, gather_labels
@@ -272,7 +272,7 @@ def _numbers(dataset: Dataset, box: str, is_relative: bool) -> Floats:
     xyxy = boxes.xyxy
     if box == "ltrb":
         return xyxy
-    wh = short_wh(boxes) if box == "ltwh" and not is_relative else boxes.wh
+    wh = boxes.short_wh() if box == "ltwh" and not is_relative else boxes.wh
     first = xyxy[:, :2] if box == "ltwh" else (xyxy[:, :2] + xyxy[:, 2:]) / 2
     return np.concatenate([first, wh], axis=1)
 

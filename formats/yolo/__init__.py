@@ -67,22 +67,22 @@ from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats.yolo.descriptions import (
-    data_file_of,
-    describes,
-    is_data_file,
     read_data_file,
     read_yaml,
-    yaml_file_of,
 )
 from odm.formats.yolo.layouts import (
     Plan,
     YoloOptions,
     add_images,
+    data_file_of,
+    describes,
     find_groups,
     find_images,
+    is_data_file,
     listed_in,
     settle_names,
     undescribed,
+    yaml_file_of,
 )
 from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks
 from odm.formats.yolo.writer import write

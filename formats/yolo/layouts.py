@@ -148,6 +148,35 @@ class Plan:
         self.places.add(folder)
 
 
+def describes(head: bytes) -> bool:
+    """Whether a YAML file is about a data set."""
+    return re.search(rb"(?m)^[\"'{ ]*(names|train|val|nc)[\"']?[ ]*:", head) is not None
+
+
+def yaml_file_of(source: Source) -> str | None:
+    """The file at the root that describes the data set, if there is one."""
+    found = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
+    usual = [f for f in found if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
+    for file in usual + found:
+        head = source.head(file)
+        if file in usual or (describes(head) and re.search(rb"(?m)^[\"' ]*(names|nc)[\"']?[ ]*:", head)):
+            return file
+    return None
+
+
+def data_file_of(source: Source) -> str | None:
+    """Darknet's description at the root of a source, if there is one."""
+    for file in source.files:
+        if "/" not in file and file.lower().endswith(".data") and is_data_file(source.head(file)):
+            return file
+    return None
+
+
+def is_data_file(head: bytes) -> bool:
+    """Whether a file is darknet's description of a data set."""
+    return re.search(rb"(?m)^[ \t]*(train|names)[ \t]*=", head) is not None
+
+
 def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
     """The groups of a source without a description."""
     source = plan.source

@@ -67,7 +67,8 @@ class ParsedRows:
             part, faulty = _rows(chunk, plan.key_points, plan.tracks)
             parts.append(part)
             builder.skipped += len(faulty)
-            explain_rows(chunk, faulty, plan.source, files, log, _explain)
+            if len(faulty):
+                explain_rows(chunk, faulty, plan.source, files, log, _explain)
         columns: list[Any] = [*map(np.concatenate, zip(*parts, strict=True))]
         self.id: Longs = columns[0]
         self.columns: Floats = columns[1]
@@ -88,7 +89,8 @@ class ParsedRows:
 
     def report(self, code: Code, wrong: NDArray[np.bool_], say: Say) -> None:
         """Report the rows that are wrong, with what `say` answers of their values."""
-        self._where.report(self.log, code, np.flatnonzero(wrong), say)
+        if wrong.any():
+            self._where.report(self.log, code, np.flatnonzero(wrong), say)
 
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Decide on the kind and on the column of the confidence: the good rows, all boxes and scores."""
@@ -234,8 +236,8 @@ def _rows(
     chunk: Chunk, key_points: int, tracks: frozenset[int]
 ) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
     """The sound rows of a chunk, column by column, and which rows are not sound."""
-    n = len(chunk)
-    track = _tracks(chunk, key_points, tracks)
+    n = len(chunk.first)
+    track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
     count = chunk.count - (track != NO_ID)
     sound = count >= 5
     first = np.full(n, np.nan)
@@ -273,9 +275,7 @@ def _rows(
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
-    found = np.full(len(chunk), NO_ID)
-    if not tracks:
-        return found
+    found = np.full(len(chunk.first), NO_ID)
     extra = chunk.count - 5 - key_points
     rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
     last, bad = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)

@@ -179,6 +179,28 @@ class Boxes(_Rows):
     own: Own = dataclasses.field(default_factory=dict)
     """Other fields of the source, such as ``segmentation``, if the reader was asked to keep them."""
 
+    def short_wh(self) -> Floats:
+        """(n, 2) widths and heights to be written: the source's own, or the shortest with the same edges.
+
+        A width that is only ``right - left`` carries rounding (0.30000000000000004); it is replaced by the
+        number of fewest decimals that, added to the left edge, gives the same right edge.
+        """
+        low, high, wh = self.xyxy[:, :2], self.xyxy[:, 2:], self.wh
+        derived = np.full(wh.shape, True) if self.wh_given is None else ~self.wh_given
+        if not derived.any():
+            return wh
+        result = wh.copy()
+        open_ = np.nonzero(derived & (wh != np.rint(wh)))
+        for places in range(17):
+            if not len(open_[0]):
+                break
+            tried = np.round(wh[open_], places)
+            fits = low[open_] + tried == high[open_]
+            done = tuple(index[fits] for index in open_)
+            result[done] = tried[fits]
+            open_ = tuple(index[~fits] for index in open_)
+        return result
+
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
         found: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -505,7 +506,8 @@ class Builder:
             if any(name in chunk for chunk in self._chunks):
                 for chunk in self._chunks:
                     chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), absent))
-        own = join_own(self._own_of_boxes, [len(chunk["image"]) for chunk in self._chunks])
+        sizes = [len(chunk["image"]) for chunk in self._chunks]
+        own = join_own(self._own_of_boxes, sizes) if any(self._own_of_boxes) else {}
         columns = {}
         for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
@@ -519,8 +521,9 @@ class Builder:
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
         image, category, verdict = (frozen(np.ascontiguousarray(column)) for column in verdicts.T)
         labels = ImageLabels(image, category, frozen(verdict.astype(np.uint8)))
+        n_images, n_categories = len(self._image_rows), len(self._category_rows)
         for table in (boxes, labels):
-            for rows, limit in ((table.image, self.n_images), (table.category, self.n_categories)):
+            for rows, limit in ((table.image, n_images), (table.category, n_categories)):
                 if len(rows) and (rows.min() < 0 or rows.max() >= limit):
                     raise ValueError(f"a row number is outside 0..{limit - 1}")
         if boxes.track is not None and len(boxes) and boxes.track.max() >= len(self._tracks):
@@ -538,13 +541,13 @@ class Builder:
                 **_columns(self._image_columns),
                 video=video,
                 frame=frame,
-                own=_own_columns(self._own.get("images", ()), self.n_images),
+                own=_own_columns(self._own.get("images", ()), n_images),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
                 **_columns(self._category_columns),
                 named=self.named,
-                own=_own_columns(self._own.get("categories", ()), self.n_categories),
+                own=_own_columns(self._own.get("categories", ()), n_categories),
             ),
             boxes=boxes,
             kind=kind,
@@ -582,23 +585,21 @@ def _extent(xyxy: Floats) -> Floats:
 def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Lists of values as the columns of a table: texts in a tuple, ids and whole numbers in an array."""
     made: dict[str, Any] = {}
+    column: NDArray[Any]
     for name, values in columns.items():
         if name in ("path", "split", "frequency"):
             made[name] = tuple(values)
+            continue
+        if name != "source_id":
+            column = np.array(values, np.int32)
         else:
-            made[name] = frozen(_id_column(values) if name == "source_id" else np.array(values, np.int32))
+            column = np.empty(len(values), object)
+            column[:] = values
+            if not any(issubclass(kind, str) for kind in set(map(type, values))):
+                with contextlib.suppress(OverflowError):  # whole numbers beyond 64 bits stay exact as objects
+                    column = np.array(values, np.int64)
+        made[name] = frozen(column)
     return made
-
-
-def _id_column(ids: Sequence[Id]) -> NDArray[Any]:
-    if not any(issubclass(kind, str) for kind in set(map(type, ids))):
-        try:
-            return np.array(ids, np.int64)
-        except OverflowError:  # whole numbers beyond 64 bits stay exact as objects
-            pass
-    column = np.empty(len(ids), object)
-    column[:] = ids
-    return column
 
 
 def _empty(dtype: Any) -> NDArray[Any]:
