@@ -126,16 +126,16 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     n_images = len(dataset.images)
     if dataset.relative and (selection.min_box or selection.min_area):
         raise UsageError(f"--min-box and --min-area are in pixels, but no image has a size; {GIVE_SIZES}")
-    wh = dataset.boxes.wh
-    small = wh.min(axis=1, initial=np.inf) < selection.min_box
-    dataset = ledger.leave_out(
-        dataset, small, f"boxes narrower or lower than {selection.min_box:g} (--min-box)"
-    )
-    with np.errstate(over="ignore"):
-        product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
-    area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
-    small = area < selection.min_area
-    dataset = ledger.leave_out(dataset, small, f"boxes smaller than {selection.min_area:g} (--min-area)")
+    if selection.min_box:
+        small = dataset.boxes.wh.min(axis=1, initial=np.inf) < selection.min_box
+        reason = f"boxes narrower or lower than {selection.min_box:g} (--min-box)"
+        dataset = ledger.leave_out(dataset, small, reason)
+    if selection.min_area:
+        with np.errstate(over="ignore"):
+            product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
+        area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
+        small = area < selection.min_area
+        dataset = ledger.leave_out(dataset, small, f"boxes smaller than {selection.min_area:g} (--min-area)")
     if selection.drop_empty:
         empty = np.ones(len(dataset.images), np.bool_)
         empty[dataset.boxes.image] = False

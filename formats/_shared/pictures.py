@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
 from odm.csv_text import QuoteFault, plain_lines, records
-from odm.files import MAX_SIZE, Source
+from odm.files import MAX_SIZE, Source, may_exist
 from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem, with_slashes
@@ -192,6 +192,8 @@ class Pictures:
                 continue
             if folder == source.path and type(source) is Source:  # it is listed already
                 self._list(source, source.left_out, asked)
+                continue
+            if not may_exist(folder):
                 continue
             try:
                 listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)

@@ -135,8 +135,6 @@ def _member(key: str, value: bytes) -> bytes:
 
 def _with_own(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
     """Records, one a line, with other fields as JSON, of which empty ones are left out."""
-    if not own:
-        return lines
     heads = [b"," + _member(key, b"") for key in own]
     records = []
     for line, *values in zip(lines.splitlines(), *own.values(), strict=True):
@@ -272,7 +270,8 @@ def _lines(
         )
         raw = [msgspec.Raw(v) if v else nothing for v in outlines[start : start + _BATCH]]
         text = encode(list(map(record, *batch, raw or itertools.repeat(nothing), *more)))
-        text = _with_own(text, {key: column[start : start + _BATCH] for key, column in own.items()})
+        if own:
+            text = _with_own(text, {key: column[start : start + _BATCH] for key, column in own.items()})
         text = text[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)

@@ -179,7 +179,8 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
     category, known = parsed.add_categories(good)
     good &= known
-    parsed.report_outlines(good)
+    if parsed.outline[good].any():
+        parsed.report_outlines(good)
     builder.skipped += int(len(good) - good.sum())
     size = sizes[image[good]].astype(np.float64)
     corners, wh = parsed.corners(good, box)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import NO_PICTURE, UNKNOWN_SPLIT
-from odm.files import Source
+from odm.files import Source, may_exist
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
@@ -338,6 +338,8 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
     for level in levels:
         for name in (*_DESCRIPTIONS, *_FIRST_LISTS, *_OTHER_LISTS):
             path = os.path.normpath(os.path.join(folder, *[os.pardir] * level, name))
+            if not may_exist(path):
+                continue
             try:
                 above = Source(path, max_size=source.max_size)
             except PathError:
@@ -419,7 +421,8 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                     found.append(Image(key, None, picture, group.split, pictures))
         members.append((group, found[before:]))
     _report_bare(plan, members, builder, log)
-    _part_splits(found, plan, log)
+    if len({image.split for image in found}) > 1:
+        _part_splits(found, plan, log)
     return sorted(found, key=lambda image: (image.name, image.split))
 
 
@@ -471,7 +474,7 @@ def _listed_picture(source: Source, key: str, listed: str) -> Picture | None:
 def _part_splits(images: list[Image], plan: Plan, log: Log) -> None:
     """Where two splits have an image of one name, put the split before the names."""
     names = [image.name for image in images]
-    if len(set(names)) == len(names) or len({image.split for image in images}) < 2:
+    if len(set(names)) == len(names):
         return
     log.note(
         f"{printable(plan.source.path)}: images of different splits have the same name, so names are "

@@ -218,8 +218,6 @@ class ParsedRows:
     def report_outlines(self, good: NDArray[np.bool_]) -> None:
         """Say how many rows were more than boxes, and count them."""
         outlines = np.flatnonzero(good & self.outline)
-        if not len(outlines):
-            return
         rotated = int(((self.count[outlines] == 9) | (self.count[outlines] == 10)).sum())
         if rotated:
             self.builder.extras["rotation"] = rotated

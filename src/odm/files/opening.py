@@ -285,6 +285,11 @@ def in_archive(path: str) -> tuple[str, str] | None:
     return None
 
 
+def may_exist(path: str) -> bool:
+    """Whether something is at a path, or may be in the archive through which it leads."""
+    return os.path.exists(path) or in_archive(path) is not None
+
+
 @functools.lru_cache(maxsize=4)
 def _listed(
     path: str, changed: int, size: int, process: int

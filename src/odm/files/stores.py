@@ -215,9 +215,10 @@ def open_source(
     UsageError
         If it is an address of another kind, or pyarrow is not installed.
     """
-    if is_address(path):
-        return RemoteSource(path, max_size=max_size, encoding=encoding)
-    refuse_other(path)
+    if "://" in path:
+        if is_address(path):
+            return RemoteSource(path, max_size=max_size, encoding=encoding)
+        refuse_other(path)
     return Source(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
 
 

@@ -528,6 +528,8 @@ class Builder:
                     raise ValueError(f"a row number is outside 0..{limit - 1}")
         if boxes.track is not None and len(boxes) and boxes.track.max() >= len(self._tracks):
             raise ValueError(f"a track is outside 0..{len(self._tracks) - 1}")
+        sizes = {"images": n_images, "categories": n_categories}
+        own = {table: _own_columns(parts, sizes[table]) for table, parts in self._own.items()}
         kind = self.kind
         if kind is None:
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
@@ -541,13 +543,13 @@ class Builder:
                 **_columns(self._image_columns),
                 video=video,
                 frame=frame,
-                own=_own_columns(self._own.get("images", ()), n_images),
+                own=own.get("images", {}),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
                 **_columns(self._category_columns),
                 named=self.named,
-                own=_own_columns(self._own.get("categories", ()), n_categories),
+                own=own.get("categories", {}),
             ),
             boxes=boxes,
             kind=kind,
