@@ -212,7 +212,15 @@ class Gather:
             log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
             return None
         if size is None and (self.asks or needed):
-            size = self._other_size(name, picture, size_at or at)
+            errors, place = log.errors, size_at or at
+            size = self.pictures.size(name, picture)
+            if self._size_field is not None and log.errors == errors:  # which the file should contain
+                location = {**place.where, "field": self._size_field}
+                if size is None:
+                    log.report(SIZE_MISSING, place.path, **location, value=name)
+                elif picture is not None and not self._explicit:
+                    found = f"{size[0]}x{size[1]}"
+                    log.report(SIZE_FROM_PICTURE, place.path, **location, value=name, size=found)
         width, height = size or (0, 0)
         return self.builder.image(
             name,
@@ -226,19 +234,6 @@ class Gather:
             video=video,
             frame=frame,
         )
-
-    def _other_size(self, name: str, picture: Picture | None, at: At) -> tuple[int, int] | None:
-        """The size of an image from elsewhere, with a warning if its file should contain it."""
-        errors = self.log.errors
-        found = self.pictures.size(name, picture)
-        if self._size_field is not None and self.log.errors == errors:
-            location = {**at.where, "field": self._size_field}
-            if found is None:
-                self.log.report(SIZE_MISSING, at.path, **location, value=name)
-            elif picture is not None and not self._explicit:
-                shown = f"{found[0]}x{found[1]}"
-                self.log.report(SIZE_FROM_PICTURE, at.path, **location, value=name, size=shown)
-        return found
 
     # -- classes
 

@@ -109,7 +109,29 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
         stream, size = _open_entry(*inside, max_size)
         with stream:
             return _all_of(stream, size)
-    data = _content(path, max_size)
+    descriptor, size = _open(path, max_size)
+    try:
+        if size > 2**20:  # a hole of gigabytes is refused before it is read
+            refuse_nuls(os.read(descriptor, 4096))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
+        if len(data) != size or size >= 2**30:
+            stream = io.BytesIO()
+            stream.write(data)
+            del data  # lest the content be held twice
+            while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
+                stream.write(part)
+            data = stream.getvalue()
+    except OSError as e:
+        raise Unreadable(reason_of(e)) from None
+    except (MemoryError, OverflowError):
+        raise Unreadable(f"its {size} bytes do not fit into memory") from None
+    finally:
+        os.close(descriptor)
+    if len(data) != size:
+        raise Unreadable("it changed while being read")
+    if size >= 4096:
+        refuse_nuls(data[:4096])
     return _inflated(data, max_size) if _is_gzip(path, data) else data
 
 
@@ -145,34 +167,6 @@ def _all_of(stream: IO[bytes], size: int) -> bytes:
         raise Unreadable(reason_of(e)) from None
     if len(data) != size:
         raise Unreadable("it is damaged in its archive: its size is another")
-    return data
-
-
-def _content(path: str, max_size: int) -> bytes:
-    """All bytes of a file as it lies on the disk."""
-    descriptor, size = _open(path, max_size)
-    try:
-        if size > 2**20:  # a hole of gigabytes is refused before it is read
-            refuse_nuls(os.read(descriptor, 4096))
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        data = os.read(descriptor, min(size + 1, 2**30))  # one more, so that a file that grows is noticed
-        if len(data) != size or size >= 2**30:
-            stream = io.BytesIO()
-            stream.write(data)
-            del data  # lest the content be held twice
-            while (left := size + 1 - stream.tell()) > 0 and (part := os.read(descriptor, min(left, 2**26))):
-                stream.write(part)
-            data = stream.getvalue()
-    except OSError as e:
-        raise Unreadable(reason_of(e)) from None
-    except (MemoryError, OverflowError):
-        raise Unreadable(f"its {size} bytes do not fit into memory") from None
-    finally:
-        os.close(descriptor)
-    if len(data) != size:
-        raise Unreadable("it changed while being read")
-    if size >= 4096:
-        refuse_nuls(data[:4096])
     return data
 
 

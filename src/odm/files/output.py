@@ -203,14 +203,33 @@ class Output:
     # -- writing
 
     def __enter__(self) -> Self:
-        if not self.dry_run:
-            try:
-                self._begin()
-            except BaseException as e:
-                self._clean()
-                if isinstance(e, OSError):
-                    self._fail(e)
-                raise
+        if self.dry_run:
+            return self
+        try:
+            parent, name = os.path.split(self._real)
+            if self._exists and not self.single:
+                self._lock = scratch.lock_folder(self._real)
+                if self._lock is None:
+                    shown = printable(self.target)
+                    raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
+            if not self.single and self._old is not None and self._must_stage_inside(parent):
+                self._new_stage(self._real, name)
+            else:
+                self._make_folders(parent)
+                try:
+                    self._new_stage(parent, name)
+                except OSError as e:
+                    if self.single or self._old is None or e.errno not in _NOT_ALLOWED:
+                        raise
+                    self._new_stage(self._real, name)
+            if not self.single:
+                os.mkdir(os.path.join(self._stage, "tree"))
+                self._sync_each = scratch.syncfs() is None
+        except BaseException as e:
+            self._clean()
+            if isinstance(e, OSError):
+                self._fail(e)
+            raise
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -294,27 +313,6 @@ class Output:
                     os.mkdir(f"{tree}/{made}")
                     self._folders.add(made)
         return f"{tree}/{name}"
-
-    def _begin(self) -> None:
-        parent, name = os.path.split(self._real)
-        if self._exists and not self.single:
-            self._lock = scratch.lock_folder(self._real)
-            if self._lock is None:
-                shown = printable(self.target)
-                raise PathError(f"{shown}: another odm is writing into it; try again when that has ended")
-        if not self.single and self._old is not None and self._must_stage_inside(parent):
-            self._new_stage(self._real, name)
-        else:
-            self._make_folders(parent)
-            try:
-                self._new_stage(parent, name)
-            except OSError as e:
-                if self.single or self._old is None or e.errno not in _NOT_ALLOWED:
-                    raise
-                self._new_stage(self._real, name)
-        if not self.single:
-            os.mkdir(os.path.join(self._stage, "tree"))
-            self._sync_each = scratch.syncfs() is None
 
     def _must_stage_inside(self, parent: str) -> bool:
         """Whether one rename cannot put the tree in the place of the target, which is a folder.

@@ -122,7 +122,16 @@ def remove_stage(stage: str, held: int) -> None:
     """Remove a staging folder that `hold` answered for; what cannot be removed stays."""
     with contextlib.suppress(OSError, RecursionError):
         if held >= 0:
-            _empty(held)
+            # Every step goes from one descriptor to the next, and no link is followed: whoever may write here
+            # could put a link to somebody's files into the place of a folder while it is emptied.
+            for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=held):
+                for name in names:
+                    os.unlink(name, dir_fd=inner)
+                for name in folders:
+                    try:
+                        os.rmdir(name, dir_fd=inner)
+                    except NotADirectoryError:  # a link to a folder
+                        os.unlink(name, dir_fd=inner)
         elif not hasattr(os, "fwalk"):  # Windows, which has no descriptors of folders
             for folder, folders, names in os.walk(stage, topdown=False):
                 for name in names:
@@ -130,22 +139,6 @@ def remove_stage(stage: str, held: int) -> None:
                 for name in folders:
                     os.rmdir(os.path.join(folder, name))
         os.rmdir(stage)
-
-
-def _empty(folder: int) -> None:
-    """Remove all that is in an open folder.
-
-    Every step goes from one descriptor to the next, and no link is followed: whoever may write here could
-    put a link to somebody's files into the place of a folder while it is emptied.
-    """
-    for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=folder):
-        for name in names:
-            os.unlink(name, dir_fd=inner)
-        for name in folders:
-            try:
-                os.rmdir(name, dir_fd=inner)
-            except NotADirectoryError:  # a link to a folder
-                os.unlink(name, dir_fd=inner)
 
 
 def sync_folder(folder: str) -> None:
