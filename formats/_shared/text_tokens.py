@@ -113,10 +113,8 @@ class Chunk:
         accepts (``1_0``) are.
         """
         try:  # in one pass, without a list of the tokens
-            values, bad = (
-                np.fromiter(map(float, self._pick(where)), np.float64, len(where)),
-                np.zeros(0, np.int64),
-            )
+            values = np.fromiter(map(float, self._pick(where)), np.float64, len(where))
+            bad = np.zeros(0, np.int64)
         except ValueError:
             values, bad = floats(self.pick(where))
         scores = np.flatnonzero(self._bytes == 95)  # underscores
