@@ -299,7 +299,6 @@ def test_shifted_numbers_of_classes_that_are_seen_once():
     data = scene(np.random.default_rng(3), "good", 60, 3000)
     for kind in ("gt", "det"):
         data[kind]["category"] = data[kind]["category"].clip(0, 2998)
-    data["gt"]["category"][0] = 2999
     data["det"]["category"] += 1
     check(data, "the class numbers of the detections look 1 too high", 1)
 

@@ -588,7 +588,7 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     # All by the same number: this shows although each of many classes is seen only once.
     steps = np.bincount((theirs[votes].astype(np.int64) - ours[votes]) % n)
     step, needed = int(steps.argmax()), CONSISTENT * votes.sum()
-    if step and steps.max() >= needed and n_known > 2 and seen[-1] <= truth.category.max():
+    if step and steps.max() >= needed and n_known > 2 and np.median(seen) <= known[-1]:
         meant = (np.arange(n) - step) % n
         off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
         said = f"the class numbers of the detections look {off}"
