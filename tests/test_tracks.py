@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import odm
+from odm import checks
 from odm.formats import FORMATS, make_options
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -385,3 +386,12 @@ def test_kitti_tracking_comes_back(kind, tmp_path):
     still = Dataset.from_arrays(images=["a"], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
     with pytest.raises(odm.UsageError, match="frames of videos"):
         odm.write(still, str(tmp_path / "b"), "kitti", layout="tracking")
+
+
+def test_tracks_of_one_box_each_are_noted():
+    data = Dataset.from_arrays(
+        images=["a", "b"], categories=["x"], image=[0, 1], category=[0, 0], xyxy=[[1, 2, 3, 4]] * 2, track=[1, 2],
+        video=["v", "v"], frame=[1, 2],
+    )  # fmt: skip
+    checks.run(data, log := Log(), all_rules=True)
+    assert any("no track has more than one box" in note for note in log.notes)
