@@ -309,3 +309,10 @@ def test_sizes_that_only_some_images_have():
     det["xyxy"] = letterboxed(det["xyxy"], data["size"][det["image"]])
     data["size"][::2] = 0
     check(data, "look like pixels of the letterboxed picture of 640 x 640", 1)
+
+
+def test_a_detector_of_one_class_where_most_objects_have_another_is_not_shifted():
+    data = scene(np.random.default_rng(3), "good", 60, 4)
+    data["gt"]["category"] = np.where(np.arange(len(data["gt"]["image"])) % 8, 1, data["gt"]["category"])
+    data["det"]["category"][:] = 0
+    assert not result(data)[1]

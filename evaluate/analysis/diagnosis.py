@@ -586,9 +586,10 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     several = len(moved) >= 2 and int(times.min()) >= 2
     plausible = len(moved) > 0 and (several or not has_truth[moved].any())
     # All by the same number: this shows although each of many classes is seen only once.
-    steps = np.bincount((theirs[votes].astype(np.int64) - ours[votes]) % n)
-    step, needed = int(steps.argmax()), CONSISTENT * votes.sum()
-    if step and steps.max() >= needed and n_known > 2 and np.median(seen) <= known[-1]:
+    steps = (theirs[votes].astype(np.int64) - ours[votes]) % n
+    step, needed = int(np.bincount(steps).argmax()), CONSISTENT * votes.sum()
+    alike = ours[votes][steps == step]
+    if step and len(alike) >= needed and len(np.unique(alike)) > 2 and np.median(seen) <= known[-1]:
         meant = (np.arange(n) - step) % n
         off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
         said = f"the class numbers of the detections look {off}"
