@@ -17,8 +17,8 @@ from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, plural, printable, shorten
 from odm.names import stem
-from odm.screen import json_text
 from odm.tables import Dataset
+from odm.terminal import json_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Asked:
         analyses: tuple[str, ...] = ()
         try:
             if given["analyze"] is not None:
-                from odm.evaluate.analysis.attach import parse_analyses
+                from odm.evaluate.analysis.analyses import parse_analyses
 
                 analyses = parse_analyses(given["analyze"])
             if given["ci"] or given["replicates"] < 1 or given["seed"] < 0:
@@ -66,7 +66,7 @@ class Asked:
         """The evaluation with what was asked for; `truth` is its ground truth."""
         given, path = self.given, self.given["at_scores"]
         if self.thresholds is not None:
-            from odm.evaluate.analysis.attach import at_scores, digest_of
+            from odm.evaluate.analysis.analyses import at_scores, digest_of
             from odm.evaluate.analysis.thresholds import read_thresholds
 
             scores, default = read_thresholds(self.thresholds)
@@ -83,7 +83,7 @@ class Asked:
             results = [at_scores(result, scores, default, path) for result in evaluation.results]
             evaluation = dataclasses.replace(evaluation, results=results)
         if self.analyses or given["ci"]:
-            from odm.evaluate.analysis.attach import analyze
+            from odm.evaluate.analysis.analyses import analyze
             from odm.evaluate.analysis.bootstrap import Resampling
 
             slices = []
@@ -105,7 +105,7 @@ class Asked:
         """The evaluation with the thresholds of its only result, if they are asked for."""
         if self.given["thresholds"] is None:
             return evaluation
-        from odm.evaluate.analysis.attach import digest_of
+        from odm.evaluate.analysis.analyses import digest_of
         from odm.evaluate.analysis.table import table_of
         from odm.evaluate.analysis.thresholds import choose_thresholds
 

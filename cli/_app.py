@@ -14,7 +14,7 @@ import click
 
 import odm
 from odm.cli._print import say, screens, show
-from odm.screen import Unwritten
+from odm.terminal import Unwritten
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -15,7 +15,7 @@ import odm.converters
 import odm.evaluate
 import odm.formats
 from odm.issues import CODES, Code
-from odm.screen import json_text, markdown
+from odm.terminal import json_text, markdown
 
 HEAD = """\
 # Codes

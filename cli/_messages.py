@@ -63,7 +63,7 @@ def print_failed(gates: Iterable[str], *, github: bool) -> None:
     """Print the gates that failed, a line each."""
     for line in gates:
         if github:
-            from odm.cli._reports import escape_data
+            from odm.cli._issue_formats import escape_data
 
             show(f"::error title=gate failed::{escape_data(line)}", commands=True)
         else:
@@ -72,7 +72,7 @@ def print_failed(gates: Iterable[str], *, github: bool) -> None:
 
 def print_annotations(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
     """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
-    from odm.cli._reports import Report, render
+    from odm.cli._issue_formats import Report, render
     from odm.converters.validation import sort_issues
 
     print_notes(log, given)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from odm.issues import Issue, printable
-from odm.screen import Screen, wrapped
+from odm.terminal import Screen, wrapped
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -13,8 +13,8 @@ from odm.cli._options import TARGET, Option, all_of, option
 from odm.cli._print import say
 from odm.files import Output
 from odm.issues import Log, UsageError, shorten
-from odm.screen import markdown
 from odm.tables import Dataset
+from odm.terminal import markdown
 
 if TYPE_CHECKING:
     from odm.report import Page, Picture
@@ -67,7 +67,7 @@ def pictures_of(
     given: Mapping[str, Any],
 ) -> list[Picture]:
     """The pictures of images, from the data sets or the folders of the options ``images``."""
-    from odm.converters.photos import locate
+    from odm.converters.pictures import locate
     from odm.report import Picture
 
     folders = [str(side["images"]) for side in given["options"].values() if side.get("images") is not None]

@@ -16,7 +16,7 @@ from odm.evaluate import OUTPUTS
 from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
 from odm.evaluate.output.render import csv_text
 from odm.issues import UsageError, plural, printable, shorten
-from odm.screen import json_text, number, table
+from odm.terminal import json_text, number, table
 
 EXAMPLES = """
 \b

@@ -37,8 +37,8 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.files import Output
 from odm.issues import Log, UsageError
-from odm.screen import wrapped
 from odm.tables import Dataset
+from odm.terminal import wrapped
 
 EXAMPLES = """
 \b

@@ -47,7 +47,7 @@ from odm.cli._report import (
 )
 from odm.converters import Edits, KeptTruth, Ledger, load_pair
 from odm.converters.edit import apply, parse_renames
-from odm.converters.labels import read_descriptions, read_hierarchy, read_image_labels
+from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.converters.load import check_one_run
 from odm.evaluate import (
     OUTPUTS,
@@ -62,8 +62,8 @@ from odm.evaluate import (
 )
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
+from odm.evaluate.scores.changes import check_scores, check_tubes
 from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
-from odm.evaluate.scores.switches import check_scores, check_tubes
 from odm.files import Output
 from odm.issues import Log, OdmError, UsageError, shorten
 from odm.tables import Dataset
@@ -110,7 +110,7 @@ def whole_numbers(_: click.Context, parameter: click.Parameter, text: str | None
 
 
 def _analyses() -> Iterable[str]:  # imported when a shell asks
-    from odm.evaluate.analysis.attach import ANALYSES
+    from odm.evaluate.analysis.analyses import ANALYSES
 
     return ANALYSES
 
@@ -433,7 +433,7 @@ def evaluate_in_parts(gt: str, det: str, given: dict[str, Any], log: Log) -> Eva
     """Evaluate a part of the detections at a time."""
     asked = arguments(given, log)
     del asked["class_agnostic"]
-    from odm.evaluate.parts.job import dask_executor
+    from odm.evaluate.parts.cluster import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
     try:

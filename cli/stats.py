@@ -16,7 +16,7 @@ from odm.converters.plots import save_plots
 from odm.converters.statistics import Distribution, Group, Statistics, describe
 from odm.drawing import check_matplotlib
 from odm.issues import printable
-from odm.screen import cell, json_text, markdown_table, text_table
+from odm.terminal import cell, json_text, markdown_table, text_table
 
 EXAMPLES = """
 \b

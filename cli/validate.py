@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from odm.checks import TOLERANCE
 from odm.cli._common import FormatCommand, format_options, reading, request_of, split_names, terminal_log
 from odm.cli._explain import all_codes, explain
+from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines, print_notes
 from odm.cli._options import (
     PATH,
@@ -36,7 +37,6 @@ from odm.cli._report import (
     write_markdown,
     write_report,
 )
-from odm.cli._reports import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues

@@ -14,7 +14,7 @@ from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten
 from odm.names import number_of, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, frozen
-from odm.tables.own import take_own
+from odm.tables.other_fields import take_own
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
 CATEGORY_IDS = get_args(CategoryIds)

@@ -12,7 +12,7 @@ from odm.formats import Format
 from odm.issues import first_few, plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
-from odm.tables.own import NOTHING, count_own, join_members
+from odm.tables.other_fields import NOTHING, count_own, join_members
 
 BAD_FILES = "files left out, with their images"
 

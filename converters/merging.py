@@ -32,7 +32,7 @@ from odm.tables import (
     Videos,
     frozen,
 )
-from odm.tables.own import Own, join_own, take_own
+from odm.tables.other_fields import Own, join_own, take_own
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of

@@ -20,7 +20,7 @@ from odm.converters.ledger import Ledger
 from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
 from odm.tables import Boxes, Dataset, frozen
-from odm.tables.own import SHAPES, count_own
+from odm.tables.other_fields import SHAPES, count_own
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:

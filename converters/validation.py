@@ -17,7 +17,7 @@ from odm import checks
 from odm.codes import STRAY_FILE
 from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import Request
-from odm.converters.photos import check_pictures
+from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
 from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, shorten
 from odm.names import number_of

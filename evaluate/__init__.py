@@ -17,9 +17,9 @@ from odm.evaluate.matching.sides import Joined, JoinReport
 from odm.evaluate.output.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.curves import Curve, CurveArrays
 from odm.evaluate.scores.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
-from odm.evaluate.scores.switches import resolve
 
 if TYPE_CHECKING:
     from odm.evaluate.metric import Metric

@@ -18,8 +18,8 @@ from odm.evaluate.matching.matches import TRUTHS
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
-from odm.evaluate.scores.switches import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.issues import Log, Trusted, UsageError, plural
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate import batches
 from odm.evaluate.batches import Batch, ImageBoxes, Reader
-from odm.evaluate.scores.switches import resolve
+from odm.evaluate.scores.changes import resolve
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Kind, Longs
 

@@ -116,7 +116,7 @@ class Result:
     scores_from: str = ""
     """Where the score of each class comes from, if it was given."""
     analysis: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Plain data by the name of the analysis, see `odm.evaluate.analysis.attach`."""
+    """Plain data by the name of the analysis, see `odm.evaluate.analysis.analyses`."""
     intervals: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
     """Low and high end for keys of the summary, if they were asked for; None = undefined."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from odm.files import Source
 from odm.formats._contract import SURE, Format, Signs
-from odm.formats._shared.damage import report_damage
+from odm.formats._shared.damaged_files import report_damage
 from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plural, printable
 
 

@@ -41,7 +41,7 @@ from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
 from odm.formats._shared.csv_tables import Quote, Rows, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
-from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.split_names import SplitOptions, miss_split
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log

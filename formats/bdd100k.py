@@ -45,7 +45,7 @@ from odm.formats._contract import LIKELY, SURE, format_of
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -38,7 +38,7 @@ from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, is_set, may_write
-from odm.formats._shared.splits import (
+from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
     split_files,

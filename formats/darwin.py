@@ -36,7 +36,7 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 

@@ -66,7 +66,7 @@ from odm.formats._shared.items import (
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump
-from odm.formats._shared.splits import SPLITS, SplitOptions, files_of_split, miss_split, split_of
+from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag

@@ -45,7 +45,7 @@ from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Ro
 from odm.formats._shared.json_preview import glance
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
 from odm.formats._shared.safe_yaml import load
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
 from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
 

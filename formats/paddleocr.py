@@ -40,11 +40,11 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.damage import report_unread
+from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Origin, Row, Rows, images_of
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write, read_lines
-from odm.formats._shared.splits import (
+from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
     split_files,

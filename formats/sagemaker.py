@@ -40,7 +40,7 @@ from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_item
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_in_name, usual_split
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
 

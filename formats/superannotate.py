@@ -50,7 +50,7 @@ from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, file_items, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Nothing, Reader, around_ellipse, dump, may_write, number
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_of
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
 

@@ -49,7 +49,7 @@ from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview, check_head
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
-from odm.formats._shared.splits import SplitOptions, files_of_split
+from odm.formats._shared.split_names import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset

@@ -51,7 +51,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import are_text, class_text, refuse_classes, report_numbers
 from odm.formats._shared.text_tokens import NUMBER, cells, text_of

@@ -60,9 +60,9 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._shared.damage import report_unread
+from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.number_text import decimals, whole_edges
-from odm.formats._shared.splits import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of

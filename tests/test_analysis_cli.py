@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import odm
 from odm.cli._app import app
-from odm.evaluate.analysis.attach import ANALYSES
+from odm.evaluate.analysis.analyses import ANALYSES
 from odm.issues import OdmError
 from odm.tables import Dataset
 

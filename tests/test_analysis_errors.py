@@ -10,7 +10,7 @@ import pytest
 from odm.evaluate import PROTOCOLS, evaluate, match
 from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
-from odm.evaluate.analysis.attach import calibration
+from odm.evaluate.analysis.analyses import calibration
 from odm.evaluate.analysis.errors import KINDS, error_types
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP

@@ -15,7 +15,7 @@ from selection import slow
 
 from odm.converters import write
 from odm.evaluate import evaluate
-from odm.evaluate.parts.job import _watch, dask_executor, run
+from odm.evaluate.parts.cluster import _watch, dask_executor, run
 from odm.issues import Log, PathError
 from odm.sharding import evaluate_shards
 from odm.tables import Dataset

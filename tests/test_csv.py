@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from selection import examples, of_each, params
 
 import odm
-from odm.converters.labels import read_image_labels
+from odm.converters.image_labels import read_image_labels
 from odm.files import Output, Source
 from odm.formats import csv, detect, make_options
 from odm.formats.csv import layouts as csv_layouts

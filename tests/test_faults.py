@@ -256,7 +256,7 @@ def refused_to_an_ordinary_user(tmp_path):
     locked.mkdir(mode=0o555)
     hidden = corpus.lay(tmp_path / "hidden", corpus.txt())
     os.chmod(hidden / "a.txt", 0)
-    script = "import os, sys; from odm.cli import _app; _app.run(['formats', 'csv']); import ctypes, difflib, numpy.ma, odm.cli.convert, odm.cli.validate, odm.cli._reports, odm.formats; os.setgid(65534); os.setuid(65534); sys.exit(_app.run(sys.argv[1:]))"
+    script = "import os, sys; from odm.cli import _app; _app.run(['formats', 'csv']); import ctypes, difflib, numpy.ma, odm.cli.convert, odm.cli.validate, odm.cli._issue_formats, odm.formats; os.setgid(65534); os.setuid(65534); sys.exit(_app.run(sys.argv[1:]))"
 
     def run(*args):
         return subprocess.run(

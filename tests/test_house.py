@@ -113,7 +113,7 @@ MAY_IMPORT = {
     "pictures": {"files", "issues"},
     "pairing": {"names", "tables", "issues"},
     "tracks": {"tables", "issues"},
-    "screen": {"issues"},
+    "terminal": {"issues"},
     "checks": {"checks", "codes", "names", "pairing", "tables", "tracks", "issues"},
     "formats": {*CORE, "tracks", "formats"},
     "evaluate": {
@@ -125,7 +125,7 @@ MAY_IMPORT = {
         "tables",
         "issues",
         "pairing",
-        "screen",
+        "terminal",
         "parallel",
         "tracks",
         "evaluate",
@@ -137,7 +137,7 @@ MAY_IMPORT = {
     "cli": {
         *CORE,
         "drawing",
-        "screen",
+        "terminal",
         "parallel",
         "formats",
         "checks",
@@ -262,7 +262,7 @@ NO_FILES = {
     "odm.parallel": {"pickle", "fdopen", "write", "open"},
     "odm.inputs": {"stat"},
     "odm.cli._print": {"write"},
-    "odm.cli._reports": {"urllib"},
+    "odm.cli._issue_formats": {"urllib"},
 }
 """What a module uses for something else: memory between processes, who a file is, the screen, how a path is quoted."""
 
@@ -562,5 +562,5 @@ def test_a_small_command_imports_nothing_that_it_does_not_need(command, asked, n
     modules = set(run.stdout.splitlines()[-1].split())
     assert {f"odm.formats.{name}" for name in asked} <= modules
     assert modules.isdisjoint(f"odm.formats.{name}" for name in not_asked)
-    assert modules.isdisjoint({"numpy.ma", "odm.evaluate.analysis.attach", "odm.formats.coco.writer"})
+    assert modules.isdisjoint({"numpy.ma", "odm.evaluate.analysis.analyses", "odm.formats.coco.writer"})
     assert modules.isdisjoint({"lxml", "yaml", "PIL", "matplotlib", "tqdm", "hashlib"})

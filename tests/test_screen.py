@@ -12,11 +12,11 @@ import pytest
 from selection import turns
 
 from odm.cli import _app
+from odm.cli._issue_formats import OUTPUTS as REPORTS
 from odm.cli._print import say, show
-from odm.cli._reports import OUTPUTS as REPORTS
 from odm.evaluate import OUTPUTS as TABLES
 from odm.issues import CODES, Issue
-from odm.screen import (
+from odm.terminal import (
     CELL,
     LONG,
     Screen,

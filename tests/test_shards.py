@@ -19,7 +19,7 @@ from selection import examples
 from odm.converters import write
 from odm.converters.load import Request, load
 from odm.evaluate import evaluate
-from odm.evaluate.parts.job import Inline, run
+from odm.evaluate.parts.cluster import Inline, run
 from odm.files import Scratch
 from odm.issues import DataError, Log, PathError, UsageError
 from odm.sharding import evaluate_shards, parse_memory
@@ -457,7 +457,7 @@ def test_a_damaged_intermediate_file_is_no_number(tmp_path):
 def test_other_versions_are_refused(tmp_path, monkeypatch):
     truth, detections = sides(np.random.default_rng(15))
     folder = save_parquet(detections, tmp_path / "det", [250])
-    monkeypatch.setattr("odm.evaluate.parts.job.installed", lambda: ("0.0.1", "1.0", "3.11.0"))
+    monkeypatch.setattr("odm.evaluate.parts.cluster.installed", lambda: ("0.0.1", "1.0", "3.11.0"))
     with pytest.raises(UsageError, match=re.escape("this process odm 0.0.1, NumPy 1.0, Python 3.11.0")):
         evaluate_shards(truth, folder)
 

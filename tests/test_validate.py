@@ -16,7 +16,7 @@ import write_examples
 from selection import first_of, of_each, params
 
 import odm
-from odm.cli import _app, _explain, _reports
+from odm.cli import _app, _explain, _issue_formats
 from odm.converters import Ledger, Request, chosen, load_pair, repair
 from odm.converters.repairs import REPAIRS, apply_repairs
 from odm.converters.validation import sort_issues
@@ -325,7 +325,7 @@ def nasty():
     log.counts.update(i.code for i in NASTY)
     log.counts["inverted-box"] += 5
     log.note("a\nnote")
-    return _reports.Report(log, NASTY, [])
+    return _issue_formats.Report(log, NASTY, [])
 
 
 def check_sarif(text):
@@ -361,7 +361,7 @@ def check_sarif(text):
 
 
 def test_sarif(nasty):
-    run = check_sarif(_reports.render(nasty, "sarif"))
+    run = check_sarif(_issue_formats.render(nasty, "sarif"))
     first, second, third, fourth = run["results"]
     location = first["locations"][0]["physicalLocation"]
     assert location["artifactLocation"]["uri"] == "a%2Cb%3Ac%25d%0Ae.txt"
@@ -376,7 +376,7 @@ def test_sarif(nasty):
 
 
 def test_github(nasty):
-    lines = _reports.render(nasty, "github").split("\n")
+    lines = _issue_formats.render(nasty, "github").split("\n")
     assert lines[0] == (
         "::error file=a%2Cb%3Ac%25d%0Ae.txt,line=3,col=7,title=inverted-box::x: 100 %25 wrong\\r\\n, really: yes"
     )
@@ -387,7 +387,7 @@ def test_github(nasty):
 
 
 def test_json(nasty):
-    data = json.loads(_reports.render(nasty, "json"))
+    data = json.loads(_issue_formats.render(nasty, "json"))
     assert data["counts"] == {"inverted-box": 7, "empty-box": 2}
     assert data["issues"][0]["path"] == "a,b:c%d\\ne.txt"
     assert data["issues"][2] == {
@@ -418,7 +418,7 @@ def test_what_is_no_box_is_named_where_nothing_else_is(tmp_path, boxes):
 
 
 def test_markdown(nasty):
-    text = _reports.render(nasty, "markdown")
+    text = _issue_formats.render(nasty, "markdown")
     assert "| `inverted-box` | error | 7 |" in text
     assert "- ``` /abs/ö #1.txt: warning empty-box |a| `b` ``c`` ```" in text
 
@@ -428,9 +428,9 @@ def test_every_report_of_every_fault_can_be_parsed(code, folder):
     log, case = Log(), Case(folder)
     with contextlib.chdir(case.folder):
         case.examine(log)
-        report = _reports.Report(log, sort_issues(log.issues), [])
+        report = _issue_formats.Report(log, sort_issues(log.issues), [])
         names = ("text", "json", "sarif", "github", "markdown")
-        text, data, sarif, github, markdown = (_reports.render(report, name) for name in names)
+        text, data, sarif, github, markdown = (_issue_formats.render(report, name) for name in names)
     assert text.count("\n") == len(text.splitlines())
     assert sum(json.loads(data)[key] for key in ("errors", "warnings")) == sum(
         json.loads(data)["counts"].values()
@@ -446,7 +446,7 @@ def test_places_in_json_have_lines(tmp_path):
     data = {"a/b": [1, {"c": [2]}], "é\n": "x"}
     for bom in ("", "\ufeff"):
         path.write_text(bom + json.dumps(data, indent=1, ensure_ascii=False), encoding="utf-8")
-        lines = _reports._json_lines(str(path))
+        lines = _issue_formats._json_lines(str(path))
         assert [lines(p) for p in ("/a~1b", "/a~1b/1", "/a~1b/1/c", "/a~1b/1/c/0", "/é\n")] == [
             2,
             4,
@@ -457,10 +457,10 @@ def test_places_in_json_have_lines(tmp_path):
         assert lines("/a~1b/1/d") == 4  # what is missing is shown where it should be
         assert lines("/nothing") == 0
     path.write_text("[1, 2")
-    assert _reports._json_lines(str(path))("/0") == 0
-    assert _reports._json_lines(str(tmp_path / "none.json"))("/0") == 0
+    assert _issue_formats._json_lines(str(path))("/0") == 0
+    assert _issue_formats._json_lines(str(tmp_path / "none.json"))("/0") == 0
     path.write_text("[" * 100_000)
-    assert _reports._json_lines(str(path))("/0/0") == 0
+    assert _issue_formats._json_lines(str(path))("/0/0") == 0
 
 
 def test_lines_of_json_are_shown_beside_the_pointer(odm_run, tmp_path):

@@ -23,8 +23,8 @@ from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.accumulate import accumulate
+from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.switches import resolve
 from odm.issues import Log, Trusted, plural, shorten
 from odm.pairing import iou
 from odm.tables import Dataset, Flag, Floats, Longs

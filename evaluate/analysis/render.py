@@ -13,8 +13,8 @@ from odm.evaluate.analysis.sections import interval, points, slice_rows
 from odm.evaluate.output.render import csv_text
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable, shorten
-from odm.screen import json_text, number, percent, table, wrapped
-from odm.screen import markdown as escaped
+from odm.terminal import json_text, number, percent, table, wrapped
+from odm.terminal import markdown as escaped
 
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10

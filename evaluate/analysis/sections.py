@@ -7,7 +7,7 @@ from typing import Any
 
 from odm.evaluate.results import Result
 from odm.issues import shorten
-from odm.screen import cell, number, percent
+from odm.terminal import cell, number, percent
 
 IMAGES_SHOWN = 10
 TIDE_SHOWN = 10

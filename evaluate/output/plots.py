@@ -14,8 +14,8 @@ import numpy as np
 from odm.drawing import check_matplotlib, drawing, encoded
 from odm.evaluate.results import Evaluation, Result
 from odm.issues import printable, shorten
-from odm.screen import number, percent
 from odm.tables import Floats
+from odm.terminal import number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

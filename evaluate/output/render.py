@@ -17,9 +17,9 @@ from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.issues import UsageError, printable, shorten
-from odm.screen import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
-from odm.screen import markdown as escaped
 from odm.tables import FREQUENCIES
+from odm.terminal import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
+from odm.terminal import markdown as escaped
 
 OUTPUTS = ("table", "json", "csv", "markdown")
 """What `render` can write."""

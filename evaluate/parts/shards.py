@@ -10,7 +10,7 @@ The stages are plain functions of parts, of files in a scratch folder, and of sm
    a range of scores (`condense`).
 5. The operating point of all classes together: the positives of all tasks down to each score of a true one.
 
-The tasks are in `tasks.py`, what runs them in `job.py`.
+The tasks are in `tasks.py`, what runs them in `cluster.py`.
 The ground truth is in the memory of this process, and each task is given what it needs of it.
 """
 
@@ -28,7 +28,7 @@ from odm.evaluate.evaluation import checked_rules, report_after, report_before, 
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.prepare import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
-from odm.evaluate.parts.job import Job
+from odm.evaluate.parts.cluster import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import finish

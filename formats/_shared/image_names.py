@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from odm.files import Source
 from odm.formats._shared.pictures import Pictures
-from odm.formats._shared.splits import SPLITS
+from odm.formats._shared.split_names import SPLITS
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Dataset

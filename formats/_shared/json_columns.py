@@ -37,7 +37,7 @@ from odm.formats._shared.gather import escape
 from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
 from odm.formats._shared.text_tokens import wide_encoding
 from odm.issues import Code, Log, shorten
-from odm.tables.own import NOTHING
+from odm.tables.other_fields import NOTHING
 
 SYNTAX = Code(
     "json-syntax",

@@ -32,7 +32,7 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.damage import report_unread
+from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import NAN, At, Corners, Gather
 from odm.formats._shared.json_columns import (
     _PYTHON,

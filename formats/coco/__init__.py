@@ -63,10 +63,10 @@ import numpy as np
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_of, option, parse_bool
-from odm.formats._shared.damage import report_unread
+from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.splits import SPLITS, miss_split
+from odm.formats._shared.split_names import SPLITS, miss_split
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 

@@ -15,7 +15,7 @@ from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import Code, Log, Trusted, first_few
 from odm.tables import NO_ID, Builder, Flag, Id, Ints, Longs
-from odm.tables.own import OwnRows
+from odm.tables.other_fields import OwnRows
 
 FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""

@@ -50,7 +50,7 @@ from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, t
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
-from odm.tables.own import NOTHING, OwnRows
+from odm.tables.other_fields import NOTHING, OwnRows
 
 RESULTS_BESIDE_IMAGES = Code(
     "results-beside-images",

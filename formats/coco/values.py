@@ -26,7 +26,7 @@ from odm.formats.coco.ids import listed
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
-from odm.tables.own import OwnRows
+from odm.tables.other_fields import OwnRows
 
 FLOAT_ID = Code(
     "id-written-as-float",

@@ -15,7 +15,7 @@ from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log, Trusted, hint
 from odm.names import stem
 from odm.tables import NO_ID, Dataset, Floats, Id, Longs, distinct
-from odm.tables.own import join_members
+from odm.tables.other_fields import join_members
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""

@@ -67,7 +67,7 @@ from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import require_frames, track_numbers
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
-from odm.formats._shared.splits import SplitOptions, miss_split
+from odm.formats._shared.split_names import SplitOptions, miss_split
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Ints, Longs

@@ -27,7 +27,7 @@ from odm.formats._shared.safe_xml import (
     number_of,
     track_id,
 )
-from odm.formats._shared.splits import SplitOptions
+from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, refuse_class

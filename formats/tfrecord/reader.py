@@ -15,7 +15,7 @@ from odm.formats._shared.codes import NO_FILES, RELATIVE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import are_far
-from odm.formats._shared.splits import files_of_split
+from odm.formats._shared.split_names import files_of_split
 from odm.formats.tfrecord.layout import (
     BAD_RECORD,
     EDGES,

@@ -21,7 +21,7 @@ from odm.formats._shared.class_lists import class_list_option, read_list, report
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
-from odm.formats._shared.splits import SPLITS
+from odm.formats._shared.split_names import SPLITS
 from odm.formats._shared.text_files import Listing, image_key, listing
 from odm.issues import Code, Log, PathError, Trusted, first_few, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem

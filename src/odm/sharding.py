@@ -13,7 +13,7 @@ from odm import checks
 from odm.converters.load import load
 from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
 from odm.evaluate import Evaluation, Protocol
-from odm.evaluate.parts.job import Inline
+from odm.evaluate.parts.cluster import Inline
 from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch, is_address
 from odm.formats import FORMATS, get, option_specs

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from odm.issues import Code, Severity, Trusted, printable, without_noise
 from odm.pairing import iou as iou_of
 from odm.tables import Dataset, Floats
-from odm.tables.own import SHAPES
+from odm.tables.other_fields import SHAPES
 
 Location = tuple[str, int, str]
 """Path, line and JSON pointer."""

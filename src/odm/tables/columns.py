@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables.own import Own, take_own
+from odm.tables.other_fields import Own, take_own
 
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""

@@ -30,7 +30,7 @@ from odm.tables.columns import (
     frozen,
     listed_names,
 )
-from odm.tables.own import Own, join_own
+from odm.tables.other_fields import Own, join_own
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)

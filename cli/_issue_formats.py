@@ -12,7 +12,7 @@ import odm
 from odm.cli._print import laid_out
 from odm.files import Unreadable, read_bytes
 from odm.issues import CODES, Code, Issue, Log, grouped, plural, printable
-from odm.screen import json_text
+from odm.terminal import json_text
 
 VERSION = 1
 """Of the JSON contract."""
