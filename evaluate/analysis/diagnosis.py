@@ -582,9 +582,9 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     moved, times = seen[meant[seen] != seen], most[meant[seen] != seen]
     # A mistake of names or numbers moves classes that only the detections have, or several classes, each
     # more than once; else a detector confuses classes.
-    has_truth = np.bincount(truth.category, minlength=n) > 0
+    named = {sample.joined.classes[i] for i in moved.tolist()}
     several = len(moved) >= 2 and int(times.min()) >= 2
-    plausible = len(moved) > 0 and (several or not has_truth[moved].any())
+    plausible = bool(named) and (several or named <= {*sample.joined.report.classes_det_only})
     # All by the same number: this shows although each of many classes is seen only once.
     steps = (theirs[votes].astype(np.int64) - ours[votes]) % n
     step, needed = int(np.bincount(steps).argmax()), CONSISTENT * votes.sum()
