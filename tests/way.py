@@ -38,8 +38,7 @@ def yolo_to_coco(folder: Path) -> list[tuple[str, str, int]]:
         name = os.path.relpath(os.path.realpath(code.co_filename), SOURCES)
         if (
             code.co_filename[0] != "<"
-            and not name.startswith("..")
-            and not name.startswith("cli/")
+            and name.startswith(("converters/", "formats/", "src/"))
             and code.co_name not in NOT_FUNCTIONS
         ):
             found.append((name, code.co_qualname, code.co_firstlineno))
