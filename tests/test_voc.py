@@ -985,3 +985,15 @@ def test_sniffing_one_file(tmp_path):
 def test_the_docstring_names_every_option():
     for option in re.findall(r"-O (\w+)=", VOC.doc):
         assert option in module.VocOptions.__dataclass_fields__
+
+
+@pytest.mark.parametrize(("scored", "total", "kind"), [(1, 2, "gt"), (2, 3, "det"), (2, 2, None)])
+def test_what_objects_are_of_which_some_have_a_score(tmp_path, scored, total, kind):
+    objects = [
+        f"<object>{BOX}{'<confidence>0.5</confidence>' if i < scored else ''}</object>" for i in range(total)
+    ]
+    dataset, log = one(tmp_path, document("".join(objects)))
+    words = {"gt": "ground truth", "det": "detections"}
+    said = [f"{scored} of {total} objects have a score, so they are taken as {words[kind]}"] if kind else []
+    assert [note for note in log.notes if "have a score" in note] == said
+    assert dataset.kind == (kind or "det")
