@@ -1,4 +1,8 @@
-"""The files of COCO JSON as images, classes and boxes."""
+"""The files of COCO JSON as images, classes and boxes.
+
+The format takes more lines than others because it is four: annotations, results, LVIS, and boxes in videos;
+and millions of results are read as columns.
+"""
 
 from __future__ import annotations
 

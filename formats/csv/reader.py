@@ -1,4 +1,8 @@
-"""CSV files as they are read: their text taken apart, and the layouts of all of them settled."""
+"""CSV files as they are read: their text taken apart, and the layouts of all of them settled.
+
+The format takes more lines than others because every tool names and arranges its columns in its own way, and
+millions of rows are read as columns.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading CVAT XML."""
+"""Reading CVAT XML.
+
+The format takes more lines than others because a task of images and a video are two layouts of one file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parquet with a row per box: the columns of each row group as images, classes and boxes."""
+"""Parquet with a row per box: the columns of each row group as images, classes and boxes.
+
+The format takes more lines than others because it has two layouts: a row per box, and lists per image.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TFRecords as they are read: records become images, their lists become boxes."""
+"""TFRecords as they are read: records become images, their lists become boxes.
+
+The format takes more lines than others because the records' own encoding is read and written here, without
+TensorFlow.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 The objects of most files are written alike, element by element, with plain values in them. One pattern, that
 of an object written like the first one, then splits the text of them all, and only what is left of the file
 goes through the XML parser. All other objects are read one by one, and what is wrong with them is reported.
+
+The format takes more lines than others because it is three: XML, the kit's result files, and its trees of
+folders.
 """
 
 from __future__ import annotations
