@@ -316,3 +316,19 @@ def test_a_detector_of_one_class_where_most_objects_have_another_is_not_shifted(
     data["gt"]["category"] = np.where(np.arange(len(data["gt"]["image"])) % 8, 1, data["gt"]["category"])
     data["det"]["category"][:] = 0
     assert not result(data)[1]
+
+
+def test_inverted_scores_of_objects_found_several_times():
+    """What is said together is undone together."""
+    rng = np.random.default_rng(6)
+    data = scene(rng, "mediocre", 60)
+    det = {key: np.concatenate([column] * 2) for key, column in data["det"].items()}
+    n = len(det["image"]) // 2
+    det["xyxy"][n:] += rng.normal(0, 1, det["xyxy"][n:].shape)
+    det["score"] = 1 - (det["score"] + rng.normal(0, 0.01, len(det["score"]))).clip(0, 1)
+    data["det"] = det
+    _, (cause,), _ = result(data)
+    assert "the scores look inverted" in cause
+    assert "every object looks detected 2.0 times" in cause
+    better = float(re.search(r"AP50 would be ([0-9.]+)", cause)[1])
+    assert better == pytest.approx(result(scene(np.random.default_rng(6), "mediocre", 60))[0], abs=0.05)

@@ -13,11 +13,9 @@ import functools
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
@@ -26,7 +24,7 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
-from odm.pairing import iou
+from odm.pairing import iou, on_same_image
 from odm.tables import Dataset, Flag, Floats, Longs
 
 Boxes = Callable[[Floats, Floats], Floats]
@@ -130,8 +128,9 @@ def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
     reached = _ap50(best)
     if what and reached < 1.3 * now + LEAST_RISE:
         best, reached, what, remedy = part, now, [], []
-    for said, advice, other in _of_scores(best):
-        value = _ap50(other)
+    for reading in (_upside_down, _once):
+        said, advice, other = reading(best)
+        value = reached if other is best else _ap50(other)
         if value >= reached + 0.1 and (value >= 1.5 * reached or 1 - value <= (1 - reached) / 2):
             best, reached = other, value
             what.append(said)
@@ -186,10 +185,14 @@ class _Sample:
     images: Longs
     sizes: Longs
     """(all images, 2) width and height, 0 = unknown."""
+    size_of: Mapping[str, Floats]
+    """(n, 2) the size of the image of each box, by side."""
     rows: Longs
     """The detections that are compared: the surest of each image."""
     objects: Longs
     """The ground truths that are compared: no crowds."""
+    place: Longs
+    """Which of `images` each of `objects` is on."""
     pairs: tuple[Longs, Longs]
     """Positions in `rows` and `objects` of one image."""
 
@@ -205,7 +208,11 @@ class _Sample:
         per_image = np.bincount(detections.image[rows], minlength=len(n))
         # Of crowded images, which few make the sample, not all objects.
         objects = objects[:: 1 + int(per_image[truth.image[objects]].sum()) // (2 * MOST_PAIRS)]
-        return cls(joined, images, sizes, rows, objects, _pairs(detections.image[rows], truth.image[objects]))
+        place = np.searchsorted(images, truth.image[objects])
+        pairs = on_same_image(detections.image[rows], truth.image[objects])
+        pixels = sizes.astype(np.float64)
+        size_of = {"gt": pixels[truth.image], "det": pixels[detections.image]}
+        return cls(joined, images, sizes, size_of, rows, objects, place, pairs)
 
     def covered(
         self,
@@ -230,12 +237,11 @@ class _Sample:
             place %= len(self.images)
         image = self.images[np.clip(place, 0, len(self.images) - 1)]
         image = np.where((place >= 0) & (place < len(self.images)), image, -1)
-        return _pairs(image, self.joined.truth.image[self.objects])
+        return on_same_image(image, self.joined.truth.image[self.objects])
 
     def of_images(self, found: Mask) -> Longs:
         """(images,) how many objects of each are covered."""
-        image = np.searchsorted(self.images, self.joined.truth.image[self.objects])
-        return np.bincount(image[found], minlength=len(self.images))
+        return np.bincount(self.place[found], minlength=len(self.images))
 
     def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
         """The same with other corners."""
@@ -245,14 +251,6 @@ class _Sample:
             detections=_with_boxes(self.joined.detections, detections),
         )
         return dataclasses.replace(self, joined=joined)
-
-
-def _pairs(det_image: NDArray[Any], gt_image: NDArray[Any]) -> tuple[Longs, Longs]:
-    """Every pair of entries of one image; `gt_image` is ascending."""
-    low = np.searchsorted(gt_image, det_image, "left")
-    n = np.searchsorted(gt_image, det_image, "right") - low
-    det = np.repeat(np.arange(len(det_image)), n)
-    return det, np.arange(len(det)) + np.repeat(low - (np.cumsum(n) - n), n)
 
 
 def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
@@ -309,15 +307,24 @@ def _box_readings() -> Iterator[Reading]:
             yield Reading(what, "correct the export of {whose}", change, option)
 
 
-def _scaled(factor: Callable[[Floats], Floats], shift: Callable[[Floats], Floats] | None = None) -> Boxes:
-    """Coordinates times a factor of the image's size, after a shift; both functions of (n, 2) sizes."""
+Size = Callable[[Floats], Floats | float]
+"""A function of the sizes of images, (n, 2), to numbers that fit them."""
+
+
+def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
+    """Coordinates less a shift, times a factor."""
 
     def change(xyxy: Floats, size: Floats) -> Floats:
-        if shift is not None:
-            xyxy = xyxy - np.tile(shift(size), 2)
-        return xyxy * np.tile(factor(size), 2)
+        less, times = (np.tile(np.broadcast_to(of(size), size.shape), 2) for of in (shift, factor))
+        moved: Floats = (xyxy - less) * times
+        return moved
 
     return change
+
+
+def _longer(size: Floats) -> Floats:
+    longer: Floats = size.max(axis=1, keepdims=True)
+    return longer
 
 
 SCALES_WITHOUT_SIZE = 2
@@ -328,37 +335,28 @@ SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
 def _scale_readings() -> Iterator[Reading]:
     """What coordinates may be measured in."""
     convert = "convert the coordinates of {whose} to those of the image"
-    yield Reading("pixels of a picture of half the size", convert, _scaled(lambda s: np.full_like(s, 2)))
-    yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda s: np.full_like(s, 0.5)))
-    for parts, name in ((1, "fractions"), (100, "percent"), (1000, "thousandths")):
-        factor = functools.partial(lambda s, parts: s / parts, parts=parts)
-        option = "give --{side}-coords rel (formats txt, csv), or " if parts == 1 else ""
-        yield Reading(f"{name} of the width and height", convert, _scaled(factor), option)
+    rel = "give --{side}-coords rel (formats txt, csv), or "
+    yield Reading("pixels of a picture of half the size", convert, _scaled(lambda _: 2))
+    yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda _: 0.5))
+    yield Reading("fractions of the width and height", convert, _scaled(lambda s: s), rel)
+    yield Reading("percent of the width and height", convert, _scaled(lambda s: s / 100))
+    yield Reading("thousandths of the width and height", convert, _scaled(lambda s: s / 1000))
     yield Reading("fractions times height and width, exchanged", convert, _scaled(lambda s: s / s[:, ::-1]))
-    yield Reading(
-        "fractions of the letterboxed picture",
-        convert,
-        _scaled(
-            lambda s: s.max(axis=1, keepdims=True) / s,
-            lambda s: (1 - s / s.max(axis=1, keepdims=True)) * s / 2,
-        ),
-    )
+    letterboxed = _scaled(lambda s: _longer(s) / s, lambda s: (1 - s / _longer(s)) * s / 2)
+    yield Reading("fractions of the letterboxed picture", convert, letterboxed)
     for side in SIDES_OF_NETWORKS:
 
-        def gain(size: Floats, side: int = side) -> Floats:
-            return np.repeat(side / size.max(axis=1, keepdims=True), 2, axis=1)  # the same for x and y
+        def resized(size: Floats, side: int = side) -> Floats:
+            return _longer(size) / side
 
         def border(size: Floats, side: int = side) -> Floats:
-            shift: Floats = (side - size * gain(size, side)) / 2
-            return shift
+            return side * (1 - size / _longer(size)) / 2
 
-        stretched = functools.partial(lambda s, side: s / side, side=side)
-        resized = functools.partial(lambda s, gain: 1 / gain(s), gain=gain)
-        yield Reading(
-            f"pixels of the letterboxed picture of {side} x {side}",
-            convert,
-            _scaled(resized, border),
-        )
+        def stretched(size: Floats, side: int = side) -> Floats:
+            return size / side
+
+        boxed = f"pixels of the letterboxed picture of {side} x {side}"
+        yield Reading(boxed, convert, _scaled(resized, border))
         yield Reading(f"pixels of a picture stretched to {side} x {side}", convert, _scaled(stretched))
         yield Reading(f"pixels of a picture whose longer side is {side}", convert, _scaled(resized))
 
@@ -380,12 +378,14 @@ class _Candidate:
     readings: tuple[Reading, ...]
     step: int
     """How many images further the detections belong."""
-    truth: Floats
-    detections: Floats
     better: Mask
     """(images,) where it covers more objects than the files as they are read."""
     gain: int
     """How many more objects are covered there."""
+
+    def boxes(self, sample: _Sample) -> tuple[Floats, Floats]:
+        """The corners of all ground truths and detections, read so."""
+        return _read(sample, self.side, self.readings)
 
     @property
     def changes(self) -> int:
@@ -413,6 +413,15 @@ class _Candidate:
         return "; ".join(parts)
 
 
+def _read(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
+    """The corners of all ground truths and detections, if those of a side are read so."""
+    boxes = {"gt": sample.joined.truth.xyxy, "det": sample.joined.detections.xyxy}
+    with np.errstate(all="ignore"):
+        for reading in readings:
+            boxes[side] = reading.change(boxes[side], sample.size_of[side])
+    return boxes["gt"], boxes["det"]
+
+
 def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     """The sample with coordinates, or image numbers, that fit far better; what it is, and what to do."""
     if not len(sample.pairs[0]):
@@ -425,7 +434,7 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     if not _significant(sample, best, int((~now).sum()), len(tried)):
         return None
     pairs = sample.moved(best.step) if best.step else None
-    well = sample.covered(best.truth, best.detections, pairs, least=WELL)
+    well = sample.covered(*best.boxes(sample), pairs, least=WELL)
     if int((well & ~now).sum()) < LEAST_WELL * best.gain:
         return None
     if best.step and int(best.better.sum()) < LEAST_SHIFTED:
@@ -458,41 +467,31 @@ def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) 
 
 def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
     """Readings of either side alone, and shifted images; if none explains much, with a scale or a shift."""
-    truth, detections = sample.joined.truth, sample.joined.detections
-    boxes: dict[str, Floats] = {"gt": truth.xyxy, "det": detections.xyxy}
-    pixels = sample.sizes.astype(np.float64)
-    sizes = {"gt": pixels[truth.image], "det": pixels[detections.image]}
     per_image = sample.of_images(now)
     moved = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
 
     def candidate(side: str, readings: tuple[Reading, ...], step: int = 0) -> _Candidate:
-        read = dict(boxes)
-        with np.errstate(all="ignore"):
-            for reading in readings:
-                read[side] = reading.change(read[side], sizes[side])
-        covered = sample.covered(read["gt"], read["det"], moved.get(step))
+        covered = sample.covered(*_read(sample, side, readings), moved.get(step))
         more = sample.of_images(covered) - per_image
-        return _Candidate(side, readings, step, read["gt"], read["det"], more > 0, int(more[more > 0].sum()))
+        return _Candidate(side, readings, step, more > 0, int(more[more > 0].sum()))
 
     of_box, of_scale = _readings()
     if not (sample.sizes[sample.images] > 0).any():
         of_scale = of_scale[:SCALES_WITHOUT_SIZE]
     single = (*of_box, *of_scale)
-    first = [candidate(side, (reading,)) for side in boxes for reading in single]
+    first = [candidate(side, (reading,)) for side in _WHOSE for reading in single]
     first += [candidate("det", (), step) for step in moved]
     yield from first
     if now.mean() < WELL_COVERED and max(c.gain for c in first) < 0.5 * np.count_nonzero(~now):
-        yield from (candidate(side, pair) for side in boxes for pair in itertools.product(of_box, of_scale))
-        yield from (candidate(side, (r,), step) for step in moved for side in boxes for r in single)
+        yield from (candidate(side, pair) for side in _WHOSE for pair in itertools.product(of_box, of_scale))
+        yield from (candidate(side, (r,), step) for step in moved for side in _WHOSE for r in single)
 
 
 def _outside(sample: _Sample, candidate: _Candidate) -> int:
     """How many boxes lie far beyond their image, where the reading is better."""
     n = 0
-    for side, xyxy in (
-        (sample.joined.truth, candidate.truth),
-        (sample.joined.detections, candidate.detections),
-    ):
+    joined = sample.joined
+    for side, xyxy in zip((joined.truth, joined.detections), candidate.boxes(sample), strict=True):
         size = sample.sizes[side.image]
         beyond = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
         held = candidate.better[np.searchsorted(sample.images, side.image)]
@@ -508,8 +507,9 @@ def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) 
     chance, n_images = LEAST_CHANCE, len(sample.images)
     # Images far away, for neighbours may be frames of one video; of few images, all.
     steps = {n_images // 2, n_images // 3} if n_images >= 6 else set(range(1, n_images))
+    boxes = best.boxes(sample)
     for step in steps - {best.step % n_images}:
-        mixed = sample.covered(best.truth, best.detections, sample.moved(step, around=True))
+        mixed = sample.covered(*boxes, sample.moved(step, around=True))
         chance = max(chance, (int(mixed.sum()) + 1) / (len(mixed) + 2))
     return _tail(uncovered, best.gain, chance) * tried < CHANCE
 
@@ -525,27 +525,19 @@ def _tail(n: int, k: int, p: float) -> float:
 
 def _applied(sample: _Sample, best: _Candidate) -> _Sample:
     """The sample read so where it is better, and as before in the other images."""
-    images = best.better
-    place = {}
-    changed = {}
-    for name, side, xyxy in (
-        ("gt", sample.joined.truth, best.truth),
-        ("det", sample.joined.detections, best.detections),
-    ):
-        place[name] = np.searchsorted(sample.images, side.image)
-        changed[name] = np.where(images[place[name]][:, None], xyxy, side.xyxy)
-    if not best.step:
-        return sample.with_boxes(changed["gt"], changed["det"])
-    # The image that a detection belongs to decides.
-    target = place["det"] + best.step
+    images, joined = best.better, sample.joined
+    truth, read = best.boxes(sample)
+    held = images[np.searchsorted(sample.images, joined.truth.image)]
+    truth = np.where(held[:, None], truth, joined.truth.xyxy)
+    place = np.searchsorted(sample.images, joined.detections.image)
+    target = place + best.step
     moves = (target >= 0) & (target < len(images))
-    moves[moves] = images[target[moves]]
-    xyxy = np.where(moves[:, None], best.detections, sample.joined.detections.xyxy)
-    sample = sample.with_boxes(changed["gt"], xyxy)
-    stays = moves | ~images[place["det"]]
-    image = np.where(
-        moves, sample.images[np.clip(target, 0, len(images) - 1)], sample.joined.detections.image
-    )
+    moves[moves] = images[target[moves]]  # the image that a detection belongs to decides
+    sample = sample.with_boxes(truth, np.where(moves[:, None], read, joined.detections.xyxy))
+    if not best.step:
+        return sample
+    stays = moves | ~images[place]
+    image = np.where(moves, sample.images[np.clip(target, 0, len(images) - 1)], joined.detections.image)
     detections = dataclasses.replace(sample.joined.detections, image=image.astype(np.int32)).take(stays)
     order = np.argsort(detections.image, kind="stable")
     joined = dataclasses.replace(sample.joined, detections=detections.take(order))
@@ -565,7 +557,7 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     first = order[np.concatenate([[True], gt[order][1:] != gt[order][:-1]])] if len(order) else order
     theirs = detections.category[sample.rows[det[first]]]  # of the best detection on each object
     ours = truth.category[sample.objects[gt[first]]]
-    image = np.searchsorted(sample.images, truth.image[sample.objects[gt[first]]])
+    image = sample.place[gt[first]]
     any_class = np.bincount(image, minlength=len(sample.images))
     same_class = np.bincount(image[theirs == ours], minlength=len(sample.images))
     affected = same_class < 0.5 * any_class
@@ -632,18 +624,23 @@ def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[st
 # ------------------------------------------------------------------------- scores and duplicates
 
 
-def _of_scores(joined: Joined) -> Iterator[tuple[str, str, Joined]]:
-    """Other readings of what is not a coordinate, a class or an image."""
-    detections = joined.detections
+def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
+    """With the scores the other way round, if right detections have lower ones than wrong ones."""
     if _has_lower_scores(joined):
-        yield (
-            "the scores look inverted: the best have the lowest",
-            "turn the scores around, as 1 - score",
-            dataclasses.replace(joined, detections=dataclasses.replace(detections, score=-detections.score)),
-        )
+        turned = dataclasses.replace(joined.detections, score=-joined.detections.score)
+        joined = dataclasses.replace(joined, detections=turned)
+    return (
+        "the scores look inverted: the best have the lowest",
+        "turn the scores around, as 1 - score",
+        joined,
+    )
+
+
+def _once(joined: Joined) -> tuple[str, str, Joined]:
+    """With every object detected once."""
     single = _without_duplicates(joined)
-    per_object = len(detections) / max(len(single.detections), 1)
-    yield (
+    per_object = len(joined.detections) / max(len(single.detections), 1)
+    return (
         f"every object looks detected {per_object:.1f} times",
         "export the detections after non-maximum suppression, and each file once",
         single,
@@ -656,7 +653,7 @@ def _has_lower_scores(joined: Joined) -> bool:
     # In crowded images not all detections: objects have to be complete.
     some = 1 + int(n[joined.detections.image].sum()) // (20 * MOST_PAIRS)
     detections = joined.detections.take(slice(None, None, some))
-    det, gt = _pairs(detections.image, truth.image)
+    det, gt = on_same_image(detections.image, truth.image)
     same = detections.category[det] == truth.category[gt]
     det, gt = det[same], gt[same]
     right = np.zeros(len(detections), bool)

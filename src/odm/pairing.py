@@ -540,21 +540,26 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
 
 def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs of boxes, as numbers in `xyxy` and rows of the ground truth, whose IoU is at least 0.5."""
-    one, two = candidates(truth, image)
+    held = truth.boxes.image
+    order = np.arange(len(held)) if (held[1:] >= held[:-1]).all() else np.argsort(held, kind="stable")
+    one, two = on_same_image(image, held[order], MOST_PER_IMAGE)
+    two = order[two]
     with np.errstate(all="ignore"):
         near = iou(xyxy[one], truth.boxes.xyxy[two]) >= 0.5
     return one[near], two[near]
 
 
-def candidates(truth: Dataset, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Every pair of an entry of `image` (rows of images) and a ground truth there, up to `MOST_PER_IMAGE`."""
-    held = truth.boxes.image
-    order = np.arange(len(held)) if (held[1:] >= held[:-1]).all() else np.argsort(held, kind="stable")
-    begin = np.searchsorted(held[order], image, "left")
-    count = np.minimum(np.searchsorted(held[order], image, "right") - begin, MOST_PER_IMAGE)
+def on_same_image(
+    image: NDArray[Any], held: NDArray[Any], most: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Every pair of entries of `image` and `held`, which is ascending, that are equal: positions in both.
+
+    Of each entry of `image` with the first `most` of `held` alone, if that is given.
+    """
+    begin = np.searchsorted(held, image, "left")
+    count = np.minimum(np.searchsorted(held, image, "right") - begin, len(held) if most is None else most)
     one = np.repeat(np.arange(len(image)), count)
-    two = order[np.repeat(begin, count) + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)]
-    return one, two
+    return one, np.arange(len(one)) + np.repeat(begin - (np.cumsum(count) - count), count)
 
 
 def iou(a: Floats, b: Floats) -> Floats:
