@@ -354,7 +354,7 @@ def test_all_packages_are_built():
     assert tool["package-data"] == {
         "odm": ["py.typed"],
         "odm.cli": ["examples.json"],
-        "odm.report": ["page/*"],
+        "odm.report": ["page/*", "words/*"],
     }
     for package, patterns in tool["package-data"].items():
         for pattern in patterns:

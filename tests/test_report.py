@@ -8,6 +8,7 @@ import json
 import math
 import re
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output.report_data import KINDS, MISSES, score_levels
 from odm.issues import Log, PathError
-from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, write
+from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
 from odm.report.columns import choose
 from odm.tables import Dataset, Flag
 
@@ -236,6 +237,34 @@ def test_a_folder_holds_the_pictures(data, tmp_path):
     assert "<title>A &lt;b&gt; &amp; c</title>" in text
     assert run(*words, "--report", tmp_path / "r") == 3
     assert run(*words, "--report", tmp_path / "r", "--overwrite") == 0
+
+
+def test_no_text_is_missing():
+    """Every text that a page asks for is in every language, with the same places, and none is there in vain."""
+    report = Path(odm.report.__file__).parent
+    code = "".join(
+        path.read_text(encoding="utf-8") for path in (*report.glob("*.py"), *report.glob("page/*.js"))
+    )
+    asked = set(re.findall(r"""(?:\bt|\bphrase|words\.text)\(\s*"([^"]+)"(?!\s*\+)""", code))
+    literal = set(re.findall(r'"([^"\n]*)"', code))
+    english = words.table("en")
+    assert asked - set(english) == set()
+    assert [
+        key for key in english if key not in literal and key.rpartition(".")[0] + "." not in literal
+    ] == []
+    for language in words.LANGUAGES:
+        table = words.table(language)
+        assert set(table) == set(english), language
+        for key, text in table.items():
+            places = [set(re.findall(r"{(\w+)}", form)) for form in forms(text)]
+            assert set().union(*places) == set().union(
+                *(re.findall(r"{(\w+)}", f) for f in forms(english[key]))
+            ), key
+            assert isinstance(text, str) or "other" in text, key
+
+
+def forms(text):
+    return [text] if isinstance(text, str) else text.values()
 
 
 def test_the_policy_names_the_one_script_and_style(data, tmp_path):

@@ -17,6 +17,7 @@ from typing import Any
 import odm
 from odm.files import Output
 from odm.issues import Log, PathError, UsageError, printable
+from odm.report import words
 from odm.report.pictures import Picture, shots
 
 LARGEST_FILE = 80_000_000
@@ -171,12 +172,13 @@ def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: 
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     style = _asset("page.css")
-    script = "\n".join(_asset(name) for name in (*SHARED, *SCRIPTS[page.kind], "end.js"))
+    script = words.script() + "\n".join(_asset(name) for name in (*SHARED, *SCRIPTS[page.kind], "end.js"))
     images = "data:" if single else "file: 'self'"
     holes = {
         # The content security policy: this script, this style, these pictures, and no connection at all.
         "POLICY": f"default-src 'none'; script-src {_sha(script)}; style-src {_sha(style)}; "
         f"img-src {images}; base-uri 'none'; form-action 'none'",
+        "NOSCRIPT": html.escape(words.text("noscript")),
         "TITLE": html.escape(printable(str(data["title"]))),
         "STYLE": style,
         "SCRIPT": script,

@@ -15,14 +15,6 @@ from odm.report.build import Page
 from odm.report.pictures import Picture
 from odm.tables import Floats, Ints, Longs
 
-MISS_WORDS = {
-    "assigned": "its detections match other objects",
-    "class": "taken for another class",
-    "localisation": "box too far off",
-    "undetected": "no detection near it",
-}
-"""Why an object is missed, in the words of a page, by the names in `MISSES` of report_data."""
-
 HUGE = 1e12
 """Pixels that no picture has; rounding still larger numbers can make them infinite."""
 

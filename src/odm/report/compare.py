@@ -12,8 +12,9 @@ import numpy as np
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import COVERAGE, plain
 from odm.issues import Code, Log, UsageError
+from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, MISS_WORDS, choose, distinct_parts, reading, rounded
+from odm.report.columns import IMAGES, choose, distinct_parts, reading, rounded
 from odm.report.pictures import Picture
 from odm.tables import Floats
 
@@ -135,9 +136,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
         state = [
             "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)
         ]
-        why = [
-            "found" if k == 0 else "ignored" if k == len(KINDS) - 1 else f"false · {KINDS[k]}" for k in kinds
-        ]
+        why = [_kind_words(kind) for kind in kinds]
         made.append(
             RunBoxes(
                 kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,
@@ -151,12 +150,18 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
     return made
 
 
+def _kind_words(kind: int) -> str:
+    if kind in (0, len(KINDS) - 1):
+        return words.text("ignored" if kind else "found")
+    return words.text("false", kind=words.text("kind." + KINDS[kind]))
+
+
 def _truth_words(table: ReportData, row: int, kind: str) -> str:
     if kind != "FN":
-        return "truth" if kind == "GT" else "ignored"
+        return words.text("truth" if kind == "GT" else "ignored")
     if table.truth.found_by[row] >= 0:
-        return f"missed · found only at {table.truth.score[row]:.2f}"
-    return f"missed · {MISS_WORDS[MISSES[table.truth.miss[row]]]}"
+        return words.text("found-only-at", score=f"{table.truth.score[row]:.2f}")
+    return words.text("missed-because", why=words.text("miss." + MISSES[table.truth.miss[row]]))
 
 
 def compare_page(
@@ -206,7 +211,7 @@ def compare_page(
     n_images = sum(changes.counts.values()) or len(changes.images)
     data = {
         **reading(log or Log(), sources, doubtful),
-        "title": title or f"{other} compared with {first}",
+        "title": title or words.text("title.compare", first=first, other=other),
         "names": [first, other],
         "scores": changes.scores,
         "definition": definition,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.output.report_data import score_levels
 from odm.issues import Log
+from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
@@ -90,7 +91,7 @@ def _data(
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return {
         **reading(log or Log(), sources),
-        "title": title or " and ".join(map(last_part, sources)) or "Data set",
+        "title": title or words.text("made-and").join(map(last_part, sources)) or words.text("title.dataset"),
         "side": dataset.kind,
         "imageCount": len(dataset.images),
         "boxCount": len(boxes),

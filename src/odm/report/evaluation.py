@@ -10,8 +10,9 @@ import numpy as np
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.output.report_data import KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code
+from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, MISS_WORDS, Shown, by_cell, last_part, reading, rounded
+from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
 
 CURVE_POINTS = 16_000
@@ -71,11 +72,10 @@ def evaluation_page(
     }
     data = {
         **reading(evaluation.log, sources, doubtful),
-        "title": title or " against ".join(map(last_part, reversed(sources))) or "Detections",
+        "title": title or _title(sources),
         "imageCount": len(names),
         "kinds": list(KINDS),
         "misses": list(MISSES),
-        "missWords": [MISS_WORDS[miss] for miss in MISSES],
         "sides": list(SIDES),
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
@@ -83,6 +83,13 @@ def evaluation_page(
         ],
     }
     return shown.page("evaluation", data, pictures)
+
+
+def _title(sources: Sequence[str]) -> str:
+    if len(sources) != 2:
+        return words.text("page.detections")
+    gt, det = map(last_part, sources)
+    return words.text("title.evaluation", gt=gt, det=det)
 
 
 def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:

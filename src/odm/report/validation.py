@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from odm.issues import CODES, Issue, Log
 from odm.names import number_of
+from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, issue_row, last_part, reading
 from odm.report.datasets import box_columns
@@ -79,7 +80,7 @@ def validation_page(
         **reading(log, sources),
         "warnings": [],
         "warningCount": 0,
-        "title": title or ("Check of " + " and ".join(map(last_part, sources)) if sources else "Check"),
+        "title": title or _title(sources),
         "codes": [{"code": c.name, "severity": c.severity, "n": n, "why": c.why} for c, n in codes],
         "errors": log.errors,
         "warningTotal": log.warnings,
@@ -92,6 +93,11 @@ def validation_page(
         "issues": listed,
     }
     return shown.page("validation", data, [known[name] for name in names])
+
+
+def _title(sources: Sequence[str]) -> str:
+    names = words.text("made-and").join(map(last_part, sources))
+    return words.text("title.check-of", names=names) if names else words.text("title.check")
 
 
 def _find(issue: Issue, sides: Sequence[_Side]) -> tuple[int, int, int]:

@@ -1,4 +1,3 @@
-"use strict";
 // What all pages share: making elements, showing text and numbers, the head, sections and tables.
 
 const byId = (id) => document.getElementById(id);
@@ -20,13 +19,27 @@ const h = (tag, attributes, ...children) => fill(document.createElement(tag), at
 const s = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+// ---- words: what a reader sees stands in words/LANGUAGE.json, as text with {places}, or as one text for each
+// plural form of the language, which the number {n} decides.
+
+const LANGUAGE = "en";
+const FORMS = new Intl.PluralRules(LANGUAGE);
+
+// The text of a key, with values in its places: numbers are grouped, and elements may stand there too.
+function phrase(key, values) {
+  const found = LANGUAGES[LANGUAGE][key];
+  const text = typeof found === "string" ? found : found[FORMS.select(values.n)];
+  const shown = (v) => (typeof v === "number" ? count(v) : v);
+  return text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? shown(values[part]) : part));
+}
+const t = (key, values = {}) => phrase(key, values).join("");
+
 // ---- text and numbers
 
 const isNumber = (v) => typeof v === "number" && isFinite(v);
 const percent = (v, digits = 1) => (isNumber(v) ? (100 * v).toFixed(digits) : "–");
 const withUnit = (v, digits = 1) => (isNumber(v) ? percent(v, digits) + " %" : "–");
 const count = (v) => (isNumber(v) ? v.toLocaleString("en-US").replace(/,/g, "\u202f") : "–");
-const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || one + "s"}`;
 
 function compact(v) {
   if (v < 10000) return String(v);
@@ -90,12 +103,10 @@ function head(X, eyebrow, chips) {
 
 function doubts(list) {
   if (!list.length) return null;
-  const title =
-    list.length === 1 ? "One doubt about these numbers" : `${list.length} doubts about these numbers`;
   return h(
     "div",
     { class: "doubt", role: "note" },
-    h("strong", {}, title),
+    h("strong", {}, t("doubts", { n: list.length })),
     h(
       "ul",
       {},
@@ -107,19 +118,23 @@ function doubts(list) {
 function readingNotes(X) {
   if (!X.notes.length && !X.warnings.length) return null;
   const parts = [];
-  if (X.notes.length) parts.push(plural(X.notes.length, "note"));
-  if (X.warningCount) parts.push(plural(X.warningCount, "warning"));
+  if (X.notes.length) parts.push(t("notes", { n: X.notes.length }));
+  if (X.warningCount) parts.push(t("warnings", { n: X.warningCount }));
   const more = X.warningCount - X.warnings.length;
   return h(
     "details",
     { class: "notes" },
-    h("summary", {}, `${parts.join(" and ")} from reading the files`),
+    h(
+      "summary",
+      {},
+      t("from-reading", { what: parts.length > 1 ? t("and", { a: parts[0], b: parts[1] }) : parts[0] }),
+    ),
     h(
       "ul",
       {},
       X.notes.map((note) => h("li", {}, clean(note))),
       X.warnings.map((w) => h("li", {}, clean(w.text), " ", h("code", {}, `${w.code} ${clean(w.place)}`))),
-      more > 0 ? h("li", {}, `and ${count(more)} more`) : null,
+      more > 0 ? h("li", {}, t("and-more", { n: more })) : null,
     ),
   );
 }
@@ -146,24 +161,16 @@ function links(list) {
   };
   return h(
     "nav",
-    { "aria-label": "Sections" },
+    { "aria-label": t("sections") },
     list.map(([id, text]) => h("a", { href: "#" + id, on: { click: go(id) } }, text)),
     h("span", { class: "sp" }),
   );
 }
 
 function foot(X, what) {
-  const date = X.made ? ` on ${X.made}` : "";
-  byId("foot").append(
-    h(
-      "p",
-      {},
-      `Made by odm ${X.odm}${date}`,
-      X.sources.length ? " from " : "",
-      X.sources.map((name, i) => [i ? " and " : "", nameOf(name)]),
-      `. This page is complete: it loads nothing from elsewhere. ${what}`,
-    ),
-  );
+  const date = X.made ? t("made-on", { date: X.made }) : "";
+  const sources = X.sources.map((name, i) => [t(i ? "made-and" : "made-from"), nameOf(name)]);
+  byId("foot").append(h("p", {}, phrase("made-by", { version: X.odm, date, sources, what })));
 }
 
 // A table that can be sorted by its columns. A column is {key, label, text?, cell(row), value(row)}.
@@ -237,12 +244,12 @@ function classRows({ table, st, few, rows, chosen, line, prepare }) {
   const found = h("span", { class: "cap", role: "status" });
   const search = h("input", {
     type: "search",
-    placeholder: "Class name",
-    "aria-label": "Class name contains",
+    placeholder: t("class-name"),
+    "aria-label": t("class-name-contains"),
     value: st.text || "",
     on: { input: type },
   });
-  const none = h("p", { class: "empty", hidden: true }, "No class has this name.");
+  const none = h("p", { class: "empty", hidden: true }, t("no-class"));
   let later = 0;
 
   function draw() {
@@ -255,8 +262,8 @@ function classRows({ table, st, few, rows, chosen, line, prepare }) {
     const cut = many && !st.all ? list.filter((row, n) => n < most || chosen(row)) : list;
     prepare?.(cut);
     all.hidden = !many;
-    all.textContent = st.all ? `Show ${most} classes` : `Show all ${count(list.length)} classes`;
-    found.textContent = text ? `${count(list.length)} of ${plural(total, "class", "classes")}` : "";
+    all.textContent = st.all ? t("show-few-classes", { n: most }) : t("show-all-classes", { n: list.length });
+    found.textContent = text ? t("of-classes", { found: list.length, n: total }) : "";
     none.hidden = list.length > 0;
     const focused = document.activeElement?.closest?.("tr[data-class]")?.dataset.class;
     table.body.replaceChildren(...cut.map(line));
@@ -273,7 +280,11 @@ function classRows({ table, st, few, rows, chosen, line, prepare }) {
     else draw();
   }
   const tools = total > few + 5 ? h("div", { class: "tools" }, search, found) : null;
-  const parts = [tools, h("div", { class: "card scroll" }, table.element, none), h("div", { class: "more" }, all)];
+  const parts = [
+    tools,
+    h("div", { class: "card scroll" }, table.element, none),
+    h("div", { class: "more" }, all),
+  ];
   return { parts, draw, update };
 }
 

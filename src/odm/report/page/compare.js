@@ -1,22 +1,22 @@
 // Two runs of one ground truth: what changed per class, and on which images, side by side.
 
-const CHANGES = { broken: "Broken", fixed: "Fixed", both: "Wrong in both", right: "Right in both" };
+const CHANGES = ["broken", "fixed", "both", "right"];
 const FEW_DELTAS = 20;
 
 function drawPage(X, sources) {
   head(
     X,
-    "Comparison of two runs",
+    t("page.compare"),
     h(
       "ul",
-      { class: "def", "aria-label": "How the numbers are defined" },
+      { class: "def", "aria-label": t("definitions") },
       X.definition
         .replace(": ", "; ")
         .split("; ")
         .map((part) => h("li", {}, part)),
     ),
   );
-  foot(X, `Differences are ${short(X.names[1])} minus ${short(X.names[0])}, in percentage points.`);
+  foot(X, t("compare.foot", { other: short(X.names[1]), first: short(X.names[0]) }));
   const st = { change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
   const parts = [];
   let gallery = null;
@@ -40,17 +40,14 @@ function compareBar(X, st, redraw) {
       },
     },
   });
-  const nav = links([
-    ["top", "Summary"],
-    ["classes", "Classes"],
-    ["images", "Images"],
-  ]);
+  const nav = links(["top", "classes", "images"].map((id) => [id, t("section." + id)]));
   nav.append(clear);
   byId("barin").append(nav);
   return () => {
-    const texts = [CHANGES[st.change], st.category >= 0 ? short(X.categories[st.category], 24) : ""].filter(
-      Boolean,
-    );
+    const texts = [
+      st.change && t("change." + st.change),
+      st.category >= 0 ? short(X.categories[st.category], 24) : "",
+    ].filter(Boolean);
     clear.hidden = !texts.length;
     clear.textContent = texts.join(" · ") + "  ✕";
   };
@@ -75,24 +72,24 @@ function compareTiles(X) {
     h(
       "div",
       { class: "card tile" + (i ? "" : " hero") },
-      h("div", { class: "l" }, row.name + (row.lower ? " · error, lower is better" : "")),
+      h("div", { class: "l" }, row.lower ? t("about.metric-lower", { name: row.name }) : row.name),
       h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, delta(row))),
-      h("div", { class: "s" }, `${percent(row.first)} → ${percent(row.other)}`),
+      h("div", { class: "s" }, t("from-to", { first: percent(row.first), other: percent(row.other) })),
       isNumber(row.low)
-        ? h("div", { class: "s" }, `between ${points(row.low)} and ${points(row.high)}`)
+        ? h("div", { class: "s" }, t("compare.between", { low: points(row.low), high: points(row.high) }))
         : null,
     );
-  const images = Object.keys(CHANGES).map((key) =>
+  const images = CHANGES.map((key) =>
     h(
       "div",
       { class: "card tile" },
-      h("div", { class: "l" }, CHANGES[key]),
+      h("div", { class: "l" }, t("change." + key)),
       h(
         "div",
         { class: "v" },
         h("b", { "data-key": key, "data-value": X.counts[key] }, count(X.counts[key] || 0)),
       ),
-      h("div", { class: "s" }, "images"),
+      h("div", { class: "s" }, t("tile.of-images")),
     ),
   );
   byId("main").append(
@@ -129,16 +126,16 @@ function deltaTable(X, st, redraw) {
     data: (row) => ({ "data-key": key, "data-value": row[key] }),
   });
   const columns = [
-    { key: "name", label: "Class", text: true, value: (row) => row.name },
-    number("gt", "Objects", (row) => count(row.gt)),
+    { key: "name", label: t("column.class"), text: true, value: (row) => row.name },
+    number("gt", t("column.objects"), (row) => count(row.gt)),
     number("first", short(X.names[0], 18), (row) => percent(row.first)),
     number("other", short(X.names[1], 18), (row) => percent(row.other)),
-    number("delta", "Difference", delta),
-    { key: "interval", label: "Interval", fixed: true, cell: interval },
-    { key: "plot", label: "Worse · better", fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
+    number("delta", t("column.difference"), delta),
+    { key: "interval", label: t("column.interval"), fixed: true, cell: interval },
+    { key: "plot", label: t("column.plot"), fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
   ];
   const table = sortedTable({
-    caption: `${X.metric} per class`,
+    caption: t("compare.caption", { metric: X.metric }),
     columns,
     order: st.order,
     onSort: () => list.draw(),
@@ -154,8 +151,8 @@ function deltaTable(X, st, redraw) {
   const list = classRows({ table, st, few: FEW_DELTAS, rows, chosen, line, prepare });
   section(
     "classes",
-    `Classes: ${X.metric}`,
-    `Coloured where the interval leaves out 0; ${X.coverage}. Choose a name to see its images.`,
+    t("compare.classes", { metric: X.metric }),
+    t("compare.classes.hint", { coverage: X.coverage }),
     list.parts,
   );
 
@@ -181,7 +178,9 @@ function deltaTable(X, st, redraw) {
 function judgedAt(X) {
   if (!X.scores) return "";
   const [first, other] = X.scores.map((score) => String(Number(score.toPrecision(6))));
-  return ` Errors are counted at score ≥ ${first === other ? first : `${first} and ≥ ${other}`}.`;
+  return t("compare.counted", {
+    scores: first === other ? first : t("compare.two-scores", { first, other }),
+  });
 }
 
 const changeOf = ([first, other]) => (first && other ? "both" : first ? "fixed" : other ? "broken" : "right");
@@ -197,7 +196,7 @@ function compareGallery(X, st, sources, redraw) {
         box: columns.box.map((column) => column[i]),
         score: columns.score[i],
         name,
-        label: (columns.kind[i] === "FN" ? "missed " : "") + short(name, 22),
+        label: columns.kind[i] === "FN" ? t("missed-class", { name: short(name, 22) }) : short(name, 22),
         why: columns.why[i],
       };
     }),
@@ -206,21 +205,29 @@ function compareGallery(X, st, sources, redraw) {
   const matches = (box) => isError(box) && (st.category < 0 || box.category === st.category);
   const change = (image) => changeOf(X.errors[image]);
   const classes = select(
-    "Class",
-    [["-1", "All classes"], ...X.categories.map((name, i) => [i, short(name, 40)])],
+    t("select.class"),
+    [["-1", t("select.all-classes")], ...X.categories.map((name, i) => [i, short(name, 40)])],
     (value) => {
       st.category = Number(value);
       redraw();
     },
   );
-  const changes = select("Change", [["", "All changes"], ...Object.entries(CHANGES)], (value) => {
-    st.change = value;
-    redraw();
-  });
+  const changes = select(
+    t("select.change"),
+    [["", t("select.all-changes")], ...CHANGES.map((key) => [key, t("change." + key)])],
+    (value) => {
+      st.change = value;
+      redraw();
+    },
+  );
   const gallery = makeGallery(X, sources, {
-    title: "Images, most changed first",
-    hint: `Left ${short(X.names[0], 30)}, right ${short(X.names[1], 30)}.${judgedAt(X)}`,
-    empty: "None of the images shown is so.",
+    title: t("compare.images"),
+    hint: t("compare.images.hint", {
+      first: short(X.names[0], 30),
+      other: short(X.names[1], 30),
+      counted: judgedAt(X),
+    }),
+    empty: t("compare.empty"),
     panes: (image) => runs.map((run) => run(image)),
     paneNames: X.names.map((name) => short(name, 30)),
     matches,
@@ -234,12 +241,7 @@ function compareGallery(X, st, sources, redraw) {
         first + other,
       ];
     },
-    orders: [
-      ["change", "Most changed first"],
-      ["worse", "Worse first"],
-      ["better", "Better first"],
-      ["name", "By name"],
-    ],
+    orders: ["change", "worse", "better", "name"],
     filters: [classes, changes],
     toggles: ["FP", "FN", "TP", "GT"],
     caption: [],
@@ -249,7 +251,10 @@ function compareGallery(X, st, sources, redraw) {
       h(
         "span",
         { class: "badge", "data-change": change(image) },
-        `${CHANGES[change(image)].toLowerCase()} · ${X.errors[image].join(" → ")} errors`,
+        t("compare.badge", {
+          change: t("change." + change(image)).toLowerCase(),
+          errors: X.errors[image].join(" → "),
+        }),
       ),
     drawn: () => {
       classes.value = String(st.category);

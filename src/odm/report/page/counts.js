@@ -1,12 +1,5 @@
 // What a report of an evaluation counts at each position of the score slider, and what its boxes are there.
 
-const HELP = {
-  localisation: "right class, box too far off",
-  class: "good box, other class",
-  duplicate: "object already found",
-  background: "nothing there",
-  both: "other class and box off",
-};
 const FEW_CLASSES = 15;
 const IN_MATRIX = 13;
 const WHOLE_MATRIX = 16;
@@ -84,6 +77,9 @@ function makeConfusion(R) {
   return (level) => lists[level];
 }
 
+const dotted = (...parts) => parts.filter(Boolean).join(" · ");
+const iouText = (iou) => (iou ? t("iou", { iou: iou.toFixed(2) }) : "");
+
 function levelText(R, level) {
   const v = R.levels[level];
   if (R.levels.length === 101 && R.levels[0] === 0 && R.levels[100] === 1) return v.toFixed(2);
@@ -120,12 +116,13 @@ function makeBoxes(X, R, st) {
       return short(this.name, 22);
     }
     get why() {
-      const iou = det.iou[this.d] ? " · IoU " + det.iou[this.d].toFixed(2) : "";
-      const row = ` · row ${det.row[this.d]}`;
-      if (this.kind === "TP") return "found" + iou + row;
-      if (this.kind === "IG") return "ignored" + iou + row;
+      const iou = iouText(det.iou[this.d]);
+      const row = t("row", { row: String(det.row[this.d]) });
+      if (this.kind === "TP") return dotted(t("found"), iou, row);
+      if (this.kind === "IG") return dotted(t("ignored"), iou, row);
       const reason = X.kinds[this.reason + 1];
-      return "false · " + reason + (reason === "class" ? onto(this.d) : iou) + row;
+      const kind = t("kind." + reason);
+      return dotted(t("false", { kind }), reason === "class" ? onto(this.d) : iou, row);
     }
   }
 
@@ -144,18 +141,18 @@ function makeBoxes(X, R, st) {
       return className(this.category);
     }
     get label() {
-      return (this.kind === "FN" ? "missed " : "") + short(this.name, 22);
+      const name = short(this.name, 22);
+      return this.kind === "FN" ? t("missed-class", { name }) : name;
     }
     get why() {
-      const row = ` · row ${gt.row[this.g]}`;
-      if (this.kind === "IG") return (R.perImage ? "counts once per image" : "ignored") + row;
-      if (this.kind === "GT") return "truth" + row;
+      const row = t("row", { row: String(gt.row[this.g]) });
+      if (this.kind === "IG") return dotted(t(R.perImage ? "once-per-image" : "ignored"), row);
+      if (this.kind === "GT") return dotted(t("truth"), row);
       const by = gt.by[this.g];
-      if (by >= 0) return `missed · found only at ${det.score[by].toFixed(2)}${row}`;
+      if (by >= 0) return dotted(t("found-only-at", { score: det.score[by].toFixed(2) }), row);
       const miss = X.misses[gt.miss[this.g]];
       const iou = miss === "localisation" ? gt.same[this.g] : miss === "class" ? gt.other[this.g] : 0;
-      const words = X.missWords[gt.miss[this.g]] || "never found";
-      return `missed · ${words}${iou ? " · IoU " + iou.toFixed(2) : ""}${row}`;
+      return dotted(t("missed-because", { why: t("miss." + (miss || "never")) }), iouText(iou), row);
     }
   }
 
@@ -170,7 +167,7 @@ function makeBoxes(X, R, st) {
       const iou = meet / ((a1 - a0) * (b1 - b0) + (p1 - p0) * (q1 - q0) - meet);
       if (iou > best[1]) best = [short(className(gt.class[g]), 22), iou];
     }
-    return best[0] ? ` · on ${best[0]} · IoU ${best[1].toFixed(2)}` : "";
+    return best[0] ? dotted(t("on-class", { name: best[0] }), iouText(best[1])) : "";
   }
 
   function boxes(image) {

@@ -46,12 +46,12 @@ function datasetBar(X, st, redraw, sections) {
     const range = h("input", attributes);
     const output = h("output", { for: "score" });
     byId("barin").append(
-      h("div", { class: "slide" }, h("label", { for: "score" }, "Score ≥"), range, output),
+      h("div", { class: "slide" }, h("label", { for: "score" }, t("score-at-least")), range, output),
     );
     update = () => {
       range.value = st.level;
       output.textContent = shownLevel(X, st.level);
-      range.setAttribute("aria-valuetext", `score at least ${shownLevel(X, st.level)}`);
+      range.setAttribute("aria-valuetext", t("spoken-least", { score: shownLevel(X, st.level) }));
     };
   }
   byId("barin").append(nav);
@@ -66,15 +66,15 @@ function datasetBar(X, st, redraw, sections) {
   };
 }
 
-// `columns` are [key, label, show(value)] of the rows of X.classes.
+// `columns` are [key, show(value)] of the rows of X.classes.
 function datasetClasses(X, st, redraw, columns) {
   const table = sortedTable({
-    caption: "Classes",
+    caption: t("list.classes"),
     columns: [
-      { key: "name", label: "Class", text: true, value: (row) => row.name },
-      ...columns.map(([key, label, show]) => ({
+      { key: "name", label: t("column.class"), text: true, value: (row) => row.name },
+      ...columns.map(([key, show]) => ({
         key,
-        label,
+        label: t("column." + key),
         value: (row) => row[key],
         cell: (row) => show(row[key]),
         data: (row) => ({ "data-key": key, "data-value": row[key] }),
@@ -86,7 +86,7 @@ function datasetClasses(X, st, redraw, columns) {
   const rows = () => X.classes.map((row, i) => ({ i, ...row }));
   const chosen = (row) => row.i === st.category;
   const list = classRows({ table, st, few: FEW_ROWS, rows, chosen, line });
-  section("classes", "Classes", "Choose a name to see its images.", list.parts);
+  section("classes", t("list.classes"), t("list.hint"), list.parts);
   function line(row) {
     const choose = () => {
       st.category = st.category === row.i ? -1 : row.i;
@@ -113,6 +113,7 @@ function boxesByImage(X, columns, make) {
   return (image) => lists[image].map(make);
 }
 
+const sizeText = (low, high) => String(Math.round(Math.abs(high - low)));
 const flagWords = (columns, i) => columns.flagNames.filter((_, bit) => columns.flags[i] & (1 << bit));
 
 function datasetGallery(X, st, sources, redraw, title) {
@@ -122,7 +123,7 @@ function datasetGallery(X, st, sources, redraw, title) {
     const name = X.classes[columns.class[i]].name;
     const flags = flagWords(columns, i);
     const [x0, y0, x1, y1] = columns.box.map((column) => column[i]);
-    const size = `${Math.round(Math.abs(x1 - x0))} × ${Math.round(Math.abs(y1 - y0))} px`;
+    const size = t("size", { width: sizeText(x0, x1), height: sizeText(y0, y1) });
     return {
       key: "b" + i,
       kind: flags.includes("crowd") || flags.includes("group-of") ? "IG" : "TP",
@@ -131,7 +132,7 @@ function datasetGallery(X, st, sources, redraw, title) {
       score: scored ? columns.score[i] : null,
       name,
       label: short(name, 22),
-      why: [size, ...flags, `row ${columns.row[i]}`].join(" · "),
+      why: [size, ...flags, t("row", { row: String(columns.row[i]) })].join(" · "),
     };
   };
   const all = boxesByImage(X, columns, make);
@@ -143,35 +144,34 @@ function datasetGallery(X, st, sources, redraw, title) {
     redraw();
   };
   const classes = select(
-    "Class",
-    [["-1", "All classes"], ...X.classes.map((row, i) => [i, short(row.name, 40)])],
+    t("select.class"),
+    [["-1", t("select.all-classes")], ...X.classes.map((row, i) => [i, short(row.name, 40)])],
     choose,
   );
   return makeGallery(X, sources, {
     title,
-    hint: "Choose an image to see its boxes.",
-    empty: "No image has that. Lower the score, or clear the filters.",
+    hint: t("gallery.hint"),
+    empty: t("gallery.empty"),
     panes: (image) => [boxes(image)],
     matches,
     narrowed: () => st.category >= 0,
     include: (image, list) => st.category < 0 || list.some(matches),
     rank: (image, list, order) => [
-      order === "most" ? list.filter(matches).length : order === "fewest" ? -list.filter(matches).length : 0,
+      order === "most-boxes"
+        ? list.filter(matches).length
+        : order === "fewest-boxes"
+          ? -list.filter(matches).length
+          : 0,
     ],
-    orders: [
-      ["given", "In the order of the data set"],
-      ["most", "Most boxes first"],
-      ["fewest", "Fewest boxes first"],
-      ["name", "By name"],
-    ],
+    orders: ["given", "most-boxes", "fewest-boxes", "name"],
     filters: [classes],
     toggles: ["TP"],
-    names: { TP: "Boxes" },
+    names: { TP: t("gallery.boxes") },
     caption: ["TP"],
     keys: { TP: "boxes" },
     shown: {},
     labelled: () => true,
-    status: () => (scored ? "score ≥ " + shownLevel(X, st.level) : ""),
+    status: () => (scored ? t("score", { score: shownLevel(X, st.level) }) : ""),
     drawn: () => {
       classes.value = String(st.category);
     },
@@ -196,9 +196,9 @@ function makeRedraw(parts, gallery) {
 
 function datasetFoot(X) {
   const part = X.pictures.length < X.imageCount;
-  const some = `${count(X.pictures.length)} of ${plural(X.imageCount, "image")} are shown`;
-  foot(
-    X,
-    `${part ? some : "All " + plural(X.imageCount, "image") + " are shown"}; rows count the boxes of the file from 0.`,
-  );
+  const shown = t(part ? "images-some-shown" : "images-all-shown", {
+    shown: X.pictures.length,
+    n: X.imageCount,
+  });
+  foot(X, t("rows-of-file", { shown }));
 }

@@ -2,6 +2,9 @@
 
 (async () => {
   const begin = performance.now();
+  document.documentElement.lang = LANGUAGE;
+  byId("skip").textContent = t("skip");
+  byId("bar").setAttribute("aria-label", t("bar"));
   const data = await unpack(byId("data").textContent);
   const sources = byId("pictures").textContent.split("\n");
   drawPage(data, sources);
@@ -9,9 +12,7 @@
   document.documentElement.dataset.loadTime = String(Math.round(performance.now() - begin));
 })().catch((error) => {
   const old = typeof DecompressionStream === "undefined";
-  const text = old
-    ? "This page needs a browser of 2023 or newer."
-    : `This page could not be drawn: ${error.message}`;
+  const text = old ? t("too-old") : t("not-drawn", { error: error.message });
   byId("main").append(h("p", { class: "doubt" }, text));
   document.documentElement.dataset.ready = "failed";
   if (!old) console.error(error);

@@ -8,8 +8,8 @@ function errors(context) {
   const sizes = h("div", { class: "card plot" });
   section(
     "errors",
-    "What went wrong",
-    "Choose a cell or a row to see its images.",
+    t("errors.title"),
+    t("errors.hint"),
     h("div", { class: "grid2" }, matrix, h("div", { class: "stack" }, kinds, sizes)),
   );
   const draw = [
@@ -73,8 +73,8 @@ function confusion(context, holder) {
     sums.set(fold(i), (sums.get(fold(i)) || 0) + v);
   }
   const label = (i, isRow) => {
-    if (i === n + 1) return plural(n + 1 - kept.size, "other");
-    return i < n ? short(R.rows[i].class, 22) : isRow ? "nothing there" : "missed";
+    if (i === n + 1) return t("others", { n: n + 1 - kept.size });
+    return i < n ? short(R.rows[i].class, 22) : t(isRow ? "nothing-there" : "missed");
   };
   const focused = document.activeElement?.dataset?.cell;
   const cell = (i, j) => {
@@ -89,12 +89,12 @@ function confusion(context, holder) {
       background: `rgba(${i === j ? "var(--heat)" : "var(--bad)"},${strength})`,
       color: white ? "#fff" : "var(--ink)",
     };
-    const title = `${label(i, true)} → ${label(j)}: ${count(v)} (${percent(part)} %)`;
+    const about = { truth: label(i, true), detection: label(j), n: v, share: percent(part) };
     const attributes = {
       "data-cell": id,
       "data-value": v,
       "aria-pressed": String(st.cell === id),
-      title,
+      title: t("matrix.cell", about),
       css: style,
     };
     return h(
@@ -116,25 +116,21 @@ function confusion(context, holder) {
     h("th", { scope: "col", class: edge(j), title: label(j) }, h("span", {}, label(j))),
   );
   holder.replaceChildren(
-    h("h3", {}, "Which class was taken for which"),
-    h("p", { class: "cap" }, "Rows are objects, columns are detections. Arrow keys move between the cells."),
+    h("h3", {}, t("matrix.title")),
+    h("p", { class: "cap" }, t("matrix.hint")),
     h(
       "div",
-      { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion matrix" },
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": t("matrix") },
       h(
         "table",
         { class: "conf", css: { "--n": axis.length } },
-        h("caption", { class: "sr" }, "Confusion matrix"),
+        h("caption", { class: "sr" }, t("matrix")),
         h("thead", {}, h("tr", {}, h("td"), columns)),
         h("tbody", {}, rows),
       ),
     ),
     ...mostConfused(context, entries),
-    h(
-      "p",
-      { class: "cap foot" },
-      `Detections of score ≥ ${levelText(R, st.level)}; pairs of IoU ≥ 0.5, those of one class first.`,
-    ),
+    h("p", { class: "cap foot" }, t("matrix.foot", { score: levelText(R, st.level) })),
   );
   const again = focused && holder.querySelector(`[data-cell="${focused}"]`);
   const cells = [...holder.querySelectorAll("[data-cell]")];
@@ -207,7 +203,8 @@ function mostConfused(context, entries) {
       h("b", {}, count(v)),
     );
   };
-  const title = ["Most often confused", own < 0 ? null : [" with ", nameOf(R.rows[own].class, 30)]];
+  const title =
+    own < 0 ? t("most-confused") : phrase("most-confused-with", { name: nameOf(R.rows[own].class, 30) });
   return [h("div", { class: "pairs" }, h("h3", {}, title), worst.map(chip))];
 }
 
@@ -215,12 +212,11 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
   const x = counts.counts(st.level, st.category);
   const rows = x.why.map((v, i) => ({
     id: "FP" + i,
-    name: X.kinds[i + 1],
-    help: HELP[X.kinds[i + 1]],
+    key: X.kinds[i + 1],
     v,
     color: "fp",
   }));
-  rows.push({ id: "FN", name: "missed", help: "no detection matches it", v: x.fn, color: "fn" });
+  rows.push({ id: "FN", key: "missed", v: x.fn, color: "fn" });
   rows.sort((a, b) => b.v - a.v);
   const most = Math.max(1, ...rows.map((row) => row.v));
   const sum = rows.reduce((total, row) => total + row.v, 0) || 1;
@@ -232,7 +228,6 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
       redraw();
       if (st.kind) toImages();
     };
-    const key = row.id === "FN" ? "fn" : row.name;
     return h(
       "button",
       {
@@ -241,7 +236,14 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
         "aria-pressed": String(st.kind === row.id),
         on: { click: choose },
       },
-      h("span", {}, mark(row.color), " ", row.name, h("small", { class: "long" }, row.help)),
+      h(
+        "span",
+        {},
+        mark(row.color),
+        " ",
+        t("kind." + row.key),
+        h("small", { class: "long" }, t("help." + row.key)),
+      ),
       h(
         "span",
         { class: "t" },
@@ -252,7 +254,11 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
         { class: "n" },
         h(
           "span",
-          { "data-reason": key, "data-value": row.v, "data-score": levelText(R, st.level) },
+          {
+            "data-reason": row.id === "FN" ? "fn" : row.key,
+            "data-value": row.v,
+            "data-score": levelText(R, st.level),
+          },
           count(row.v),
         ),
         " ",
@@ -261,13 +267,9 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
     );
   };
   holder.replaceChildren(
-    h("h3", {}, "Errors by kind"),
+    h("h3", {}, t("kinds.title")),
     ...rows.map(line),
-    h(
-      "p",
-      { class: "cap foot" },
-      "An object found as another class, or with a box too far off, counts twice: as false and as missed.",
-    ),
+    h("p", { class: "cap foot" }, t("kinds.foot")),
   );
   if (focused) holder.querySelector(`[data-kind="${focused}"]`)?.focus({ preventScroll: true });
 }
@@ -275,12 +277,8 @@ function errorKinds({ X, R, st, redraw, counts }, holder) {
 function objectSizes({ X, R, st, sizes }, holder) {
   if (R.perImage) {
     holder.replaceChildren(
-      h("h3", {}, "Objects by size"),
-      h(
-        "p",
-        { class: "cap" },
-        "Under this protocol a class counts once per image, so sizes of objects mean nothing here.",
-      ),
+      h("h3", {}, t("sizes.per-image.title")),
+      h("p", { class: "cap" }, t("sizes.per-image")),
     );
     return;
   }
@@ -299,14 +297,13 @@ function objectSizes({ X, R, st, sizes }, holder) {
     ],
     text: n ? percent(found[i] / n, 0) + " %" : "",
   }));
-  const label =
-    "Objects by size, found and missed: " +
-    bars.map((bar, i) => `${bar.label} pixels, ${found[i]} of ${all[i]}`).join("; ");
+  const told = bars.map((bar, i) => t("sizes.bar", { name: bar.label, found: found[i], all: all[i] }));
+  const label = t("sizes.label", { list: told.join("; ") });
   holder.replaceChildren(
-    h("h3", {}, "Objects by size, and the share found"),
-    legend(["var(--tp)", "found"], ["var(--fn)", "missed"]),
+    h("h3", {}, t("sizes.title")),
+    legend(["var(--tp)", t("found")], ["var(--fn)", t("missed")]),
     columnPlot(label, bars),
-    h("p", { class: "cap" }, "side of a square of the same area, in pixels"),
+    h("p", { class: "cap" }, t("sizes.foot")),
   );
 }
 
@@ -346,40 +343,35 @@ function images({ X, R, st, redraw, sources, shown }) {
     redraw();
   };
   const classes = select(
-    "Class",
-    [["-1", "All classes"], ...R.rows.map((row, i) => [i, short(row.class, 40)])],
+    t("select.class"),
+    [["-1", t("select.all-classes")], ...R.rows.map((row, i) => [i, short(row.class, 40)])],
     (v) => change({ category: Number(v) }),
   );
   const kindList = ["", "FP", ...X.kinds.slice(1, -1).map((_, i) => "FP" + i), "FN", "TP"];
   const kinds = select(
-    "Kind of error",
-    kindList.map((kind) => [kind, kindName(X, kind) || "All errors"]),
+    t("select.kind"),
+    kindList.map((kind) => [kind, kindName(X, kind) || t("select.all-errors")]),
     (v) => change({ kind: v }),
   );
   const cell = h("button", { class: "chip", "aria-pressed": "true", on: { click: () => change({}) } });
   return makeGallery(X, sources, {
-    title: "Images, worst first",
-    hint: "Choose an image to see its boxes and why each is wrong.",
-    empty: "No image has that at this score. Lower the score, or clear the filters.",
+    title: t("images.title"),
+    hint: t("images.hint"),
+    empty: t("images.empty"),
     panes: (image) => [boxes(image)],
     matches,
     narrowed,
     include: (image, list) =>
       st.cell ? cellOf(image).size > 0 : !narrowed() || list.some((box) => matches(box, image)),
     rank,
-    orders: [
-      ["wrong", "Most errors first"],
-      ["sure", "Surest mistake first"],
-      ["missed", "Most missed first"],
-      ["name", "By name"],
-    ],
+    orders: ["wrong", "sure", "missed", "name"],
     filters: [classes, kinds, cell],
     toggles: ["FP", "FN", "TP", "GT"],
     caption: ["FP", "FN", "TP"],
     keys: { FP: "fp", FN: "fn", TP: "tp" },
     shown,
     labelled: isError,
-    status: () => "score ≥ " + levelText(R, st.level),
+    status: () => t("score", { score: levelText(R, st.level) }),
     drawn: () => {
       classes.value = String(st.category);
       kinds.value = st.kind;

@@ -13,9 +13,8 @@ function drawPage(X, sources) {
     order: { key: "gt", direction: -1 },
   };
   readAddress(X, st);
-  const title = "Object detection report";
   const chips = h("div", { id: "definition" });
-  head(X, title, chips);
+  head(X, t("page.evaluation"), chips);
   foot(X, footText(X));
   const shown = { GT: false };
 
@@ -30,12 +29,9 @@ function drawPage(X, sources) {
 }
 
 function footText(X) {
-  const part = X.pictures.length < X.imageCount;
-  return `Counts are of all ${plural(X.imageCount, "image")}; ${
-    part
-      ? `${count(X.pictures.length)} of them are shown, those with the most errors and some of every kind of error`
-      : "all are shown"
-  }. Rows count the boxes of each file from 0, as in detections.csv.`;
+  const shown = X.pictures.length;
+  const counts = t("counts-of-all", { n: X.imageCount });
+  return t(shown < X.imageCount ? "some-shown" : "all-shown", { counts, shown, rows: t("rows-of-files") });
 }
 
 function readAddress(X, st) {
@@ -107,14 +103,12 @@ function definition(X, R, st, show) {
       other.label,
     ),
   );
-  const dropped = Object.entries(R.dropped).map(([what, n]) =>
-    h("li", {}, `${count(n)} detections dropped: ${what}`),
-  );
+  const dropped = Object.entries(R.dropped).map(([what, n]) => h("li", {}, t("dropped", { n, what })));
   return [
-    X.results.length > 1 ? h("div", { class: "tabs", role: "group", "aria-label": "Protocol" }, tabs) : "",
+    X.results.length > 1 ? h("div", { class: "tabs", role: "group", "aria-label": t("protocol") }, tabs) : "",
     h(
       "ul",
-      { class: "def", "aria-label": "How the numbers are defined" },
+      { class: "def", "aria-label": t("definitions") },
       h("li", {}, R.protocol),
       R.definition.split("; ").map((part) => h("li", {}, part)),
       dropped,
@@ -151,16 +145,10 @@ function bar({ X, R, st, redraw, counts }) {
       },
     },
   });
-  const nav = links([
-    ["top", "Summary"],
-    ["classes", "Classes"],
-    ["curves", "Curves"],
-    ["errors", "Errors"],
-    ["images", "Images"],
-  ]);
+  const nav = links(["top", "classes", "curves", "errors", "images"].map((id) => [id, t("section." + id)]));
   nav.append(clear);
   byId("barin").append(
-    h("div", { class: "slide" }, h("label", { for: "score" }, "Score ≥"), range, output),
+    h("div", { class: "slide" }, h("label", { for: "score" }, t("score-at-least")), range, output),
     live,
     nav,
   );
@@ -171,26 +159,30 @@ function bar({ X, R, st, redraw, counts }) {
     const category = st.category < 0 ? null : clean(R.rows[st.category].class);
     output.textContent = text;
     range.value = st.level;
-    range.setAttribute(
-      "aria-valuetext",
-      `score at least ${text}: precision ${percent(x.precision)}, recall ${percent(x.recall)} percent`,
-    );
-    const number = (key, label, value, shownAs, title) =>
+    const spoken = {
+      score: text,
+      precision: percent(x.precision),
+      recall: percent(x.recall),
+      fp: String(x.fp),
+      fn: String(x.fn),
+    };
+    range.setAttribute("aria-valuetext", t("spoken-score", spoken));
+    const number = (key, label, value, shownAs) =>
       h(
         "span",
-        { title },
+        { title: t("hint." + key) },
         label,
         " ",
         h("b", { "data-key": key, "data-score": text, "data-value": value, "data-class": category }, shownAs),
       );
-    const letter = (t) => h("span", { class: "k" }, t);
+    const letter = (key) => h("span", { class: "k" }, t("letter." + key));
     live.replaceChildren(
-      number("precision", letter("P"), x.precision, percent(x.precision), "precision, percent"),
-      number("recall", letter("R"), x.recall, percent(x.recall), "recall, percent"),
-      number("f1", letter("F1"), x.f1, percent(x.f1), "F1, percent"),
-      number("tp", mark("TP"), x.tp, count(x.tp), "found (true positives)"),
-      number("fp", mark("FP"), x.fp, count(x.fp), "false positives"),
-      number("fn", mark("FN"), x.fn, count(x.fn), "missed (false negatives)"),
+      number("precision", letter("precision"), x.precision, percent(x.precision)),
+      number("recall", letter("recall"), x.recall, percent(x.recall)),
+      number("f1", letter("f1"), x.f1, percent(x.f1)),
+      number("tp", mark("TP"), x.tp, count(x.tp)),
+      number("fp", mark("FP"), x.fp, count(x.fp)),
+      number("fn", mark("FN"), x.fn, count(x.fn)),
     );
     const filters = [
       category === null ? "" : short(category, 24),
@@ -199,24 +191,22 @@ function bar({ X, R, st, redraw, counts }) {
     ].filter(Boolean);
     clear.hidden = !filters.length;
     clear.textContent = filters.join(" · ") + "  ✕";
-    clear.setAttribute("aria-label", "Clear the filters: " + filters.join(", "));
-    say(
-      `Score at least ${text}: precision ${percent(x.precision)} percent, recall ${percent(x.recall)} percent, ${x.fp} false positives, ${x.fn} missed`,
-    );
+    clear.setAttribute("aria-label", t("clear-filters", { filters: filters.join(", ") }));
+    say(t("spoken-counts", spoken));
   };
 }
 
 function kindName(X, kind) {
   if (!kind) return "";
-  if (/^FP\d/.test(kind)) return "False positives: " + X.kinds[Number(kind[2]) + 1];
-  return { FP: "False positives", FN: "Missed", TP: "Found" }[kind];
+  if (/^FP\d/.test(kind)) return t("kind.FP-of", { kind: t("kind." + X.kinds[Number(kind[2]) + 1]) });
+  return t("kind." + kind);
 }
 
 function cellName(R, cell) {
   if (!cell) return "";
   const [row, column] = cell.split(",").map(Number);
   const name = (i, none) => (i < R.rows.length ? short(R.rows[i].class, 20) : none);
-  return `${name(row, "nothing there")} → ${name(column, "missed")}`;
+  return t("confused", { truth: name(row, t("nothing-there")), detection: name(column, t("missed")) });
 }
 
 // ---- tiles
@@ -224,12 +214,12 @@ function cellName(R, cell) {
 function tiles({ X, R, st, counts }) {
   const keys = Object.keys(R.summary);
   const about = {
-    AP: "mean over IoU and classes",
-    "mAP50-95": "mean over IoU and classes",
-    mAP: "mean over classes",
-    CorLoc: "mean over classes",
+    AP: t("about.AP"),
+    "mAP50-95": t("about.AP"),
+    mAP: t("about.mAP"),
+    CorLoc: t("about.mAP"),
   }[keys[0]];
-  const lower = keys[0].startsWith("top") ? "error, lower is better" : about;
+  const lower = keys[0].startsWith("top") ? t("about.lower") : about;
   const value = (key) => h("b", { "data-key": key, "data-value": R.summary[key] }, withUnit(R.summary[key]));
   const rest = keys.slice(1).filter((key) => key !== "score");
   const hero = h(
@@ -258,20 +248,15 @@ function tiles({ X, R, st, counts }) {
         )
       : null,
     "score" in R.summary
-      ? h(
-          "div",
-          { class: "s" },
-          `P and R are means over classes, interpolated at score ${R.summary.score.toFixed(3)} as in yolo val; ` +
-            "the tiles beside count detections",
-        )
+      ? h("div", { class: "s" }, t("yolo-point", { score: R.summary.score.toFixed(3) }))
       : null,
   );
   const main = {};
   const under = {};
-  const tile = (key, label, kind, wide) => {
+  const tile = (key, kind, wide) => {
     main[key] = h("div", { class: "v" });
     under[key] = h("div", { class: "s" });
-    const text = h("div", { class: "l" }, kind ? mark(kind) : null, label);
+    const text = h("div", { class: "l" }, kind ? mark(kind) : null, t("tile." + key));
     return h("div", { class: "card tile" + (wide ? " wide" : "") }, text, main[key], under[key]);
   };
   byId("main").append(
@@ -279,15 +264,15 @@ function tiles({ X, R, st, counts }) {
       "div",
       { class: "tiles" },
       hero,
-      tile("precision", "Precision"),
-      tile("recall", "Recall"),
-      tile("f1", "F1"),
-      tile("gt", "Objects", "GT"),
-      tile("images", "Images"),
-      tile("det", "Detections"),
-      tile("tp", "Found (TP)", "TP", true),
-      tile("fp", "False positives (FP)", "FP", true),
-      tile("fn", "Missed (FN)", "FN", true),
+      tile("precision"),
+      tile("recall"),
+      tile("f1"),
+      tile("gt", "GT"),
+      tile("images"),
+      tile("det"),
+      tile("tp", "TP", true),
+      tile("fp", "FP", true),
+      tile("fn", "FN", true),
     ),
   );
   return () => {
@@ -297,20 +282,20 @@ function tiles({ X, R, st, counts }) {
     for (const key of ["tp", "fp", "fn", "gt"]) main[key].textContent = count(x[key]);
     main.images.textContent = count(X.imageCount);
     main.det.textContent = count(x.tp + x.fp);
-    under.precision.textContent = "of detections are right";
-    under.recall.textContent = "of objects are found";
+    under.precision.textContent = t("of-detections-right");
+    under.recall.textContent = t("of-objects-found");
     under.f1.textContent =
-      st.level === R.best ? "best F1 of all classes" : "best near score " + levelText(R, R.best);
+      st.level === R.best ? t("best-f1") : t("best-near", { score: levelText(R, R.best) });
     under.gt.textContent =
       st.category < 0
-        ? plural(R.rows.filter((row) => row.gt).length, "class", "classes")
+        ? t("classes", { n: R.rows.filter((row) => row.gt).length })
         : short(R.rows[st.category].class, 20);
-    const whose = st.category < 0 ? "" : " of any class";
-    under.images.textContent = `${count(R.wrongImages[st.level])} with errors${whose}`;
-    under.det.textContent = "score ≥ " + score;
-    under.tp.textContent = x.gt ? withUnit(x.tp / x.gt, 0) + " of objects" : "";
-    under.fp.textContent = `${(x.fp / Math.max(1, X.imageCount)).toFixed(2)} per image`;
-    under.fn.textContent = x.gt ? withUnit(x.fn / x.gt, 0) + " of objects" : "";
+    const whose = st.category < 0 ? "with-errors" : "with-errors-any";
+    under.images.textContent = t(whose, { n: R.wrongImages[st.level] });
+    under.det.textContent = t("score", { score });
+    under.tp.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.tp / x.gt, 0) }) : "";
+    under.fp.textContent = t("per-image", { n: (x.fp / Math.max(1, X.imageCount)).toFixed(2) });
+    under.fn.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.fn / x.gt, 0) }) : "";
   };
 }
 
@@ -331,32 +316,32 @@ function classTable({ X, R, st, redraw, counts }) {
     }),
   });
   const columns = [
-    { key: "name", label: "Class", text: true, value: (row) => row.name },
-    { ...number("gt"), label: "Objects" },
+    { key: "name", label: t("column.class"), text: true, value: (row) => row.name },
+    { ...number("gt"), label: t("column.objects") },
     {
       key: "ap",
-      label: "AP",
+      label: t("column.ap"),
       value: apOf,
       cell: (row) => [percent(apOf(row)), shareBar(apOf(row))],
       data: (row) => ({ "data-key": row.i < 0 ? null : "ap", "data-value": apOf(row) }),
     },
-    { ...number("precision"), label: "Precision" },
-    { ...number("recall"), label: "Recall" },
-    { ...number("f1"), label: "F1" },
-    { ...number("tp"), label: "TP" },
-    { ...number("fp"), label: "FP" },
-    { ...number("fn"), label: "FN" },
-    { key: "mix", label: "Found · false · missed", fixed: true, class: "l", cell: (row) => mix(row) },
+    { ...number("precision"), label: t("precision") },
+    { ...number("recall"), label: t("recall") },
+    { ...number("f1"), label: t("f1") },
+    { ...number("tp"), label: t("column.tp") },
+    { ...number("fp"), label: t("column.fp") },
+    { ...number("fn"), label: t("column.fn") },
+    { key: "mix", label: t("column.mix"), fixed: true, class: "l", cell: (row) => mix(row) },
   ].filter((column) => hasAp || column.key !== "ap");
   const table = sortedTable({
-    caption: "Results per class at the chosen score",
+    caption: t("classes.caption"),
     columns,
     order: st.order,
     onSort: () => list.draw(),
   });
   const chosen = (row) => row.i === st.category;
   const list = classRows({ table, st, few: FEW_CLASSES, rows: counted, chosen, line });
-  section("classes", "Classes", "Choose a name to see only that class, everywhere on this page.", list.parts);
+  section("classes", t("classes.title"), t("classes.hint"), list.parts);
 
   function nameCell(row) {
     const choose = () => {
@@ -389,7 +374,7 @@ function classTable({ X, R, st, redraw, counts }) {
     list.update();
     const sum = { i: -1, ...counts.counts(st.level) };
     table.footer.replaceChildren(
-      h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, "All"), table.cells(sum)),
+      h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, t("all")), table.cells(sum)),
     );
   };
 }
@@ -397,7 +382,7 @@ function classTable({ X, R, st, redraw, counts }) {
 function mix(row) {
   if (!row.scale) return null;
   const width = 150 / row.scale;
-  const label = `${row.tp} found, ${row.fp} false, ${row.fn} missed`;
+  const label = t("mix", row);
   const part = (key) =>
     row[key] ? h("i", { class: "c-" + key, css: { width: Math.max(1, row[key] * width) + "px" } }) : null;
   return h("span", { class: "sbar", role: "img", "aria-label": label }, ["tp", "fp", "fn"].map(part));
@@ -407,7 +392,7 @@ function mix(row) {
 
 function curves({ X, R, st, redraw, counts }) {
   const holder = h("div", { class: "grid3" });
-  section("curves", "Curves", "Drag on a plot over the score to set it.", holder);
+  section("curves", t("curves.title"), t("curves.hint"), holder);
   const low = R.levels[0];
   const span = R.levels[R.levels.length - 1] - low || 1;
   const place = (level) => (R.levels[level] - low) / span;
@@ -436,8 +421,8 @@ function curves({ X, R, st, redraw, counts }) {
   }
 
   function recallPlot(all) {
-    const name = st.category >= 0 ? short(R.rows[st.category].class, 24) : "all classes";
-    const svg = plotFrame(`Precision over recall of ${name}`, QUARTERS);
+    const name = st.category >= 0 ? short(R.rows[st.category].class, 24) : t("all-classes");
+    const svg = plotFrame(t("recall-plot.of", { name }), QUARTERS);
     const lines = R.curves.filter((curve) => curve).length;
     svg.style.setProperty("--faint", Math.max(0.03, Math.min(0.28, 12 / Math.max(1, lines))));
     R.curves.forEach((curve, i) => {
@@ -455,13 +440,13 @@ function curves({ X, R, st, redraw, counts }) {
       "div",
       { class: "key" },
       h("span", {}, h("i", { css: { "border-color": "var(--ink)" } }), h("bdi", {}, name)),
-      h("span", {}, "grey: each class · dot: this score"),
+      h("span", {}, t("recall-plot.key")),
     );
-    return [plotCard("Precision over recall", key, svg), dot];
+    return [plotCard(t("recall-plot"), key, svg), dot];
   }
 
   function scorePlot(all) {
-    const svg = drag(plotFrame("Precision, recall and F1 over the score", ticks));
+    const svg = drag(plotFrame(t("score-plot.label"), ticks));
     const xs = all.map((_, level) => place(level));
     for (const [key, color] of [
       ["precision", "var(--tp)"],
@@ -481,12 +466,16 @@ function curves({ X, R, st, redraw, counts }) {
     }
     const line = s("line", { class: "now", y1: plotY(0), y2: plotY(1) });
     svg.append(line);
-    const key = legend(["var(--tp)", "precision"], ["var(--fn)", "recall"], ["var(--ink)", "F1"]);
-    return [plotCard("Precision, recall, F1 over score", key, svg), line];
+    const key = legend(
+      ["var(--tp)", t("key.precision")],
+      ["var(--fn)", t("key.recall")],
+      ["var(--ink)", t("key.f1")],
+    );
+    return [plotCard(t("score-plot"), key, svg), line];
   }
 
   function histogram() {
-    const svg = drag(plotFrame("How many detections have which score, true and false", ticks, false));
+    const svg = drag(plotFrame(t("histogram.label"), ticks, false));
     const bins = 40;
     const right = new Float64Array(bins);
     const wrong = new Float64Array(bins);
@@ -512,7 +501,7 @@ function curves({ X, R, st, redraw, counts }) {
     const line = s("line", { class: "now", y1: plotY(0), y2: plotY(1) });
     svg.append(line);
     return [
-      plotCard("Detections by score", legend(["var(--tp)", "true"], ["var(--fp)", "false"]), svg),
+      plotCard(t("histogram"), legend(["var(--tp)", t("key.true")], ["var(--fp)", t("key.false")]), svg),
       line,
     ];
   }

@@ -2,7 +2,6 @@
 
 const CARDS = 24;
 const RANK = { IG: 0, GT: 1, OT: 1, TP: 2, FN: 3, FP: 4 };
-const NAMES = { GT: "Truth", TP: "Found", FP: "False", FN: "Missed", IG: "Ignored", OT: "Others" };
 
 // `options`:
 //   panes(image) -> lists of boxes, one list per pane; a box is {key, kind, box, label, score, why}
@@ -12,7 +11,8 @@ const NAMES = { GT: "Truth", TP: "Found", FP: "False", FN: "Missed", IG: "Ignore
 //   orders, filters, toggles, caption (kinds), hint, title, empty
 function makeGallery(X, sources, options) {
   const shown = options.shown;
-  const state = { order: options.orders[0][0], text: "", cards: CARDS, list: [] };
+  const nameOfKind = (kind) => options.names?.[kind] || t("box." + kind);
+  const state = { order: options.orders[0], text: "", cards: CARDS, list: [] };
   const cards = h("ul", { class: "gal" });
   const total = h("span", { class: "cap", id: "shown", role: "status" });
   const empty = h("p", { class: "card empty", hidden: true }, options.empty);
@@ -20,8 +20,8 @@ function makeGallery(X, sources, options) {
   const kept = new Map();
 
   const order = select(
-    "Order",
-    options.orders.map(([id, text]) => [id, text]),
+    t("order"),
+    options.orders.map((id) => [id, t("order." + id)]),
     (value) => {
       state.order = value;
       draw();
@@ -29,8 +29,8 @@ function makeGallery(X, sources, options) {
   );
   const search = h("input", {
     type: "search",
-    placeholder: "File name",
-    "aria-label": "File name contains",
+    placeholder: t("file-name"),
+    "aria-label": t("file-name-contains"),
     on: {
       input: (event) => {
         state.text = event.target.value.toLowerCase();
@@ -123,7 +123,7 @@ function makeGallery(X, sources, options) {
         on: { click: flip },
       },
       mark(kind),
-      h("span", { class: "tx" }, options.names?.[kind] || NAMES[kind]),
+      h("span", { class: "tx" }, nameOfKind(kind)),
       n === undefined ? null : h("b", {}, n),
     );
   }
@@ -154,17 +154,19 @@ function makeGallery(X, sources, options) {
       h(
         "span",
         { class: "pane" },
-        address(entry.image) ? photo(entry.image, i) : h("span", { class: "nopic" }, remark || "no picture"),
+        address(entry.image)
+          ? photo(entry.image, i)
+          : h("span", { class: "nopic" }, remark || t("no-picture")),
         overlay(entry.image, boxes, options.narrowed()),
       );
     const numbers = options.caption.map((kind) =>
       h(
         "span",
-        { title: (options.names?.[kind] || NAMES[kind]).toLowerCase(), "data-key": options.keys?.[kind] },
+        { title: nameOfKind(kind).toLowerCase(), "data-key": options.keys?.[kind] },
         mark(kind),
         " ",
         h("b", {}, entry.numbers[kind] || 0),
-        h("i", { class: "sr" }, ` ${(options.names?.[kind] || NAMES[kind]).toLowerCase()}, `),
+        h("i", { class: "sr" }, ` ${nameOfKind(kind).toLowerCase()}, `),
       ),
     );
     return h(
@@ -189,14 +191,15 @@ function makeGallery(X, sources, options) {
     state.list = find();
     cards.replaceChildren(...state.list.slice(0, state.cards).map(card));
     more.hidden = state.list.length <= state.cards;
-    more.textContent = `Show ${Math.min(CARDS, state.list.length - state.cards)} more of ${count(state.list.length)}`;
+    const some = Math.min(CARDS, state.list.length - state.cards);
+    more.textContent = t("show-more", { some, n: state.list.length });
     empty.hidden = state.list.length > 0;
-    const part = X.pictures.length < X.imageCount ? ` (of ${count(X.imageCount)} in the data set)` : "";
-    total.textContent = `${count(state.list.length)} of the ${plural(X.pictures.length, "image")} in this report${part}`;
+    const part = X.pictures.length < X.imageCount ? t("of-data-set", { n: X.imageCount }) : "";
+    total.textContent = t("of-images", { found: state.list.length, n: X.pictures.length }) + part;
     options.drawn?.();
   }
 
-  const gallery = { state, draw, overlay, toggle, address, visible, cards };
+  const gallery = { state, draw, overlay, toggle, address, visible, cards, nameOfKind };
   const view = makeViewer(X, gallery, options);
   section(
     "images",

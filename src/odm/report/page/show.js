@@ -1,14 +1,18 @@
 // A gallery of annotations or detections.
 
 function drawPage(X, sources) {
-  const what = X.side === "det" ? "Detections" : "Annotations";
+  const what = t(X.side === "det" ? "page.detections" : "page.annotations");
   head(
     X,
     what,
     h(
       "p",
       { class: "cap" },
-      `${plural(X.imageCount, "image")} · ${plural(X.classes.length, "class", "classes")} · ${plural(X.boxCount, "box", "boxes")}`,
+      [
+        t("images", { n: X.imageCount }),
+        t("classes", { n: X.classes.length }),
+        t("boxes", { n: X.boxCount }),
+      ].join(" · "),
     ),
   );
   datasetFoot(X);
@@ -18,15 +22,15 @@ function drawPage(X, sources) {
   const redraw = makeRedraw(parts, () => gallery);
   parts.push(
     datasetBar(X, st, redraw, [
-      ["images", "Images"],
-      ["classes", "Classes"],
+      ["images", t("section.images")],
+      ["classes", t("section.classes")],
     ]),
   );
-  gallery = datasetGallery(X, st, sources, redraw, "Images");
+  gallery = datasetGallery(X, st, sources, redraw, t("gallery.title"));
   parts.push(
     datasetClasses(X, st, redraw, [
-      ["boxes", "Boxes", count],
-      ["images", "Images", count],
+      ["boxes", count],
+      ["images", count],
     ]),
   );
   parts.forEach((part) => part());

@@ -6,33 +6,33 @@ function drawPage(X, sources) {
   const S = X.statistics;
   const shares = Object.fromEntries(S.classes.map((row) => [row.name, row]));
   X.classes = X.classes.map((row) => ({ ...row, ...shares[row.name] }));
-  head(X, "Data set statistics", null);
+  head(X, t("page.statistics"), null);
   datasetFoot(X);
   const st = datasetState(X);
   const parts = [];
   let gallery = null;
   const redraw = makeRedraw(parts, () => gallery);
   const sections = [
-    ["top", "Summary"],
-    ["classes", "Classes"],
-    ["sizes", "Sizes"],
-    ["images", "Samples"],
+    ["top", t("section.top")],
+    ["classes", t("section.classes")],
+    ["sizes", t("section.sizes")],
+    ["images", t("section.samples")],
   ];
   parts.push(datasetBar(X, st, redraw, sections));
   statisticsTiles(S);
   const share = (v) => [percent(v), shareBar(v)];
   parts.push(
     datasetClasses(X, st, redraw, [
-      ["boxes", "Boxes", count],
-      ["share", "Share", share],
-      ["images", "Images", count],
-      ["small", "Small", count],
-      ["medium", "Medium", count],
-      ["large", "Large", count],
+      ["boxes", count],
+      ["share", share],
+      ["images", count],
+      ["small", count],
+      ["medium", count],
+      ["large", count],
     ]),
   );
   statisticsPlots(S);
-  gallery = datasetGallery(X, st, sources, redraw, "Samples of each class");
+  gallery = datasetGallery(X, st, sources, redraw, t("samples.title"));
   parts.forEach((part) => part());
   gallery.draw();
 }
@@ -52,27 +52,27 @@ function statisticsTiles(S) {
     h(
       "div",
       { class: "tiles even" },
-      tile("images", "Images", S.images, `${count(S.images_without_boxes)} without boxes`),
-      tile("classes", "Classes", S.classes.length, `${count(empty)} without boxes`),
-      tile("boxes", "Boxes", S.boxes, S.kind === "gt" ? "ground truth" : "detections"),
-      tile("images_without_size", "Without size", S.images_without_size, "images of unknown size"),
+      tile("images", t("tile.images"), S.images, t("without-boxes", { n: S.images_without_boxes })),
+      tile("classes", t("tile.classes"), S.classes.length, t("without-boxes", { n: empty })),
+      tile("boxes", t("tile.boxes"), S.boxes, t(S.kind === "gt" ? "side.gt" : "side.det")),
+      tile("images_without_size", t("tile.without-size"), S.images_without_size, t("images-without-size")),
       h(
         "div",
         { class: "card tile" },
-        h("div", { class: "l" }, "Boxes per image"),
+        h("div", { class: "l" }, t("tile.per-image")),
         h("div", { class: "v" }, decimals(S.boxes_per_image.mean)),
         h(
           "div",
           { class: "s" },
-          `median ${decimals(S.boxes_per_image.median)}, most ${count(S.boxes_per_image.max)}`,
+          t("median-most", { median: decimals(S.boxes_per_image.median), most: S.boxes_per_image.max }),
         ),
       ),
       h(
         "div",
         { class: "card tile" },
-        h("div", { class: "l" }, "Box area"),
+        h("div", { class: "l" }, t("tile.area")),
         h("div", { class: "v" }, decimals(S.area.median)),
-        h("div", { class: "s" }, "median, square pixels"),
+        h("div", { class: "s" }, t("median-area")),
       ),
     ),
   );
@@ -123,25 +123,25 @@ function statisticsPlots(S) {
     const label = `${title}: ` + list.map((bar) => `${bar.label}, ${bar.n}`).join("; ");
     return plotCard(title, null, columnPlot(label, bars), note);
   };
-  const areas = Object.entries(S.areas).map(([label, n]) => ({ label, n }));
+  const areas = Object.entries(S.areas).map(([area, n]) => ({ label: t("plot.area." + area), n }));
   const sizes = S.image_sizes
     .slice(0, 6)
     .map((row) => ({ label: `${row.width}×${row.height}`, n: row.images }));
   const rest = S.image_sizes.slice(6).reduce((a, row) => a + row.images, 0);
-  if (rest) sizes.push({ label: "others", n: rest });
+  if (rest) sizes.push({ label: t("plot.others"), n: rest });
   const grouped = (list) => list.map((group) => ({ label: bounds(group), n: group.n }));
   section(
     "sizes",
-    "Sizes",
+    t("sizes"),
     "",
     h(
       "div",
       { class: "grid3" },
-      plot("Images by number of boxes", perImage(S)),
-      plot("Boxes by area", areas, "small below 32 × 32 pixels, large from 96 × 96, as COCO counts"),
-      plot("Boxes by width / height", grouped(S.aspects)),
-      plot("Images by size", sizes, "width × height in pixels"),
-      S.scores.length ? plot("Boxes by score", grouped(S.scores)) : null,
+      plot(t("plot.per-image"), perImage(S)),
+      plot(t("plot.areas"), areas, t("plot.areas.note")),
+      plot(t("plot.aspects"), grouped(S.aspects)),
+      plot(t("plot.image-sizes"), sizes, t("plot.image-sizes.note")),
+      S.scores.length ? plot(t("plot.scores"), grouped(S.scores)) : null,
     ),
   );
 }

@@ -4,26 +4,18 @@ const ISSUES_SHOWN = 50;
 
 function drawPage(X, sources) {
   const none = !X.errors && !X.warningTotal;
-  const verdict = none
-    ? "Nothing wrong was found."
-    : `${plural(X.errors, "error")}, ${plural(X.warningTotal, "warning")}`;
-  head(
-    X,
-    "Data check",
-    h(
-      "p",
-      { class: "cap" },
-      `${verdict} In ${plural(X.imageCount, "image")} with ${plural(X.boxCount, "box", "boxes")}.`.replace(
-        /(\w) In /,
-        "$1 in ",
-      ),
-    ),
-  );
+  const counted = {
+    errors: t("errors", { n: X.errors }),
+    warnings: t("warnings", { n: X.warningTotal }),
+    images: t("images", { n: X.imageCount }),
+    boxes: t("boxes", { n: X.boxCount }),
+  };
+  head(X, t("page.validation"), h("p", { class: "cap" }, t(none ? "check.none" : "check.some", counted)));
   foot(
     X,
     X.pictures.length < X.imageCount
-      ? `${count(X.pictures.length)} of ${plural(X.imageCount, "image")} are shown, those with the most problems.`
-      : "All images are shown.",
+      ? t("check.shown", { shown: X.pictures.length, n: X.imageCount })
+      : t("check.all-shown"),
   );
   const st = { code: "", more: ISSUES_SHOWN, order: { key: "n", direction: -1 } };
   for (const part of location.hash.slice(1).split("&")) {
@@ -53,9 +45,9 @@ function validationBar(X, st, redraw) {
     },
   });
   const nav = links([
-    ["codes", "Problems"],
-    ["places", "Places"],
-    ["images", "Images"],
+    ["codes", t("section.codes")],
+    ["places", t("section.places")],
+    ["images", t("section.images")],
   ]);
   nav.append(clear);
   byId("barin").append(nav);
@@ -70,37 +62,32 @@ const severityMark = (severity) => mark(severity === "error" ? "FP" : "FN");
 
 function codeTable(X, st, redraw) {
   const table = sortedTable({
-    caption: "Problems by code",
+    caption: t("codes.caption"),
     columns: [
-      { key: "code", label: "Code", text: true, value: (row) => row.code },
+      { key: "code", label: t("column.code"), text: true, value: (row) => row.code },
       {
         key: "severity",
-        label: "Severity",
+        label: t("column.severity"),
         text: true,
         value: (row) => row.severity,
-        cell: (row) => [severityMark(row.severity), " ", row.severity],
+        cell: (row) => [severityMark(row.severity), " ", t("severity." + row.severity)],
       },
       {
         key: "n",
-        label: "Found",
+        label: t("column.found"),
         value: (row) => row.n,
         cell: (row) => count(row.n),
         data: (row) => ({ "data-key": row.code, "data-value": row.n }),
       },
-      { key: "why", label: "What it means", fixed: true, class: "wrapped", cell: (row) => row.why },
+      { key: "why", label: t("column.why"), fixed: true, class: "wrapped", cell: (row) => row.why },
     ],
     order: st.order,
     onSort: draw,
   });
   const body = X.codes.length
     ? h("div", { class: "card scroll" }, table.element)
-    : h("p", { class: "card empty" }, "Nothing wrong was found.");
-  section(
-    "codes",
-    "Problems",
-    X.codes.length ? "Choose a code to see only its places and images." : "",
-    body,
-  );
+    : h("p", { class: "card empty" }, t("nothing-wrong"));
+  section("codes", t("codes.title"), X.codes.length ? t("codes.hint") : "", body);
   function draw() {
     const rows = X.codes.map((row, i) => ({ i, ...row })).sort(table.compare);
     const line = (row) => {
@@ -137,11 +124,11 @@ function places(X, st) {
       },
     },
   });
-  const none = h("p", { class: "card empty" }, "No issues to show.");
+  const none = h("p", { class: "card empty" }, t("places.none"));
   const total = X.errors + X.warningTotal;
-  const part = `${count(X.issues.length)} of ${count(total)} are listed here; all are counted.`;
+  const part = t("places.part", { n: X.issues.length, all: total });
   const rest = h("p", { class: "cap foot" }, part);
-  section("places", "Places", "", list, none, rest, h("div", { class: "more" }, more));
+  section("places", t("places.title"), "", list, none, rest, h("div", { class: "more" }, more));
   function draw() {
     const wanted = X.issues.filter((issue) => !st.code || issue.code === st.code);
     const line = (issue) =>
@@ -157,7 +144,7 @@ function places(X, st) {
     list.hidden = !wanted.length;
     none.hidden = wanted.length > 0;
     more.hidden = wanted.length <= st.more;
-    more.textContent = `Show more of ${count(wanted.length)}`;
+    more.textContent = t("places.more", { n: wanted.length });
     rest.hidden = X.issues.length >= total || !more.hidden;
   }
   return draw;
@@ -188,7 +175,11 @@ function validationGallery(X, st, sources, redraw) {
         score: columns.score.length ? columns.score[i] : null,
         name,
         label: short(name, 22),
-        why: about || (side.kind === "det" ? "detection" : "annotation") + ` · row ${columns.row[i]}`,
+        why:
+          about ||
+          t(side.kind === "det" ? "a-detection" : "an-annotation") +
+            " · " +
+            t("row", { row: String(columns.row[i]) }),
       };
     });
   });
@@ -197,8 +188,8 @@ function validationGallery(X, st, sources, redraw) {
   const weigh = (image) =>
     issuesOf(image).reduce((sum, issue) => sum + (issue.severity === "error" ? 1000 : 1), 0);
   const codes = select(
-    "Code",
-    [["", "All problems"], ...X.codes.map((row) => [row.code, row.code])],
+    t("select.code"),
+    [["", t("select.all-problems")], ...X.codes.map((row) => [row.code, row.code])],
     (value) => {
       st.code = value;
       redraw();
@@ -216,28 +207,25 @@ function validationGallery(X, st, sources, redraw) {
     );
   };
   return makeGallery(X, sources, {
-    title: "Images, most problems first",
-    hint: "Choose an image to see its boxes and what is wrong with them.",
-    empty: "None of the images shown has this problem.",
+    title: t("check.title"),
+    hint: t("check.hint"),
+    empty: t("check.empty"),
     panes: (image) => [boxes(image)],
     matches: (box) => box.found.length > 0,
     narrowed: () => Boolean(st.code),
     include: (image) => !st.code || issuesOf(image).length > 0,
     rank: (image) => [weigh(image)],
-    orders: [
-      ["most", "Most problems first"],
-      ["name", "By name"],
-    ],
+    orders: ["most-problems", "name"],
     filters: [codes],
     toggles: ["FP", "FN", "OT"],
-    names: { FP: "Errors", FN: "Warnings", OT: "Others" },
+    names: { FP: t("check.errors"), FN: t("check.warnings"), OT: t("check.others") },
     caption: ["FP", "FN", "OT"],
     shown: {},
     labelled: (box) => box.found.length > 0,
     details: facts,
     badge: (image) => {
       const n = issuesOf(image).filter((issue) => issue.box < 0).length;
-      return n ? h("span", { class: "badge" }, plural(n, "problem") + " of the image") : null;
+      return n ? h("span", { class: "badge" }, t("problems-of-image", { n })) : null;
     },
     drawn: () => {
       codes.value = st.code;

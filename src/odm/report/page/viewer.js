@@ -107,7 +107,7 @@ function makeViewer(X, gallery, options) {
       ? h("img", { src: address, alt: clean(name).slice(0, 200), draggable: "false" })
       : null;
     const inner = h("div", { class: "in", css: { width: width + "px", height: height + "px" } }, img, svg);
-    const note = !address || remark ? h("span", { class: "remark" }, remark || "no picture") : null;
+    const note = !address || remark ? h("span", { class: "remark" }, remark || t("no-picture")) : null;
     const element = h(
       "div",
       { class: "stage" },
@@ -202,28 +202,27 @@ function makeViewer(X, gallery, options) {
       "div",
       { class: "lbh" },
       h("h2", { id: "viewer-name" }, nameOf(name, 80)),
-      h("span", { class: "pos" }, `${current + 1} of ${gallery.state.list.length}`),
+      h("span", { class: "pos" }, t("viewer.position", { at: current + 1, n: gallery.state.list.length })),
       toggles,
-      button("←", "Previous image", "previous", () => step(-1)),
-      button("→", "Next image", "next", () => step(1)),
-      button("✕", "Close", "close", () => dialog.close()),
+      button("←", t("viewer.previous"), "previous", () => step(-1)),
+      button("→", t("viewer.next"), "next", () => step(1)),
+      button("✕", t("viewer.close"), "close", () => dialog.close()),
     );
   }
 
   function help(now) {
     const [, width, height] = X.pictures[now.image];
     const key = (...keys) => keys.map((k) => [h("kbd", {}, k), " "]);
-    const kinds = options.toggles
-      .map((kind) => (options.names?.[kind] || NAMES[kind]).toLowerCase())
-      .join(", ");
+    const kinds = options.toggles.map((kind) => gallery.nameOfKind(kind).toLowerCase()).join(", ");
+    const size = t("viewer.size", { width: String(width), height: String(height) });
     return h(
       "div",
       { class: "lbf" },
-      h("span", {}, key("←", "→"), "images"),
-      h("span", {}, key("+", "−", "0"), "zoom"),
+      h("span", {}, key("←", "→"), t("viewer.images")),
+      h("span", {}, key("+", "−", "0"), t("viewer.zoom")),
       h("span", {}, key(...options.toggles.map((_, i) => String(i + 1))), kinds),
-      h("span", {}, key("Esc"), "back"),
-      h("span", {}, [`${width} × ${height} px`, options.status?.()].filter(Boolean).join(" · ")),
+      h("span", {}, key("Esc"), t("viewer.back")),
+      h("span", {}, [size, options.status?.()].filter(Boolean).join(" · ")),
     );
   }
 
@@ -255,7 +254,7 @@ function makeViewer(X, gallery, options) {
         ),
         h(
           "div",
-          { class: "side", tabindex: "0", role: "region", "aria-label": "Boxes" },
+          { class: "side", tabindex: "0", role: "region", "aria-label": t("viewer.boxes") },
           extra,
           h("ol", {}, rows),
         ),
