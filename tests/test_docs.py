@@ -2,9 +2,13 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate
@@ -72,6 +76,41 @@ def test_what_the_page_about_metrics_says_of_single_detections():
     assert row(14, iou=0.3, pixels="edges")[1] < 0.3
     assert row(12, iou=0.5)[0] == "localisation"
     assert row(18, iou=0.5)[0] == ""
+
+
+STREET = ROOT / "fixtures" / "street"
+
+
+@pytest.mark.slow
+def test_the_example_with_pictures_is_what_is_drawn(tmp_path):
+    program = [sys.executable, str(ROOT / "docs" / "street"), "--out", str(tmp_path)]
+    subprocess.run(program, check=True, capture_output=True)
+    there, drawn = (
+        {p.relative_to(d): p for d in [top] for p in top.rglob("*.*")} for top in (STREET, tmp_path)
+    )
+    assert there.keys() == drawn.keys()
+    for name in there:
+        if name.suffix == ".jpg":  # other versions of a JPEG library round otherwise
+            pixels = [np.asarray(Image.open(side[name]), float) for side in (there, drawn)]
+            assert np.abs(pixels[0] - pixels[1]).mean() < 1, name
+        else:
+            assert there[name].read_bytes() == drawn[name].read_bytes(), f"{name}: run python docs/street"
+
+
+def test_the_example_with_pictures_has_every_kind_of_mistake():
+    truth = odm.read(STREET / "truth.json")
+    found, earlier = (
+        odm.read(STREET / f"{run}.json", gt=STREET / "truth.json") for run in ("detections", "earlier")
+    )
+    result = evaluate(truth, found, "coco").result
+    table = result.detections
+    kinds = {REASONS[reason] for reason in table.reason[table.score > 0.25].tolist() if reason >= 0}
+    assert {"duplicate", "localisation", "class", "background"} <= kinds
+    assert result.overall.fn > 0
+    assert evaluate(truth, earlier, "coco").result.summary["AP"] < result.summary["AP"] - 0.2
+    labels, boxes = odm.read(STREET / "labels"), odm.read(STREET / "predictions", gt=STREET / "labels")
+    same = evaluate(labels, boxes, "coco").result
+    assert same.summary["AP"] == pytest.approx(result.summary["AP"], abs=1e-3)
 
 
 def test_every_reason_of_a_false_positive_is_explained():
