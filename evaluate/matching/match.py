@@ -54,14 +54,19 @@ def match(
     sides, dropped = prepare(joined, protocol)
     if order is None:
         order = argsort_descending(sides.detections.score)
-    return _match(sides, protocol, dropped, order, pairs)
+    beyond = beyond_cap(sides, protocol, order)
+    if pairs is None:
+        among = None if beyond is None else ~beyond
+        best_only = protocol.match != "free"
+        pairs = find_pairs(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
+    return _match(sides, protocol, dropped, order, pairs, beyond)
 
 
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
     """The matches under each protocol; protocols that measure the same boxes alike share the comparison."""
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[int, Longs] = {}
-    found: dict[tuple[Any, ...], tuple[float, Pairs]] = {}
+    found: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
     for p in protocols:
         if _prepared_as(p) not in prepared:
             prepared[_prepared_as(p)] = prepare(joined, p)
@@ -76,11 +81,11 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
             beyond = beyond_cap(sides, p, order)
             among = None if beyond is None else ~beyond
             pairs = find_pairs(sides, p, floor, order, among=among, best_only=p.match != "free")
-            found[key] = floor, pairs
-        floor, pairs = found[key]
+            found[key] = floor, pairs, beyond
+        floor, pairs, beyond = found[key]
         if floor < floor_of(p):
             pairs = pairs.above(floor_of(p))
-        yield _match(sides, p, dropped, order, pairs)
+        yield _match(sides, p, dropped, order, pairs, beyond)
 
 
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
@@ -104,14 +109,10 @@ def _match(
     protocol: Protocol,
     dropped: tuple[tuple[str, int], ...],
     order: Longs,
-    pairs: Pairs | None,
+    pairs: Pairs,
+    beyond: Mask | None,
 ) -> Matches:
     """The matches of prepared sides, whose detections stand in `order` by descending score."""
-    beyond = beyond_cap(sides, protocol, order)
-    if pairs is None:
-        among = None if beyond is None else ~beyond
-        best_only = protocol.match != "free"
-        pairs = find_pairs(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
     guesses = np.zeros((0, 2), np.int64)
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
@@ -257,7 +258,9 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     detections, cap = joined.detections, cap_per_class(protocol)
     if cap is None or not len(detections):
         return None
-    key = joined.keys_of(detections)[order]
+    if np.bincount(detections.image).max() <= cap:
+        return None
+    key = joined.keys_of(detections)
     if int(key.max()) <= 4 * len(detections) + SPARSE:
         n = np.bincount(key)
     else:
@@ -265,8 +268,8 @@ def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
     if n.max() <= cap:
         return None
     # The detections of the few images and classes that have too many.
-    crowded = np.flatnonzero((n > cap)[key])
-    rows, key = order[crowded], key[crowded]
+    rows = order[(n > cap)[key][order]]
+    key = key[rows]
     by_key = np.argsort(key, kind="stable")
     rank = rank_in_runs(first_of_runs(key[by_key]), len(rows))
     beyond = np.zeros(len(detections), np.bool_)

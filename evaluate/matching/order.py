@@ -40,8 +40,16 @@ def argsort_descending(score: Floats) -> Longs:
 
 def argsort_int(number: NDArray[Any], limit: int) -> Longs:
     """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
-    # NumPy sorts integers of 16 bits by their digits.
-    return np.argsort(number.astype(np.uint16) if limit <= 2**16 else number, kind="stable")
+    if limit <= 2**16:  # which NumPy sorts by their digits
+        return np.argsort(number.astype(np.uint16), kind="stable")
+    bits = len(number).bit_length()
+    if limit.bit_length() + bits > 63:
+        return np.argsort(number, kind="stable")
+    order = number.astype(np.int64) << bits  # number and position in one, as above
+    order |= np.arange(len(number))
+    order.sort()
+    order &= (1 << bits) - 1
+    return order
 
 
 def first_of_runs(*columns: NDArray[Any]) -> Longs:

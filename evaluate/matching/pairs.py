@@ -134,7 +134,7 @@ def find_pairs(
     truth_first = first_of_runs(key)
     n_truth = np.diff(truth_first, append=len(key))
     order = argsort_descending(detections.score) if order is None else order
-    group = _lookup(joined.keys_of(detections)[order], key[truth_first])
+    group = _lookup(joined.keys_of(detections), key[truth_first])[order]
     contends = group >= 0
     if among is not None:
         contends &= among[order]

@@ -48,7 +48,10 @@ class SideTable:
 
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
-        return SideTable(**{name: column[rows] for name, column in self.columns().items()})
+        if isinstance(rows, slice):
+            return SideTable(**{name: column[rows] for name, column in self.columns().items()})
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows  # faster than a mask
+        return SideTable(**{name: column.take(rows, axis=0) for name, column in self.columns().items()})
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The columns by name."""

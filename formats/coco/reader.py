@@ -449,7 +449,9 @@ class Reader:
                 column = table.id_column("category_id")
                 has_zero = column is not None and 0 in column
                 note_categories(table.categories, reference, path, self._log, has_zero=has_zero)
-                table.hint = position_hint(table.id_column("category_id"), categories)
+                rows = table.rows.get("category_id")
+                if rows is None or rows.min() < 0:
+                    table.hint = position_hint(column, categories)
 
     def _choose(
         self, table: Table, key: str, own: NDArray[Any], others: Callable[[], list[tuple[str, dict[Id, int]]]]
