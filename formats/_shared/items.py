@@ -21,14 +21,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from odm.codes import NO_SIZE
 from odm.files import Output
-from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
+from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_values import (
     EMPTY_VALUES,
     FLAG_NAMES,
@@ -246,6 +247,32 @@ class Item:
             self.fault()
             return -1
         return found
+
+    def classes(self, key: str) -> dict[str, int]:
+        """The rows of the classes in the list, or in the object by number, under a key; -1 for a bad name."""
+        if isinstance(self.record.get(key), dict):
+            names = self.object(key).record
+        else:
+            names = {str(id_): name for id_, name in enumerate(self.array(key))}
+        rows, at = {}, self.at / key
+        for id_ in sorted(names, key=lambda id_: (len(id_), id_)):
+            row = self.reader.category(names[id_], at / id_, listed=True)
+            rows[id_] = -1 if row is None else row
+        return rows
+
+    def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
+        """The row of the class of this number, which is its name where no `classes` are listed."""
+        whole = type(value) in NUMBER_TYPES and value == int(value)
+        id_ = str(int(value)) if whole else show(value)
+        if not classes:
+            return self.category_named(id_, at)
+        if id_ not in classes:
+            about: dict[str, Any] = {"value": Trusted(id_), "n": len(classes), "where": Trusted("the file")}
+            self.reader.log.report(UNKNOWN_CLASS, at.path, **at.where, field=at.field, **about)
+        row = classes.get(id_, -1)
+        if row < 0:
+            self.fault()
+        return row
 
     def flags(self, key: str, known: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
         """The flags in the attributes under a key, which may be null, empty or missing.
@@ -555,15 +582,21 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
         yield Image(row, name, int(images.width[row]), int(images.height[row]), found)
 
 
-def relative_places(dataset: Dataset, scale: int = 1) -> Callable[[int], list[float | int]]:
-    """Left, top, width and height of a box by its row, over the size of its image and times `scale`.
+def relative_places(
+    dataset: Dataset, scale: int = 1, form: Literal["ltwh", "cxcywh", "ltrb"] = "ltwh"
+) -> Callable[[int], list[float | int]]:
+    """The four numbers of a box by its row, over the size of its image and times `scale`.
 
-    They have enough decimals to preserve pixels within 1e-6.
+    They are left or centre, top, width and height, or the edges, with enough decimals to preserve pixels
+    within 1e-6.
     """
     images, boxes = dataset.images, dataset.boxes
     size = np.stack([images.width, images.height], axis=1)
+    low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
+    low = low + boxes.wh / 2 if form == "cxcywh" else low
     with np.errstate(invalid="ignore"):
-        found = np.concatenate([boxes.xyxy[:, :2], boxes.wh], axis=1) * scale / np.tile(size, 2)[boxes.image]
+        found = np.concatenate([low, high if form == "ltrb" else boxes.wh], axis=1) * scale
+        found = found / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
     more = 1 if scale == 100 else 3
     places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]

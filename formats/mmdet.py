@@ -1,0 +1,195 @@
+"""MMDetection JSON: the images of a data set with their instances, and predictions of its inferencer.
+
+Specification: "Customize Datasets" in the documentation of MMDetection 3
+(https://mmdetection.readthedocs.io/en/latest/advanced_guides/customize_dataset.html) and ``BaseDataset`` of
+MMEngine::
+
+    {"metainfo": {"classes": ["person", "dog"]},
+     "data_list": [{"img_path": "a.jpg", "height": 480, "width": 640, "instances": [
+         {"bbox": [10, 20, 110, 220], "bbox_label": 0, "ignore_flag": 0}]}]}
+
+``bbox`` is left, top, right and bottom in pixels, read and written unchanged; ``bbox_label`` is a position in
+``metainfo.classes`` (``CLASSES``). ``ignore_flag`` 1 is read as crowd. A ``mask`` is counted but not read.
+
+The middle format of MMDetection 2 and the predictions of the inferencer, one file per image in ``preds/``,
+are read too::
+
+    [{"filename": "a.jpg", "width": 640, "height": 480,
+      "ann": {"bboxes": [[10, 20, 110, 220]], "labels": [0], "bboxes_ignore": [], "labels_ignore": []}}]
+
+    {"labels": [0], "scores": [0.9], "bboxes": [[10, 20, 110, 220]]}
+
+Their classes have no names: ``--classes`` gives them, else the numbers are the names, and ``ignored`` for
+boxes to be ignored that have none. Predictions are of the image that their file is named after. Other
+detections have a ``bbox_score`` in every instance.
+
+Pickled files (``.pkl``) are never read, because they can run programs.
+
+Writing: the layout of MMDetection 3.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.class_lists import add_list, class_list_option, given_list
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.gather import own_folder, with_extension
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    file_items,
+    images_of,
+    one_file,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log, Trusted
+from odm.tables import Builder, Dataset, Flag
+
+IGNORED = "ignored"
+_BOX = frozenset({"bbox", "bbox_label", "ignore_flag", "bbox_score"})
+_ANN = frozenset({"bboxes", "labels", "scores", "bboxes_ignore", "labels_ignore"})
+_Labels = dict[str, int]
+"""The rows of the classes by their numbers; empty where the numbers are the names."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MmdetOptions(ImageOptions):
+    """Options of MMDetection JSON."""
+
+    classes: str | None = class_list_option()
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys, or those of the first image."""
+    first = look.first.get("", {})
+    if look.top == "{" and look.keys.get("data_list") == "[":
+        return SURE, "it has a data_list, as in MMDetection"
+    if look.top == "{" and {"labels", "scores", "bboxes"} <= look.keys.keys():
+        return SURE, "it has labels, scores and bboxes, as predictions of MMDetection have"
+    if look.top == "[" and first.get("filename") == '"' and first.get("ann") == "{":
+        return SURE, "its records have a filename and ann, as in MMDetection 2"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, own_folder(source), sized=False)
+    given, path = given_list(options.classes, source, "", log)
+    rows = add_list(given, builder, log, path) if given else []
+    listed = {str(number): row for number, row in enumerate(rows)}
+    for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
+        for record in file_items(reader, file, "a list of images", alone=True):
+            with contextlib.suppress(BadRecord):
+                if "ann" in record:
+                    _read_old(record, listed)
+                elif "data_list" in record or "metainfo" in record:
+                    _read_list(record, listed)
+                else:
+                    _read_predictions(record, file, listed)
+    reader.finish(field="bbox_score")
+
+
+def _read_list(record: Item, listed: _Labels) -> None:
+    about = record.object("metainfo", optional=True)
+    labels = listed or about.classes(about.first_key("classes", "CLASSES"))
+    record.need("data_list")
+    for image in record.items("data_list"):
+        with contextlib.suppress(BadRecord):
+            boxes = image.rows("instances")
+            row = image.image(image.first_key("img_path", "file_name"), size=image.size("width", "height"))
+            image.count_unread(frozenset({"img_path", "img_id", "width", "height", "instances"}))
+            boxes.read(row, _read_instance, labels)
+
+
+def _read_instance(box: Row, labels: _Labels) -> None:
+    box.need("bbox", "bbox_label")
+    category = box.category_number(box.get("bbox_label"), box.at / "bbox_label", labels)
+    corners, score = _corners(box, "bbox"), box.score("bbox_score")
+    crowd = Flag.CROWD if box.number("ignore_flag", 0.0) else Flag(0)
+    box.count_unread(_BOX)
+    box.add(category, corners, score=score, flags=int(crowd))
+
+
+def _read_old(record: Item, labels: _Labels) -> None:
+    image = record.image("filename", size=record.size("width", "height"))
+    ann = record.object("ann")
+    ann.count_unread(_ANN)
+    _read_arrays(ann, image, labels, "bboxes", "labels")
+    _read_arrays(ann, image, labels, "bboxes_ignore", "labels_ignore", int(Flag.CROWD))
+
+
+def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
+    reader = record.reader
+    key = reader.source.relative(file).removeprefix("preds/").removesuffix(".json")
+    image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.at.path)))
+    record.need("bboxes", "labels", "scores")
+    record.count_unread(_ANN)
+    _read_arrays(record, image, labels, "bboxes", "labels")
+
+
+def _read_arrays(item: Item, image: int | None, labels: _Labels, key: str, of: str, flags: int = 0) -> None:
+    """Read boxes whose edges, labels and scores stand in lists of the same length."""
+    boxes, numbers, scores = item.array(key), item.array(of), item.array("scores") if key == "bboxes" else []
+    held: list[dict[str, Any]] = [{"bbox": box} for box in boxes]
+    for name, values in (("bbox_label", numbers), ("bbox_score", scores)):
+        if len(values) not in (len(boxes), 0 if name == "bbox_score" or flags else len(boxes)):
+            expected = Trusted(f"as many {of if name == 'bbox_label' else 'scores'} as {key} ({len(boxes)})")
+            item.report(WRONG_COUNT, key, expected=expected, found=len(values))
+            item.reader.builder.skipped += len(boxes)
+            return
+        for box, value in zip(held, values, strict=False):
+            box[name] = value
+    at = item.at / key
+    origin = Origin(item.reader.builder, at.path, at.pointer)
+    Rows(item.reader, at, held, origin).read(image, _read_array, labels, flags)
+
+
+def _read_array(box: Row, labels: _Labels, flags: int) -> None:
+    number, at = box.get("bbox_label"), box.at / "bbox_label"
+    ignored = number is None and flags  # what is of no class is ignored for all of them
+    category = box.category_named(IGNORED, at) if ignored else box.category_number(number, at, labels)
+    box.add(category, _corners(box, "bbox"), score=box.score("bbox_score"), flags=flags)
+
+
+def _corners(box: Row, key: str) -> tuple[float, float, float, float]:
+    left, top, right, bottom = box.number_list(key, 4, "4 numbers: left, top, right, bottom")
+    return left, top, right, bottom
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "annotations.json", "annotations", log)
+    if name is None:
+        return
+    numbers = {label: number for number, label in enumerate(dataset.categories.name)}
+    texts = []
+    for image in images_of(dataset):
+        instances = [
+            {"bbox": box.xyxy, "bbox_label": numbers[box.label]}
+            | {"ignore_flag": int(bool(box.flags & Flag.CROWD)), **box.scored("bbox_score")}
+            for box in image.boxes
+        ]
+        record = {"img_path": image.name, "img_id": image.row, **image.size}
+        texts.append(dump({**record, "instances": instances}))
+    about = {"dataset_type": "CocoDataset", "task_name": "det", "classes": list(numbers)}
+    target.write(name, f'{{"metainfo": {dump(about)},\n"data_list": {lines(iter(texts))}}}\n'.encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="MMDetection JSON",
+    use="training",
+    written_by="MMDetection 3 (data_list, predictions of the inferencer), MMDetection 2 (middle format)",
+    single=True,
+    keeps=frozenset("size extension empty unused order score crowd".split()),
+)

@@ -1,0 +1,168 @@
+"""Ultralytics NDJSON: a data set of the Ultralytics Platform, one JSON record per line.
+
+Specification: "Ultralytics NDJSON format" in the documentation of Ultralytics
+(https://docs.ultralytics.com/datasets/detect/#ultralytics-ndjson-format) and its own reader
+(``convert_ndjson_to_yolo``)::
+
+    {"type": "dataset", "task": "detect", "name": "Streets", "class_names": {"0": "person"}}
+    {"type": "image", "file": "a.jpg", "width": 640, "height": 480, "split": "train",
+     "annotations": {"boxes": [[0, 0.1, 0.25, 0.15, 0.4]]}}
+
+Each record is on one line, and the first describes the data set. A box is the number of its class, the centre
+and the size, relative to the size of the image; they are multiplied by ``width`` and ``height``. If these are
+missing, the size comes from ``--images``, ``--image-size`` or ``--image-sizes``. ``segments`` and ``obb``
+have the class and the corners of an outline; they are counted and read as their bounding box, with a warning.
+Key points of a ``pose`` and classes of whole images are counted but not read.
+
+Detections have a confidence as their last, sixth number, as in YOLO text; Ultralytics does not write them. If
+all boxes have one, the file contains detections.
+
+``split`` is train, val or test; ``--split`` selects one. ``url`` is not followed.
+
+Writing: a record for the data set and one per image. Ultralytics trains only on images with a split; a note
+says so of others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.gather import NAN
+from odm.formats._shared.items import (
+    BAD_SIZE,
+    BadRecord,
+    Item,
+    Row,
+    Rows,
+    Size,
+    have_sizes,
+    images_of,
+    line_items,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
+from odm.issues import Log, Trusted
+from odm.tables import Builder, Dataset
+
+_SUFFIXES = (".ndjson", ".jsonl")
+_KINDS = ("boxes", "segments", "obb", "pose")
+_IMAGE = frozenset({"type", "file", "url", "width", "height", "split", "annotations"})
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
+    keys = look.keys
+    if look.top != "{" or keys.get("type") != '"':
+        return None
+    if ("task" in keys or "class_names" in keys) and b'"dataset"' in head:
+        return SURE, "its first record describes a data set, as in Ultralytics NDJSON"
+    if keys.get("file") == '"' and keys.get("annotations") == "{":
+        return SURE, "its records have a file and annotations, as in Ultralytics NDJSON"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+    """Read the records one by one."""
+    reader = Reader(source, builder, log, options, sized=True)
+    wanted, seen = usual_split(options.split), set[str]()
+    for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
+        classes: dict[str, int] = {}
+        for record in line_items(reader, file):
+            with contextlib.suppress(BadRecord):
+                if record.get("type") == "dataset":
+                    classes = record.classes("class_names")
+                else:
+                    _read_image(record, classes, wanted, seen)
+    if seen:
+        miss_split(wanted, seen, source, log)
+    reader.finish(field="confidence")
+
+
+def _read_image(record: Item, classes: dict[str, int], wanted: str | None, seen: set[str]) -> None:
+    split = record.text("split") if record.get("split") else ""
+    seen.add(split)
+    if wanted not in (None, split):
+        return
+    record.count_unread(_IMAGE)
+    annotations = record.object("annotations", optional=True)
+    annotations.count_unread(frozenset(_KINDS))
+    labels = {
+        kind: Rows(
+            record.reader,
+            annotations.at / kind,
+            [{kind: label} for label in annotations.array(kind)],
+            record.origin,
+        )
+        for kind in _KINDS
+    }
+    size = record.size("width", "height")
+    image = record.image("file", size=size, split=split)
+    if image is not None and size is None and any(labels.values()):
+        size = record.reader.known_size(record.text("file"), record.at)
+    for kind, rows in labels.items():
+        rows.read(image if size and size != BAD_SIZE else None, _read_label, kind, size, classes)
+
+
+def _read_label(label: Row, kind: str, size: Size, classes: dict[str, int]) -> None:
+    number, *values = label.any_numbers(kind) or [NAN]
+    n, score = len(values), NAN
+    if kind in ("segments", "obb"):
+        fits, expected = n >= 6 and n % 2 == 0, "a class and at least three points"
+    else:
+        fits, expected = n in (4, 5) or (kind == "pose" and n > 5), "a class, a centre and a size"
+    if not fits:
+        label.report(WRONG_COUNT, expected=Trusted(expected), found=n + 1)
+        raise BadRecord
+    if kind in ("segments", "obb"):
+        points = [(x * size[0], y * size[1]) for x, y in zip(values[0::2], values[1::2], strict=True)]
+        corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
+    else:
+        x, y, width, height = (v * s for v, s in zip(values[:4], (*size, *size), strict=True))
+        corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+        score = values[4] if n == 5 else NAN
+        if n > 5:
+            label.reader.count("key points")
+    label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "dataset.ndjson", "records", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    classes = dataset.categories.name
+    numbers = {label: number for number, label in enumerate(classes)}
+    places = relative_places(dataset, form="cxcywh")
+    about = {"type": "dataset", "task": "detect", "name": "odm"}
+    texts = [dump({**about, "class_names": {str(number): label for label, number in numbers.items()}})]
+    for image in images_of(dataset):
+        split = dataset.images.split[image.row]
+        boxes = [
+            [numbers[box.label], *places(box.row), *box.scored("confidence").values()] for box in image.boxes
+        ]
+        record = {"type": "image", "file": image.name, **image.size}
+        record |= {"split": split} if split else {}
+        texts.append(dump({**record, "annotations": {"boxes": boxes}}))
+    if n := sum(not split for split in dataset.images.split):
+        log.note(f"{n} images have no split, without which Ultralytics does not train (--split-into)")
+    target.write(name, "".join(f"{text}\n" for text in texts).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Ultralytics NDJSON",
+    use="training",
+    written_by="Ultralytics Platform and HUB exports (detect, segment, obb and pose)",
+    suffixes=(".ndjson",),
+    looks_at=_SUFFIXES,
+    single=True,
+    keeps=frozenset("size extension empty unused order score split".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)
