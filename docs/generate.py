@@ -14,6 +14,7 @@ import contextlib
 import csv
 import importlib.util
 import io
+import itertools
 import json
 import os
 import re
@@ -48,15 +49,35 @@ def block(text: str) -> str:
     return f"```text\n{text}\n```"
 
 
+STREET = [f"fixtures/street/{name}.json" for name in ("truth", "earlier", "detections")]
+
+
 def quick_start() -> str:
-    """The table of the README's first command."""
-    folder = "fixtures/illustrated"
-    return block(command("eval", "-q", f"{folder}/groundtruths", f"{folder}/detections", "--iou", "0.3"))
+    """The last line that the README's first command prints."""
+    truth, _, found = STREET
+    return block(command("eval", "-q", truth, found, "--protocol", "coco").splitlines()[-1])
+
+
+def verdict() -> str:
+    """The last sentence of the README's comparison."""
+    printed = command("compare", "-q", *STREET, "--protocol", "coco")
+    return block(printed.split("\n\n")[-1])
 
 
 def formats() -> str:
     """The table of formats and directions."""
     return command("formats", "--output", "markdown")
+
+
+def formats_by_use() -> str:
+    """A line per use, with a link to each format."""
+    from odm.cli.formats import by_use
+
+    lines = ["| used for | formats |", "|---|---|"]
+    for use, group in itertools.groupby(by_use(), key=lambda format_: format_.use):
+        links = ", ".join(f"[{f.title.partition(':')[0]}](docs/formats.md#{f.name})" for f in group)
+        lines.append(f"| {use} | {links} |")
+    return "\n".join(lines)
 
 
 def protocols() -> str:
@@ -209,12 +230,12 @@ def python_names() -> str:
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"quick start": quick_start, "formats": formats},
+    "README.md": {"quick start": quick_start, "verdict": verdict, "formats": formats_by_use},
     "docs/ci.md": {"action inputs": action_inputs},
     "docs/evaluating.md": {"doubts": doubts},
     "docs/protocols.md": {"protocols": protocols},
     "docs/stability.md": {"python names": python_names},
-    "docs/formats.md": {"tools": tools, "pages": pages},
+    "docs/formats.md": {"formats": formats, "tools": tools, "pages": pages},
     "docs/metrics-explained.md": {"accumulated": accumulated, "differences": differences},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
