@@ -1,8 +1,7 @@
 """MMDetection JSON: the images of a data set with their instances, and predictions of its inferencer.
 
 Specification: "Customize Datasets" in the documentation of MMDetection 3
-(https://mmdetection.readthedocs.io/en/latest/advanced_guides/customize_dataset.html) and ``BaseDataset`` of
-MMEngine::
+(https://mmdetection.readthedocs.io) and ``BaseDataset`` of MMEngine::
 
     {"metainfo": {"classes": ["person", "dog"]},
      "data_list": [{"img_path": "a.jpg", "height": 480, "width": 640, "instances": [

@@ -42,7 +42,7 @@ from odm.formats._shared.json_values import (
     number,
     read_lines,
 )
-from odm.formats._shared.number_text import fixed_rows
+from odm.formats._shared.number_text import fixed_rows, whole_edges
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset, Flag
@@ -59,16 +59,16 @@ class BadRecord(Exception):
 class Origin:
     """The file or list that rows come from. It is registered when its number is first asked for."""
 
-    __slots__ = ("_builder", "_number", "_path", "_pointer")
+    __slots__ = ("_builder", "_number", "_pointer", "path")
 
     def __init__(self, builder: Builder, path: str, pointer: str = "") -> None:
-        self._builder, self._path, self._pointer, self._number = builder, path, pointer, -1
+        self._builder, self.path, self._pointer, self._number = builder, path, pointer, -1
 
     @property
     def number(self) -> int:
         """What `Builder.file` answers for it."""
         if self._number < 0:
-            self._number = self._builder.file(self._path, self._pointer)
+            self._number = self._builder.file(self.path, self._pointer)
         return self._number
 
 
@@ -602,6 +602,15 @@ def relative_places(
     places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]
     texts = fixed_rows(found, places)
     return lambda row: [number(float(text)) for text in texts[row]]
+
+
+def round_boxes(dataset: Dataset, log: Log) -> Dataset:
+    """The same with whole edges, for tools that read whole numbers only; a note says how many change."""
+    whole = whole_edges(dataset.boxes.xyxy)
+    if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
+        log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
+    boxes = dataclasses.replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
+    return dataclasses.replace(dataset, boxes=boxes)
 
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:

@@ -76,6 +76,8 @@ from odm.issues import Log, UsageError, plural
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag, Floats
 
+_LABELME = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
+
 
 def sniff(source: Source) -> Sniff | None:
     """Claim XML files whose root is <annotation>, and files named like the results of the VOC kit."""
@@ -118,7 +120,9 @@ def _looks(head: bytes) -> tuple[int, str] | None:
         return LIKELY, ""
     if root.rsplit(":", 1)[-1].lower() != "annotation":
         return None
-    if "<bndbox" not in text and ("<polygon" in text or "<imagesize" in text):
+    if "<bndbox" not in text and any(
+        sign in text for sign in ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
+    ):
         return None  # LabelMe has the same root
     certain = root == "annotation" and any(
         f"<{tag}" in text for tag in ("filename", "size", "object", "folder")

@@ -1,0 +1,128 @@
+"""The cursor of `items` over elements of XML, and over rows of text: their words become records.
+
+A value that is a number in text is one in the record, so that `Item` and `Row` check it as they do in JSON.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from odm.files import Source
+from odm.formats._contract import SURE, Sniff
+from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.damaged_files import report_unread
+from odm.formats._shared.gather import At
+from odm.formats._shared.items import Item, Origin, Rows
+from odm.formats._shared.json_columns import Token
+from odm.formats._shared.json_values import Reader
+from odm.formats._shared.safe_xml import SafeXmlParser, root_of
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
+from odm.issues import Log, printable
+from odm.names import BAD_NAME, refuse_class
+from odm.tables import Dataset
+
+Says = Callable[[str, str], str | None]
+"""The reason to take the beginning of an XML file, given with the name of its root, for one of a format."""
+
+
+def sniff_xml(source: Source, says: Says) -> Sniff | None:
+    """Look at a file, or at the first XML files of a folder."""
+    for file in source.with_suffix(".xml")[:20] if source.is_dir else [""]:
+        if reason := says(*root_of(source.head(file))):
+            return Sniff(SURE, f"of {printable(file)}: {reason}" if file else reason)
+    return None
+
+
+def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_image: bool = False) -> list[str]:
+    """The files to be read: the file itself, or those of a folder that fit, or that lie beside some."""
+    if not source.is_dir:
+        return [""]
+    given = source.with_suffix(".xml")
+    fits = [file for file in given if says(*root_of(source.head(file)))]
+    files = given if file_per_image and fits else fits
+    report_unread(source, given, files, title, log)
+    return files
+
+
+def xml_roots(
+    reader: Reader, files: Iterable[str], root: str, title: str
+) -> Iterator[tuple[str, Origin, Any]]:
+    """Each file that can be read, with where its rows come from, and its root element."""
+    parser = SafeXmlParser(root, title)
+    for file in files:
+        path, data = reader.source.full(file), reader.source.read(file, reader.log)
+        element = None if data is None else parser.root(data, path, reader.log)
+        if element is not None:
+            yield file, Origin(reader.builder, path), element
+
+
+def numeral(text: str) -> Any:
+    """The number that a text is, else the text itself."""
+    text = text.strip(" \t\r\n")
+    if NUMBER_TEXT.fullmatch(text):
+        value = float(text)
+        return value if abs(value) != float("inf") else Token(text)
+    return Token(text) if NON_FINITE_TEXT.fullmatch(text) else text
+
+
+def numerals(record: Mapping[str, str], *keys: str) -> dict[str, Any]:
+    """The texts of an element or row, those under the keys as numbers."""
+    return {key: numeral(text) if key in keys else text for key, text in record.items()}
+
+
+def texts_of(element: Any) -> dict[str, str]:
+    """The texts of the children of an element, the first of each name; empty ones are left out."""
+    found: dict[str, str] = {}
+    for child in element:
+        if child.text and (text := child.text.strip(" \t\r\n")):
+            found.setdefault(child.tag, text)
+    return found
+
+
+def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
+    """The record of an element, on its line."""
+    line = element.sourceline or 0
+    return Item(reader, record, At(origin.path, line=line), origin, line)
+
+
+def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
+    """The record of an element that should be a box, on its line."""
+    return Rows(reader, At(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
+
+
+# ----------------------------------------------------------------------------------------------- writing
+
+
+def quoted(text: str) -> str:
+    """The text as the value of an attribute, with its quotes."""
+    return f'"{escaped(text)}"'.replace("\t", "&#9;")
+
+
+def escaped(text: str) -> str:
+    """The text between tags, or between double quotes."""
+    return html.escape(text, quote=False).replace('"', "&quot;")
+
+
+def _refusal(text: str) -> str | None:
+    if reason := refuse_class(text):
+        return reason
+    if text != text.strip(" \t\r\n"):
+        return "it begins or ends with a space"
+    if any(c in "\ufffe\uffff" or c < " " or "\x7f" <= c < "\xa0" or "\ud800" <= c <= "\udfff" for c in text):
+        return "XML does not allow one of its characters"
+    return None
+
+
+def fits_xml(dataset: Dataset, log: Log) -> bool:
+    """Whether XML can hold the names of all classes and images; those that it cannot are reported."""
+    errors = log.errors
+    for name in dataset.categories.name:
+        if reason := _refusal(name):
+            log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
+    for row, name in enumerate(dataset.images.name):
+        if reason := _refusal(name):
+            path, line, pointer = dataset.image_place(row)
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+    return log.errors == errors

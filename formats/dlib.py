@@ -1,0 +1,138 @@
+"""dlib XML: the images of a data set with their boxes, as dlib and its tool imglab write it.
+
+Reference: ``image_dataset_metadata`` of dlib (http://dlib.net/imaging.html#load_image_dataset_metadata) and
+the files of ``examples/faces``::
+
+    <dataset>
+    <images>
+      <image file='2007_007763.jpg' width='500' height='375'>
+        <box top='90' left='194' width='37' height='37' ignore='1'>
+          <label>person</label>
+          <part name='0' x='201' y='107'/>
+        </box>
+      </image>
+    </images>
+    </dataset>
+
+``left``, ``top``, ``width`` and ``height`` are pixels, read and written unchanged. A box without a label has
+the class ``object`` (``-O category=NAME``). ``ignore`` 1 means that training and tests ignore the box: it is
+read as crowd. ``difficult``, ``truncated`` and ``occluded`` are those flags. Parts, which are points, and the
+other attributes of a box are counted but not read.
+
+``detection_score`` is the score of a detection. If every box has one, the file contains detections; if only
+some have one, it is read as ground truth without the scores, with a warning.
+
+The size of an image is in the file since imglab 1.19, or comes from ``--images``, ``--image-size``,
+``--image-sizes`` or the pictures beside the file.
+
+Writing: one file. dlib reads whole numbers only; ``-O round=true`` writes these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from odm.files import Output, Source
+from odm.formats._contract import Sniff, format_of, option
+from odm.formats._shared.gather import own_folder
+from odm.formats._shared.items import Row, images_of, one_file, round_boxes
+from odm.formats._shared.json_values import Reader, is_set
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.safe_xml import XML_BEGINS
+from odm.formats._shared.xml_items import (
+    element_item,
+    escaped,
+    fits_xml,
+    numerals,
+    quoted,
+    row_of,
+    sniff_xml,
+    xml_files,
+    xml_roots,
+)
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+_PLACE = ("left", "top", "width", "height")
+_FLAGS = {
+    "ignore": Flag.CROWD,
+    "difficult": Flag.DIFFICULT,
+    "truncated": Flag.TRUNCATED,
+    "occluded": Flag.OCCLUDED,
+}
+_BOX = frozenset({*_PLACE, *_FLAGS, "detection_score", "label"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DlibOptions(ImageOptions):
+    """Options of dlib XML."""
+
+    category: str = option("object", "the class of boxes without a label", side="read")
+    round: bool = option(False, "write whole numbers only", side="write")
+
+
+def _says(text: str, root: str) -> str | None:
+    return "the root is <dataset>, with images" if root == "dataset" and "<images" in text else None
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Claim XML files whose root is <dataset>."""
+    return sniff_xml(source, _says)
+
+
+def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, own_folder(source))
+    files = log.track(xml_files(source, _says, "dlib XML", log), "reading")
+    for _, origin, root in xml_roots(reader, files, "dataset", "dlib XML"):
+        for element in root.iterfind("images/image"):
+            record = numerals(element.attrib, "width", "height")
+            item = element_item(reader, record, element, origin)
+            image = item.image("file", size=item.size("width", "height"))
+            for box in element.iterfind("box"):
+                values = numerals(box.attrib, *_PLACE, "detection_score")
+                values["label"] = (box.findtext("label") or "").strip() or options.category
+                reader.count("parts", n) if (n := len(box.findall("part"))) else None
+                row_of(reader, values, box, origin).read(image, _read_box)
+    reader.finish(field="detection_score")
+
+
+def _read_box(box: Row) -> None:
+    category, score = box.category("label"), box.score("detection_score")
+    corners, wh = box.xywh(*_PLACE)
+    flags = sum(flag for name, flag in _FLAGS.items() if is_set(box.get(name)))
+    box.count_unread(_BOX)
+    box.add(category, corners, wh=wh, score=score, flags=int(flags))
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: DlibOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "dataset.xml", "images", log)
+    if not fits_xml(dataset, log) or name is None:
+        return
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<dataset>", "<name>odm</name>", "<images>"]
+    for image in images_of(round_boxes(dataset, log) if options.round else dataset):
+        size = "".join(f' {key}="{value}"' for key, value in image.size.items())
+        lines.append(f"  <image file={quoted(image.name)}{size}>")
+        for box in image.boxes:
+            left, top, width, height = *box.xyxy[:2], *box.wh
+            marks = [f' {key}="1"' for key, flag in _FLAGS.items() if box.flags & flag]
+            marks += [f' {key}="{score!r}"' for key, score in box.scored("detection_score").items()]
+            lines.append(
+                f'    <box top="{top!r}" left="{left!r}" width="{width!r}" height="{height!r}"'
+                f"{''.join(marks)}><label>{escaped(box.label)}</label></box>"
+            )
+        lines.append("  </image>")
+    target.write(name, "\n".join([*lines, "</images>", "</dataset>", ""]).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="dlib XML",
+    use="training",
+    written_by="dlib and imglab",
+    suffixes=(".xml",),
+    begins=XML_BEGINS,
+    single=True,
+    keeps=frozenset("size extension empty score wh crowd difficult truncated occluded".split()),
+)

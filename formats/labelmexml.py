@@ -1,0 +1,185 @@
+"""LabelMe XML: one file per image, as written by MIT's LabelMe, CVAT ("LabelMe 3.0") and Datumaro.
+
+Reference: the LabelMe toolbox (https://github.com/CSAILVision/LabelMeToolbox) and the exporters of CVAT and
+Datumaro::
+
+    <annotation>
+      <filename>street.jpg</filename><folder>users</folder>
+      <imagesize><nrows>480</nrows><ncols>640</ncols></imagesize>
+      <object>
+        <name>person</name><deleted>0</deleted><verified>0</verified><occluded>no</occluded>
+        <id>0</id><type>bounding_box</type>
+        <polygon><pt><x>10</x><y>20</y></pt><pt><x>110</x><y>20</y></pt>
+                 <pt><x>110</x><y>220</y></pt><pt><x>10</x><y>220</y></pt></polygon>
+        <attributes>score=0.9, difficult=true</attributes>
+      </object>
+    </annotation>
+
+Points are in pixels, read and written unchanged. A polygon that is no axis-aligned rectangle, and a mask
+(``segm``, with a ``box``), are counted and read as their bounding box, with a warning. Objects that are
+``deleted`` are counted but not read.
+
+``occluded`` yes is that flag. Of the ``attributes``, ``difficult``, ``crowd``, ``truncated``, ``group_of``,
+``depiction`` and ``inside`` are flags, and ``score`` is the score of a detection; others are counted but not
+kept. If every object has a score, the files contain detections. If only some have one, they are read as
+ground truth without the scores, with a warning.
+
+The image is named after the XML file, with the extension in ``filename`` (if the names differ, there is a
+warning). A missing size comes from the picture beside the file or from ``--images``, ``--image-size``,
+``--image-sizes``.
+
+Writing: one ``.xml`` per image.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import Sniff, format_of
+from odm.formats._shared.codes import FILE_NAME_DIFFERS
+from odm.formats._shared.gather import with_extension
+from odm.formats._shared.image_names import Place, image_places, note_folders
+from odm.formats._shared.items import Box, Item, Origin, Row, images_of
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, is_set
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.safe_xml import XML_BEGINS
+from odm.formats._shared.xml_items import (
+    element_item,
+    escaped,
+    fits_xml,
+    numeral,
+    numerals,
+    row_of,
+    sniff_xml,
+    texts_of,
+    xml_files,
+    xml_roots,
+)
+from odm.issues import Log
+from odm.names import stem
+from odm.tables import Builder, Dataset, Flag
+
+_SIGNS = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
+
+
+def _says(text: str, root: str) -> str | None:
+    if root != "annotation" or "<bndbox" in text or not any(sign in text for sign in _SIGNS):
+        return None
+    return "the root is <annotation>, with polygons or an imagesize"
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Claim XML files whose root is <annotation> and that hold what VOC has not."""
+    return sniff_xml(source, _says)
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read every XML file."""
+    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    files = xml_files(source, _says, "LabelMe XML", log, file_per_image=True)
+    places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
+    for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):
+        size = root.find("imagesize")
+        about = {} if size is None else numerals(texts_of(size), "nrows", "ncols")
+        item = element_item(reader, {**texts_of(root), **about}, root, origin)
+        image = item.image_named(_name(item, places[file]), size=item.size("ncols", "nrows"))
+        for element in root.iterfind("object"):
+            _read_object(reader, element, image, origin)
+    reader.finish()
+
+
+def _name(item: Item, place: Place) -> str:
+    """The name of the image: that of the XML file, with the extension of ``filename``."""
+    said = below(item.get("filename", "")).rpartition("/")[2]
+    if not said:
+        return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.at.path))
+    name = place.key + said[len(stem(said)) :]
+    if said != place.key.rpartition("/")[2] and stem(said) != place.key.rpartition("/")[2]:
+        item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=said, name=name)
+    return name
+
+
+def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin) -> None:
+    values: dict[str, Any] = texts_of(element)
+    if is_set(values.get("deleted")):
+        reader.count("deleted objects")
+        return
+    if (polygon := element.find("polygon")) is not None:
+        values["points"] = [
+            [numeral(pt.findtext(key, "")) for key in ("x", "y")] for pt in polygon.iterfind("pt")
+        ]
+    elif (mask := element.find("segm/box")) is not None:
+        values["box"] = numerals(texts_of(mask), "xmin", "ymin", "xmax", "ymax")
+    row_of(reader, values, element, origin).read(image, _read_shape)
+
+
+def _read_shape(shape: Row) -> None:
+    category = shape.category("name")
+    if "box" in shape:
+        left, top, right, bottom = shape.object("box").numbers("xmin", "ymin", "xmax", "ymax")
+        corners = left, top, right, bottom
+        shape.outline("masks")
+    else:
+        corners = shape.around(shape.points("points", 2), "polygons")
+    attributes = {}
+    for text in shape.get("attributes", "").split(","):
+        key, _, value = text.strip().partition("=")
+        attributes[key] = value
+    score = shape.reader.score(attributes.pop("score", None), shape.at / "score", as_text=True)
+    if score is None:
+        shape.fault()
+        return
+    flags = 0 if shape.bad else shape.reader.flags(attributes)
+    occluded = Flag.OCCLUDED if is_set(shape.get("occluded")) else Flag(0)
+    shape.add(category, corners, score=score, flags=int(flags | occluded))
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+    """Write one file per image."""
+    del options
+    files = [f"{stem(name)}.xml" for name in dataset.images.name]
+    if not target.plan(files, dataset.images.name, log) or not fits_xml(dataset, log):
+        return
+    note_folders(dataset, log)
+    for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
+        folder, _, base = map(escaped, image.name.rpartition("/"))
+        lines = ["<annotation>", f"  <filename>{base}</filename>", f"  <folder>{folder}</folder>"]
+        lines.append("  <source><sourceImage></sourceImage><sourceAnnotation>odm</sourceAnnotation></source>")
+        if image.size:
+            size = f"<nrows>{image.height}</nrows><ncols>{image.width}</ncols>"
+            lines.append(f"  <imagesize>{size}</imagesize>")
+        for number, box in enumerate(image.boxes):
+            lines += _object(number, box)
+        target.write(file, "\n".join([*lines, "</annotation>", ""]).encode())
+
+
+def _object(number: int, box: Box) -> list[str]:
+    left, top, right, bottom = box.xyxy
+    points = "".join(
+        f"<pt><x>{x!r}</x><y>{y!r}</y></pt>"
+        for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))
+    )
+    held = [f"score={score!r}" for score in box.scored("score").values()]
+    held += [f"{name}=true" for name in box.flags_in(sorted({*FLAG_NAMES} - {"occluded"}))]
+    occluded = "yes" if box.flags & Flag.OCCLUDED else "no"
+    return [
+        "  <object>",
+        f"    <name>{escaped(box.label)}</name><deleted>0</deleted><verified>0</verified>",
+        f"    <occluded>{occluded}</occluded><date></date><id>{number}</id>",
+        "    <parts><hasparts></hasparts><ispartof></ispartof></parts><type>bounding_box</type>",
+        f"    <polygon>{points}<username></username></polygon>",
+        f"    <attributes>{', '.join(held)}</attributes>",
+        "  </object>",
+    ]
+
+
+FORMAT = format_of(
+    __name__,
+    title="LabelMe XML",
+    use="annotation tools",
+    written_by="MIT LabelMe, CVAT (LabelMe 3.0), Datumaro (label_me)",
+    suffixes=(".xml",),
+    begins=XML_BEGINS,
+    keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
+)
