@@ -66,6 +66,11 @@ def made(tmp_path_factory):
     two = ["--protocol", "coco", "--protocol", "voc2012"]
     assert run("eval", *sides, *photos, *two, "--report", top / "eval.html", "--save", top / "save") == 0
     assert run("eval", *sides, *photos, "--report", top / "folder", "--report-images", 6) == 0
+    tags = [f"photo{i:02d}.jpg,{('sun', 'rain', 'fog')[i % 3]}" for i in range(30)]
+    (top / "tags.csv").write_text("\n".join(["image,weather", *tags]))
+    asked = ["--analyze", "all", "--tags", top / "tags.csv", "--ci", "--replicates", 20, "--thresholds", "f1"]
+    pages = ["--report", top / "analysed.html", "--save", top / "analysed"]
+    assert run("eval", *sides, *photos, "--protocol", "coco", *asked, *pages) == 0
     assert (
         run(
             "eval",
@@ -110,7 +115,7 @@ def made(tmp_path_factory):
     return top, json.loads((top / "save/results.json").read_text(encoding="utf-8"))
 
 
-PAGES = ["eval.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html"]  # fmt: skip
+PAGES = ["eval.html", "analysed.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html"]  # fmt: skip
 
 
 def rows(top, name="detections.csv", protocol="coco"):
@@ -201,6 +206,34 @@ def test_every_number_of_the_summary_is_there(visit, made):
     page = visit(top / "eval.html")
     for key, value in contract["results"][0]["summary"].items():
         assert number(page, key, ".hero") == value, key
+
+
+def test_analyses_are_those_of_the_files(visit, made):
+    result = json.loads((made[0] / "analysed/results.json").read_text(encoding="utf-8"))["results"][0]
+    page, found = visit(made[0] / "analysed.html"), result["analysis"]
+    for kind in ("Cls", "Loc", "Miss", "FalsePos"):
+        assert number(page, kind, "#analysis-tide") == pytest.approx(found["tide"][kind]["dap"], abs=1e-6)
+    assert f"D-ECE) {found['calibration']['dece']:.3f}" in page.locator("#analysis-calibration").inner_text()
+    assert page.locator("#analysis-calibration .gap").count() == sum(one["n"] > 0 for one in found["calibration"]["bins"])  # fmt: skip
+    ring = found["lrp"]["classes"][3]
+    line = f'#analysis-lrp tr[data-class="{ring["class"]}"]'
+    for key in ("olrp", "loc", "fp", "fn"):
+        assert number(page, key, line) == pytest.approx(ring[key], abs=1e-6)
+    chosen = found["thresholds"]["classes"]["circle"]
+    circle = '#analysis-thresholds tr[data-class="circle"]'
+    assert number(page, "score", circle) == pytest.approx(chosen["score"], abs=1e-6)
+    assert page.locator("#curves .threshold").count() == len(found["thresholds"]["classes"])
+    slices = page.locator("#analysis-slices").inner_text()
+    rain = next(row for row in found["slices"] if row["value"] == "rain")
+    assert re.search(
+        rf"weather: rain\s+{rain['images']}\s+{rain['gt']}\s+{100 * rain['summary']['AP']:.1f}", slices
+    )
+    low, high = (100 * v for v in result["intervals"]["AP"])
+    assert f"95 % interval {low:.1f} to {high:.1f} %" in page.locator(".hero").inner_text()
+    page.locator('tr[data-class="circle"] button').first.click()
+    page.wait_for_timeout(200)
+    of_circle = found["tide"]["classes"][0]
+    assert number(page, "Loc", "#analysis-tide") == pytest.approx(of_circle["Loc"], abs=1e-6)
 
 
 @pytest.mark.parametrize("score", [0.0, 0.2, 0.6])

@@ -29,9 +29,18 @@ FOLDER_ABOVE = 25_000_000
 SIZE = 640
 """Pixels of the longest side of a picture, unless another size is given."""
 
-SHARED = ("base.js", "plots.js", "gallery.js", "viewer.js")
+SHARED = ("base.js", "plots.js", "differences.js", "gallery.js", "viewer.js")
 SCRIPTS = {
-    "evaluation": ("counts.js", "evaluation.js", "errors.js"),
+    "evaluation": (
+        "counts.js",
+        "evaluation.js",
+        "summary.js",
+        "classes.js",
+        "curves.js",
+        "analyses.js",
+        "errors.js",
+        "images.js",
+    ),
     "dataset": ("dataset.js", "show.js"),
     "statistics": ("dataset.js", "statistics.js"),
     "validation": ("dataset.js", "validation.js"),

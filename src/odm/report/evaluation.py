@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,6 +78,7 @@ def evaluation_page(
         "kinds": list(KINDS),
         "misses": list(MISSES),
         "sides": list(SIDES),
+        "tags": {},
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
             _result(result, table, shown) for result, table in zip(evaluation.results, tables, strict=True)
@@ -118,6 +120,10 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "summary": contract["summary"],
         "errors": contract.get("errors", {}),
         "dropped": result.dropped,
+        "intervals": result.intervals,
+        "analysis": _analysis(result),
+        "scoresFrom": last_part(result.scores_from) if result.scores_from else "",
+        "reasons": list(KINDS[1:-1]),
         "rows": rows,
         "perImage": result.rules.metric in ("corloc", "top-k"),
         "levels": table.levels.tolist(),
@@ -130,6 +136,34 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         **_boxes(table, shown),
     }
 
+
+def _analysis(result: Result) -> dict[str, Any]:
+    """The analyses of the JSON contract, with rounded numbers and only the worst images."""
+    found = {name: data for name, data in result.analysis.items() if name != "confusion"}
+    if result.scores_from and "thresholds" not in found:
+        rows = {
+            row.name: {"score": row.score, "precision": row.precision, "recall": row.recall}
+            for row in result.classes
+        }
+        found["thresholds"] = {"rule": last_part(result.scores_from), "classes": rows}
+    if "images" in found:
+        found["images"] = [row for row in found["images"] if row["error"]][:WORST]
+    return {name: _brief(data) for name, data in found.items()}
+
+
+def _brief(data: Any) -> Any:
+    """Plain data with numbers of six decimals; None for what is not finite."""
+    if isinstance(data, dict):
+        return {key: _brief(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_brief(value) for value in data]
+    if isinstance(data, float):
+        return round(data, 6) if math.isfinite(data) else None
+    return data
+
+
+WORST = 12
+"""How many of the images with the largest error are listed."""
 
 ROW_KEYS = ("class", "gt", "ap", "AP50", "AP75", "corloc", "frequency")
 """What a class row of the page takes from the JSON contract; the other numbers follow the slider."""

@@ -33,6 +33,7 @@ function phrase(key, values) {
   return text.split(/\{(\w+)\}/).map((part, i) => (i % 2 ? shown(values[part]) : part));
 }
 const t = (key, values = {}) => phrase(key, values).join("");
+const hasText = (key) => key in LANGUAGES[LANGUAGE];
 
 // ---- text and numbers
 
@@ -61,6 +62,45 @@ const nameOf = (text, most = 60) =>
   h("bdi", { title: clean(text).length > most ? clean(text).slice(0, 1000) : null }, short(text, most));
 
 const mark = (kind) => h("span", { class: "mk " + kind.toLowerCase(), "aria-hidden": "true" });
+
+// A word that is explained where it is pointed at or reached with Tab.
+const explain = (label, text) =>
+  text ? h("button", { type: "button", class: "ex", "data-tip": text }, label) : label;
+
+// One bubble shows what `data-tip` of an element says; Escape hides it.
+function showTips() {
+  const tip = h("div", { id: "tip", role: "tooltip", hidden: true });
+  document.body.append(tip);
+  let on = null;
+  const hide = () => {
+    on?.removeAttribute("aria-describedby");
+    on = null;
+    tip.hidden = true;
+  };
+  const show = (event) => {
+    const target = event.target.closest?.("[data-tip]");
+    if (target === on) return;
+    hide();
+    if (!target) return;
+    on = target;
+    tip.textContent = target.dataset.tip;
+    tip.hidden = false;
+    target.setAttribute("aria-describedby", "tip");
+    const [at, own] = [target.getBoundingClientRect(), tip.getBoundingClientRect()];
+    const left = Math.min(
+      at.left + at.width / 2 - own.width / 2,
+      document.documentElement.clientWidth - own.width - 8,
+    );
+    const above = at.top - own.height - 8;
+    tip.style.left = Math.max(8, left) + "px";
+    tip.style.top = (above > 0 ? above : at.bottom + 8) + "px";
+  };
+  document.addEventListener("pointerover", show);
+  document.addEventListener("focusin", show);
+  document.addEventListener("focusout", hide);
+  document.addEventListener("scroll", hide, { passive: true });
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+}
 
 let speech = 0;
 function say(text) {
@@ -91,14 +131,26 @@ function sparse(table) {
 
 // ---- the parts of a page
 
-function head(X, eyebrow, chips) {
+function head(X, eyebrow, ...about) {
   fill(byId("head"), {}, [
     h("p", { class: "eyebrow" }, eyebrow),
     h("h1", {}, nameOf(X.title, 90)),
-    chips,
+    about,
     doubts(X.doubts),
     readingNotes(X),
   ]);
+}
+
+// How numbers are defined: in full on a wide screen, folded on a phone.
+function definitionChips(parts) {
+  const list = h(
+    "ul",
+    { class: "def", "aria-label": t("definitions") },
+    parts.map((part) => h("li", {}, part)),
+  );
+  const folded = h("details", { class: "defs" }, h("summary", {}, t("definitions")), list);
+  folded.open = innerWidth > 640;
+  return folded;
 }
 
 function doubts(list) {
@@ -184,7 +236,9 @@ function sortedTable({ caption, columns, order, onSort, className = "classes" })
       order.key = column.key;
       onSort();
     };
-    const label = column.fixed ? column.label : h("button", { on: { click: sort } }, column.label);
+    const label = column.fixed
+      ? column.label
+      : h("button", { on: { click: sort }, "data-tip": column.about }, column.label);
     header.append(
       h("th", { scope: "col", role: "columnheader", "data-column": column.key, class: column.class }, label),
     );

@@ -53,27 +53,13 @@ function compareBar(X, st, redraw) {
   };
 }
 
-const points = (v) => (isNumber(v) ? (v > 0 ? "+" : v < 0 ? "−" : "±") + Math.abs(100 * v).toFixed(1) : "–");
-
-// Better or worse only where the interval leaves out 0. Of errors, less is better.
-function judged(row) {
-  if (!isNumber(row.delta)) return null;
-  const [up, down] = row.lower ? ["down", "up"] : ["up", "down"];
-  if (isNumber(row.low) && row.low > 0) return up;
-  return isNumber(row.high) && row.high < 0 ? down : null;
-}
-
-const delta = (row) => h("span", { class: judged(row) }, points(row.delta));
-const interval = (row) =>
-  isNumber(row.low) && isNumber(row.high) ? `${points(row.low)} … ${points(row.high)}` : "–";
-
 function compareTiles(X) {
   const tile = (row, i) =>
     h(
       "div",
-      { class: "card tile" + (i ? "" : " hero") },
+      { class: "card tile" + (i ? "" : " first") },
       h("div", { class: "l" }, row.lower ? t("about.metric-lower", { name: row.name }) : row.name),
-      h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, delta(row))),
+      h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, deltaText(row))),
       h("div", { class: "s" }, t("from-to", { first: percent(row.first), other: percent(row.other) })),
       isNumber(row.low)
         ? h("div", { class: "s" }, t("compare.between", { low: points(row.low), high: points(row.high) }))
@@ -98,25 +84,6 @@ function compareTiles(X) {
   );
 }
 
-// A line from low to high with a dot at the difference, around 0.
-function lowHigh(row, most) {
-  const x = (v) => 100 + (v / most) * 92;
-  const svg = s("svg", {
-    class: "lowhigh",
-    viewBox: "0 0 200 22",
-    preserveAspectRatio: "none",
-    "aria-hidden": "true",
-  });
-  svg.append(s("line", { class: "ax", x1: 100, x2: 100, y1: 0, y2: 22 }));
-  const color = { up: "var(--tp)", down: "var(--fp)" }[judged(row)] || "var(--mut)";
-  const line = { stroke: color, y1: 11, y2: 11, "vector-effect": "non-scaling-stroke" };
-  if (isNumber(row.low) && isNumber(row.high))
-    svg.append(s("line", { ...line, "stroke-width": 2, x1: x(row.low), x2: x(row.high) }));
-  if (isNumber(row.delta))
-    svg.append(s("line", { ...line, "stroke-width": 9, x1: x(row.delta) - 1.5, x2: x(row.delta) + 1.5 }));
-  return svg;
-}
-
 function deltaTable(X, st, redraw) {
   const number = (key, label, show) => ({
     key,
@@ -130,7 +97,7 @@ function deltaTable(X, st, redraw) {
     number("gt", t("column.objects"), (row) => count(row.gt)),
     number("first", short(X.names[0], 18), (row) => percent(row.first)),
     number("other", short(X.names[1], 18), (row) => percent(row.other)),
-    number("delta", t("column.difference"), delta),
+    number("delta", t("column.difference"), deltaText),
     { key: "interval", label: t("column.interval"), fixed: true, cell: interval },
     { key: "plot", label: t("column.plot"), fixed: true, class: "l", cell: (row) => lowHigh(row, most) },
   ];

@@ -45,7 +45,9 @@ function makeCounts(X, R) {
     return { tp, fp, fn, gt, why, precision, recall, f1 };
   }
   const exactly = (level, category, kind) => exact[row(category, kind) + level];
-  return { counts, exactly, levels, reasons };
+  const curve = (category) => R.curves[category];
+  const iou = () => "";
+  return { counts, exactly, curve, iou, levels, reasons };
 }
 
 function makeSizes(X, R) {

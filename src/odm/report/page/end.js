@@ -8,6 +8,7 @@
   const data = await unpack(byId("data").textContent);
   const sources = byId("pictures").textContent.split("\n");
   drawPage(data, sources);
+  showTips();
   document.documentElement.dataset.ready = "1";
   document.documentElement.dataset.loadTime = String(Math.round(performance.now() - begin));
 })().catch((error) => {

@@ -13,8 +13,8 @@ function drawPage(X, sources) {
     order: { key: "gt", direction: -1 },
   };
   readAddress(X, st);
-  const chips = h("div", { id: "definition" });
-  head(X, t("page.evaluation"), chips);
+  const opening = h("div", { id: "opening" });
+  head(X, t("page.evaluation"), opening);
   foot(X, footText(X));
   const shown = { GT: false };
 
@@ -23,7 +23,7 @@ function drawPage(X, sources) {
     byId("barin").replaceChildren();
     const R = X.results[st.result];
     if (st.level === null || st.level >= R.levels.length) st.level = R.best;
-    drawResult(X, R, sources, st, shown, chips, show);
+    drawResult(X, R, sources, st, shown, opening, show);
   }
   show();
 }
@@ -59,10 +59,9 @@ function keepAddress(X, R, st) {
   history.replaceState(null, "", "#" + parts.join("&"));
 }
 
-function drawResult(X, R, sources, st, shown, chips, show) {
+function drawResult(X, R, sources, st, shown, opening, show) {
   const tools = { counts: makeCounts(X, R), sizes: makeSizes(X, R), confusion: makeConfusion(R) };
   if (st.category >= R.rows.length) st.category = -1;
-  chips.replaceChildren(...definition(X, R, st, show));
   let queued = false;
   const redraw = () => {
     if (queued) return;
@@ -73,8 +72,12 @@ function drawResult(X, R, sources, st, shown, chips, show) {
     });
   };
   const context = { X, R, st, redraw, ...tools, shown, sources };
-  const parts = [bar(context), tiles(context), classTable(context), curves(context), errors(context)];
+  opening.replaceChildren(...[protocolTabs(X, st, show), hero(context)].filter(Boolean));
+  const parts = [bar, tiles, classTable, curves, analyses, errors]
+    .map((make) => make(context))
+    .filter(Boolean);
   const gallery = images(context);
+  hideWhileSeen(byId("numbers"), byId("tiles"));
   let later = 0;
   let first = true;
   function now() {
@@ -90,30 +93,11 @@ function drawResult(X, R, sources, st, shown, chips, show) {
   now();
 }
 
-function definition(X, R, st, show) {
-  const choose = (i) => () => {
-    Object.assign(st, { result: i, level: null, cell: null, kind: "", category: -1 });
-    show();
-    byId("definition").querySelector("[aria-pressed=true]").focus();
-  };
-  const tabs = X.results.map((other, i) =>
-    h(
-      "button",
-      { class: "chip", "aria-pressed": String(i === st.result), on: { click: choose(i) } },
-      other.label,
-    ),
-  );
-  const dropped = Object.entries(R.dropped).map(([what, n]) => h("li", {}, t("dropped", { n, what })));
-  return [
-    X.results.length > 1 ? h("div", { class: "tabs", role: "group", "aria-label": t("protocol") }, tabs) : "",
-    h(
-      "ul",
-      { class: "def", "aria-label": t("definitions") },
-      h("li", {}, R.protocol),
-      R.definition.split("; ").map((part) => h("li", {}, part)),
-      dropped,
-    ),
-  ];
+// The bar repeats the numbers of the tiles only while these are out of sight.
+function hideWhileSeen(element, other) {
+  new IntersectionObserver(([entry]) => {
+    element.classList.toggle("seen", entry.isIntersecting);
+  }).observe(other);
 }
 
 // ---- the bar with the slider and the live numbers
@@ -145,7 +129,9 @@ function bar({ X, R, st, redraw, counts }) {
       },
     },
   });
-  const nav = links(["top", "classes", "curves", "errors", "images"].map((id) => [id, t("section." + id)]));
+  const sections = ["top", "classes", "curves", "analyses", "errors", "images"];
+  const there = sections.filter((id) => id !== "analyses" || hasAnalyses(R));
+  const nav = links(there.map((id) => [id, t("section." + id)]));
   nav.append(clear);
   byId("barin").append(
     h("div", { class: "slide" }, h("label", { for: "score" }, t("score-at-least")), range, output),
@@ -207,326 +193,4 @@ function cellName(R, cell) {
   const [row, column] = cell.split(",").map(Number);
   const name = (i, none) => (i < R.rows.length ? short(R.rows[i].class, 20) : none);
   return t("confused", { truth: name(row, t("nothing-there")), detection: name(column, t("missed")) });
-}
-
-// ---- tiles
-
-function tiles({ X, R, st, counts }) {
-  const keys = Object.keys(R.summary);
-  const about = {
-    AP: t("about.AP"),
-    "mAP50-95": t("about.AP"),
-    mAP: t("about.mAP"),
-    CorLoc: t("about.mAP"),
-  }[keys[0]];
-  const lower = keys[0].startsWith("top") ? t("about.lower") : about;
-  const value = (key) => h("b", { "data-key": key, "data-value": R.summary[key] }, withUnit(R.summary[key]));
-  const rest = keys.slice(1).filter((key) => key !== "score");
-  const hero = h(
-    "div",
-    { class: "card tile hero" },
-    h(
-      "div",
-      { class: "l" },
-      keys[0] + (lower && !(keys[0] === "AP" && keys.length === 1) ? " · " + lower : ""),
-    ),
-    h("div", { class: "v" }, value(keys[0])),
-    rest.length
-      ? h(
-          "div",
-          { class: "mini" },
-          rest
-            .slice(0, 12)
-            .map((key) =>
-              h(
-                "div",
-                {},
-                h("b", { "data-key": key, "data-value": R.summary[key] }, percent(R.summary[key])),
-                key,
-              ),
-            ),
-        )
-      : null,
-    "score" in R.summary
-      ? h("div", { class: "s" }, t("yolo-point", { score: R.summary.score.toFixed(3) }))
-      : null,
-  );
-  const main = {};
-  const under = {};
-  const tile = (key, kind, wide) => {
-    main[key] = h("div", { class: "v" });
-    under[key] = h("div", { class: "s" });
-    const text = h("div", { class: "l" }, kind ? mark(kind) : null, t("tile." + key));
-    return h("div", { class: "card tile" + (wide ? " wide" : "") }, text, main[key], under[key]);
-  };
-  byId("main").append(
-    h(
-      "div",
-      { class: "tiles" },
-      hero,
-      tile("precision"),
-      tile("recall"),
-      tile("f1"),
-      tile("gt", "GT"),
-      tile("images"),
-      tile("det"),
-      tile("tp", "TP", true),
-      tile("fp", "FP", true),
-      tile("fn", "FN", true),
-    ),
-  );
-  return () => {
-    const x = counts.counts(st.level, st.category);
-    const score = levelText(R, st.level);
-    for (const key of ["precision", "recall", "f1"]) main[key].textContent = withUnit(x[key]);
-    for (const key of ["tp", "fp", "fn", "gt"]) main[key].textContent = count(x[key]);
-    main.images.textContent = count(X.imageCount);
-    main.det.textContent = count(x.tp + x.fp);
-    under.precision.textContent = t("of-detections-right");
-    under.recall.textContent = t("of-objects-found");
-    under.f1.textContent =
-      st.level === R.best ? t("best-f1") : t("best-near", { score: levelText(R, R.best) });
-    under.gt.textContent =
-      st.category < 0
-        ? t("classes", { n: R.rows.filter((row) => row.gt).length })
-        : short(R.rows[st.category].class, 20);
-    const whose = st.category < 0 ? "with-errors" : "with-errors-any";
-    under.images.textContent = t(whose, { n: R.wrongImages[st.level] });
-    under.det.textContent = t("score", { score });
-    under.tp.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.tp / x.gt, 0) }) : "";
-    under.fp.textContent = t("per-image", { n: (x.fp / Math.max(1, X.imageCount)).toFixed(2) });
-    under.fn.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.fn / x.gt, 0) }) : "";
-  };
-}
-
-// ---- the table of classes
-
-function classTable({ X, R, st, redraw, counts }) {
-  const total = Object.values(R.summary)[0];
-  const hasAp = R.rows.some((row) => isNumber(row.ap));
-  const apOf = (row) => (row.i < 0 ? (hasAp ? total : null) : R.rows[row.i].ap);
-  const number = (key) => ({
-    key,
-    value: (row) => row[key],
-    cell: (row) => (["precision", "recall", "f1"].includes(key) ? percent(row[key]) : count(row[key])),
-    data: (row) => ({
-      "data-key": key,
-      "data-value": row[key],
-      "data-score": key === "gt" ? null : levelText(R, st.level),
-    }),
-  });
-  const columns = [
-    { key: "name", label: t("column.class"), text: true, value: (row) => row.name },
-    { ...number("gt"), label: t("column.objects") },
-    {
-      key: "ap",
-      label: t("column.ap"),
-      value: apOf,
-      cell: (row) => [percent(apOf(row)), shareBar(apOf(row))],
-      data: (row) => ({ "data-key": row.i < 0 ? null : "ap", "data-value": apOf(row) }),
-    },
-    { ...number("precision"), label: t("precision") },
-    { ...number("recall"), label: t("recall") },
-    { ...number("f1"), label: t("f1") },
-    { ...number("tp"), label: t("column.tp") },
-    { ...number("fp"), label: t("column.fp") },
-    { ...number("fn"), label: t("column.fn") },
-    { key: "mix", label: t("column.mix"), fixed: true, class: "l", cell: (row) => mix(row) },
-  ].filter((column) => hasAp || column.key !== "ap");
-  const table = sortedTable({
-    caption: t("classes.caption"),
-    columns,
-    order: st.order,
-    onSort: () => list.draw(),
-  });
-  const chosen = (row) => row.i === st.category;
-  const list = classRows({ table, st, few: FEW_CLASSES, rows: counted, chosen, line });
-  section("classes", t("classes.title"), t("classes.hint"), list.parts);
-
-  function nameCell(row) {
-    const choose = () => {
-      st.category = st.category === row.i ? -1 : row.i;
-      st.cell = null;
-      redraw();
-    };
-    const pressed = String(row.i === st.category);
-    return h(
-      "th",
-      { scope: "row", role: "rowheader" },
-      h("button", { class: "lk", "aria-pressed": pressed, on: { click: choose } }, nameOf(row.name, 40)),
-    );
-  }
-
-  function counted() {
-    const rows = R.rows.map((row, i) => ({ i, name: row.class, ...counts.counts(st.level, i) }));
-    const many = rows.length > FEW_CLASSES + 5;
-    const most = Math.max(1, ...rows.map((row) => row.tp + row.fp + row.fn));
-    for (const row of rows) row.scale = many ? row.tp + row.fp + row.fn : most;
-    return rows;
-  }
-
-  function line(row) {
-    const on = row.i === st.category ? "on" : null;
-    return h("tr", { role: "row", class: on, "data-class": row.name }, nameCell(row), table.cells(row));
-  }
-
-  return () => {
-    list.update();
-    const sum = { i: -1, ...counts.counts(st.level) };
-    table.footer.replaceChildren(
-      h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, t("all")), table.cells(sum)),
-    );
-  };
-}
-
-function mix(row) {
-  if (!row.scale) return null;
-  const width = 150 / row.scale;
-  const label = t("mix", row);
-  const part = (key) =>
-    row[key] ? h("i", { class: "c-" + key, css: { width: Math.max(1, row[key] * width) + "px" } }) : null;
-  return h("span", { class: "sbar", role: "img", "aria-label": label }, ["tp", "fp", "fn"].map(part));
-}
-
-// ---- curves
-
-function curves({ X, R, st, redraw, counts }) {
-  const holder = h("div", { class: "grid3" });
-  section("curves", t("curves.title"), t("curves.hint"), holder);
-  const low = R.levels[0];
-  const span = R.levels[R.levels.length - 1] - low || 1;
-  const place = (level) => (R.levels[level] - low) / span;
-  const ticks = QUARTERS.map(([v]) => [v, String(Number((low + v * span).toPrecision(3)))]);
-  let drawnFor = null;
-  let moving = null;
-
-  function drag(svg) {
-    const set = (event) => {
-      const room = svg.getBoundingClientRect();
-      const x =
-        (((event.clientX - room.left) / room.width) * PLOT.width - PLOT.left) /
-        (PLOT.width - PLOT.left - PLOT.right);
-      st.level = Math.max(0, Math.min(R.levels.length - 1, Math.round(x * (R.levels.length - 1))));
-      redraw();
-    };
-    svg.classList.add("drag-x");
-    svg.addEventListener("pointerdown", (event) => {
-      svg.setPointerCapture(event.pointerId);
-      set(event);
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (event.buttons && svg.hasPointerCapture(event.pointerId)) set(event);
-    });
-    return svg;
-  }
-
-  function recallPlot(all) {
-    const name = st.category >= 0 ? short(R.rows[st.category].class, 24) : t("all-classes");
-    const svg = plotFrame(t("recall-plot.of", { name }), QUARTERS);
-    const lines = R.curves.filter((curve) => curve).length;
-    svg.style.setProperty("--faint", Math.max(0.03, Math.min(0.28, 12 / Math.max(1, lines))));
-    R.curves.forEach((curve, i) => {
-      if (curve && i !== st.category)
-        svg.append(
-          s("path", { class: "faint", d: linePath(...curve) }, s("title", {}, short(R.rows[i].class))),
-        );
-    });
-    const own =
-      st.category >= 0 ? R.curves[st.category] : [all.map((x) => x.recall), all.map((x) => x.precision)];
-    if (own) svg.append(s("path", { class: "strong", d: linePath(...own) }));
-    const dot = s("circle", { r: 5, class: "dot" });
-    svg.append(dot);
-    const key = h(
-      "div",
-      { class: "key" },
-      h("span", {}, h("i", { css: { "border-color": "var(--ink)" } }), h("bdi", {}, name)),
-      h("span", {}, t("recall-plot.key")),
-    );
-    return [plotCard(t("recall-plot"), key, svg), dot];
-  }
-
-  function scorePlot(all) {
-    const svg = drag(plotFrame(t("score-plot.label"), ticks));
-    const xs = all.map((_, level) => place(level));
-    for (const [key, color] of [
-      ["precision", "var(--tp)"],
-      ["recall", "var(--fn)"],
-      ["f1", "var(--ink)"],
-    ]) {
-      svg.append(
-        s("path", {
-          class: "ln",
-          stroke: color,
-          d: linePath(
-            xs,
-            all.map((x) => x[key]),
-          ),
-        }),
-      );
-    }
-    const line = s("line", { class: "now", y1: plotY(0), y2: plotY(1) });
-    svg.append(line);
-    const key = legend(
-      ["var(--tp)", t("key.precision")],
-      ["var(--fn)", t("key.recall")],
-      ["var(--ink)", t("key.f1")],
-    );
-    return [plotCard(t("score-plot"), key, svg), line];
-  }
-
-  function histogram() {
-    const svg = drag(plotFrame(t("histogram.label"), ticks, false));
-    const bins = 40;
-    const right = new Float64Array(bins);
-    const wrong = new Float64Array(bins);
-    for (let level = 0; level < counts.levels; level++) {
-      const bin = Math.min(bins - 1, Math.floor(place(level) * bins + 1e-9));
-      right[bin] += counts.exactly(level, st.category, 0);
-      for (let reason = 1; reason <= counts.reasons; reason++)
-        wrong[bin] += counts.exactly(level, st.category, reason);
-    }
-    const top = Math.max(1, ...right.map((v, i) => v + wrong[i]));
-    const width = (plotX(1) - plotX(0)) / bins;
-    const column = (i, from, to, fill) =>
-      s("rect", {
-        x: plotX(i / bins) + 0.5,
-        width: width - 1,
-        y: plotY(to / top),
-        height: Math.max(0, plotY(from / top) - plotY(to / top)),
-        fill,
-      });
-    right.forEach((v, i) =>
-      svg.append(column(i, 0, wrong[i], "var(--fp)"), column(i, wrong[i], wrong[i] + v, "var(--tp)")),
-    );
-    const line = s("line", { class: "now", y1: plotY(0), y2: plotY(1) });
-    svg.append(line);
-    return [
-      plotCard(t("histogram"), legend(["var(--tp)", t("key.true")], ["var(--fp)", t("key.false")]), svg),
-      line,
-    ];
-  }
-
-  return () => {
-    if (drawnFor !== st.category) {
-      drawnFor = st.category;
-      const all = R.levels.map((_, level) => counts.counts(level, st.category));
-      const made = R.curves.some((curve) => curve) ? recallPlot(all) : [null, null];
-      const [second, n2] = scorePlot(all);
-      const [third, n3] = histogram();
-      holder.replaceChildren(...[made[0], second, third].filter(Boolean));
-      moving = { dot: made[1], lines: [n2, n3], all };
-    }
-    const x = plotX(place(st.level));
-    for (const line of moving.lines) {
-      line.setAttribute("x1", x);
-      line.setAttribute("x2", x);
-    }
-    if (!moving.dot) return;
-    const own = moving.all[st.level];
-    if (isNumber(own.recall)) {
-      moving.dot.setAttribute("cx", plotX(own.recall));
-      moving.dot.setAttribute("cy", plotY(own.precision));
-      moving.dot.removeAttribute("display");
-    } else moving.dot.setAttribute("display", "none");
-  };
 }

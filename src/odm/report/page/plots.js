@@ -1,27 +1,48 @@
 // Small plots in SVG. Coordinates of a plot run from 0 to 1, the origin at the lower left.
 
-const PLOT = { width: 360, height: 230, left: 32, right: 8, top: 10, bottom: 26 };
+const PLOT = { width: 360, height: 250, left: 46, right: 10, top: 10, bottom: 42 };
 const plotX = (v) => PLOT.left + v * (PLOT.width - PLOT.left - PLOT.right);
 const plotY = (v) => PLOT.top + (1 - v) * (PLOT.height - PLOT.top - PLOT.bottom);
 
-// `ticks` are [place, text] of the x axis; the y axis has quarters, or nothing.
-function plotFrame(label, ticks, yAxis = true) {
+// `x` and `y` are {title, ticks}; ticks are [place, text], left out the quarters from 0 to 1.
+function plotFrame(label, x, y) {
   const svg = s("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img", "aria-label": label });
-  for (const [v, text] of ticks) {
+  for (const [v, text] of x.ticks || QUARTERS) {
     svg.append(
       s("line", { class: "ax", x1: plotX(v), x2: plotX(v), y1: plotY(0), y2: plotY(1) }),
-      s("text", { x: plotX(v), y: PLOT.height - 10, "text-anchor": "middle" }, text),
+      s("text", { x: plotX(v), y: plotY(0) + 15, "text-anchor": "middle" }, text),
     );
   }
-  for (const v of [0, 0.25, 0.5, 0.75, 1]) {
-    svg.append(s("line", { class: "ax", x1: plotX(0), x2: plotX(1), y1: plotY(v), y2: plotY(v) }));
-    if (yAxis) svg.append(s("text", { x: PLOT.left - 5, y: plotY(v) + 4, "text-anchor": "end" }, quarter(v)));
+  for (const [v, text] of y.ticks || QUARTERS) {
+    svg.append(
+      s("line", { class: "ax", x1: plotX(0), x2: plotX(1), y1: plotY(v), y2: plotY(v) }),
+      s("text", { x: PLOT.left - 5, y: plotY(v) + 4, "text-anchor": "end" }, text),
+    );
   }
+  const middle = plotY(0.5);
+  svg.append(
+    s("text", { class: "axis", x: plotX(0.5), y: PLOT.height - 8, "text-anchor": "middle" }, x.title),
+    s(
+      "text",
+      { class: "axis", x: 11, y: middle, "text-anchor": "middle", transform: `rotate(-90 11 ${middle})` },
+      y.title,
+    ),
+  );
   return svg;
 }
 
 const quarter = (v) => (v === 0 || v === 1 ? String(v) : v.toFixed(2));
 const QUARTERS = [0, 0.25, 0.5, 0.75, 1].map((v) => [v, quarter(v)]);
+
+// Round numbers from 0 up to at most `top`, as ticks of an axis that ends there.
+function countTicks(top) {
+  const power = 10 ** Math.floor(Math.log10(top / 3));
+  const step = Math.max(
+    1,
+    [1, 2, 5, 10].map((n) => n * power).find((unit) => top / unit <= 5),
+  );
+  return Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => [(i * step) / top, compact(i * step)]);
+}
 
 // A line through points; where a value is missing the line is interrupted.
 function linePath(xs, ys) {

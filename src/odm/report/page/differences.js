@@ -1,0 +1,34 @@
+// Differences of two numbers: with their interval, coloured where it leaves out 0.
+
+const points = (v) => (isNumber(v) ? (v > 0 ? "+" : v < 0 ? "−" : "±") + Math.abs(100 * v).toFixed(1) : "–");
+
+// Better or worse only where the interval leaves out 0. Of errors, less is better.
+function judged(row) {
+  if (!isNumber(row.delta)) return null;
+  const [up, down] = row.lower ? ["down", "up"] : ["up", "down"];
+  if (isNumber(row.low) && row.low > 0) return up;
+  return isNumber(row.high) && row.high < 0 ? down : null;
+}
+
+const deltaText = (row) => h("span", { class: judged(row) }, points(row.delta));
+const interval = (row) =>
+  isNumber(row.low) && isNumber(row.high) ? `${points(row.low)} … ${points(row.high)}` : "–";
+
+// A line from low to high with a dot at the difference, around 0.
+function lowHigh(row, most) {
+  const x = (v) => 100 + (v / most) * 92;
+  const svg = s("svg", {
+    class: "lowhigh",
+    viewBox: "0 0 200 22",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
+  svg.append(s("line", { class: "ax", x1: 100, x2: 100, y1: 0, y2: 22 }));
+  const color = { up: "var(--tp)", down: "var(--fp)" }[judged(row)] || "var(--mut)";
+  const line = { stroke: color, y1: 11, y2: 11, "vector-effect": "non-scaling-stroke" };
+  if (isNumber(row.low) && isNumber(row.high))
+    svg.append(s("line", { ...line, "stroke-width": 2, x1: x(row.low), x2: x(row.high) }));
+  if (isNumber(row.delta))
+    svg.append(s("line", { ...line, "stroke-width": 9, x1: x(row.delta) - 1.5, x2: x(row.delta) + 1.5 }));
+  return svg;
+}
