@@ -28,6 +28,7 @@ COMMANDS = {
     "eval": "Evaluate detections against ground truth.",
     "compare": "Compare several runs, with confidence intervals.",
     "agree": "Measure the agreement between two annotators.",
+    "diff": "List what changed between two versions of annotations.",
     "validate": "Report every problem in annotations or detections.",
     "stats": "Summarise a data set: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",

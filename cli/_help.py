@@ -18,6 +18,8 @@ SIDES = {
     "to": "Writing the target",
     "a": "Reading A",
     "b": "Reading B",
+    "old": "Reading OLD",
+    "new": "Reading NEW",
 }
 """The heading for the options of one side."""
 FORMATS_HEADING = "Format options"
@@ -34,12 +36,13 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
     {
         "What to evaluate": "only_classes only_images extra_images merge_runs rename score_min "
         "class_agnostic image_labels hierarchy",
+        "What counts as equal": "iou tolerance",
         "Protocol": "protocol iou max_dets recall_at area interpolation pixels keep_difficult at_score "
         "at_scores",
         "Memory and clusters": "memory cluster scratch rows_per_task",
         "Analysis": "analyze diagnose confusion ci replicates seed level bootstrap_areas tags thresholds "
         "save_thresholds",
-        "Gates": "fail_under fail_on_regression require_no_worse",
+        "Gates": "fail_under fail_on_regression require_no_worse fail_on_change",
         "What to convert": "only_classes drop rename class_list category_ids clip keep_groups strict",
         "Merge, sample and split": "same_image min_box min_area drop_empty sample split_into folds group_by "
         "no_stratify seed",
@@ -52,6 +55,8 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
         SIDES["det"]: "det_format det_encoding",
         SIDES["a"]: "a_format",
         SIDES["b"]: "b_format",
+        SIDES["old"]: "old_format",
+        SIDES["new"]: "new_format",
         SIDES["from"]: "from_",
         SIDES["to"]: "to",
     }
@@ -68,6 +73,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "convert": ("What to convert", "Merge, sample and split", SIDES["from"], SIDES["to"], "Output", READING),
     "validate": ("Checks", "Repair", "Output", READING, SIDES["gt"], SIDES["det"]),
     "agree": ("Protocol", "Output", READING, SIDES["a"], SIDES["b"]),
+    "diff": ("What counts as equal", "Gates", "Output", READING, SIDES["old"], SIDES["new"]),
 }
 """The headings of a command, in order; other commands have all in the order of `GROUPS`."""
 
@@ -82,6 +88,7 @@ COMMON: dict[str, tuple[str, ...]] = _tuples(
         "validate": "format_ images gt against output select ignore strict explained fix out report",
         "stats": "format_ images image_size output plots report",
         "agree": "iou output a_format b_format",
+        "diff": "iou tolerance fail_on_change output save_to report images old_format new_format",
         "show": "report images report_images open_ overwrite format_ gt",
     }
 )

@@ -232,6 +232,7 @@ def python_names() -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "verdict": verdict, "formats": formats_by_use},
     "docs/ci.md": {"action inputs": action_inputs},
+    "docs/diff.md": {},
     "docs/evaluating.md": {"doubts": doubts},
     "docs/protocols.md": {"protocols": protocols},
     "docs/stability.md": {"python names": python_names},

@@ -299,6 +299,7 @@ CALLS = {
     "eval": ("gt.json", "det.json"),
     "compare": ("gt.json", "det.json", "det.json"),
     "agree": ("gt.json", "gt.json"),
+    "diff": ("gt.json", "gt.json"),
     "validate": ("gt.json",),
     "stats": ("gt.json",),
     "show": ("gt.json", "--report", "page.html"),

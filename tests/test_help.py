@@ -90,13 +90,15 @@ def write_only():
     return {flag for flag, sides in flags.items() if sides == {"write"}}
 
 
-@pytest.mark.parametrize("name", ["agree", "compare", "eval", "show", "stats"])
+@pytest.mark.parametrize("name", ["agree", "compare", "diff", "eval", "show", "stats"])
 def test_a_command_that_writes_no_format_has_no_option_for_it(capsys, name):
     assert "--copy-images" in write_only()
     full = text_of(capsys, name, "--help")
     for flag in write_only():
         assert flag not in full
-    side = {"agree": "--a-copy-images", "eval": "--gt-copy-images"}.get(name, "--copy-images")
+    side = {"agree": "--a-copy-images", "diff": "--new-copy-images", "eval": "--gt-copy-images"}.get(
+        name, "--copy-images"
+    )
     assert _app.run([name, "a", "b", side]) == 2
     assert re.search(f"No such option:? '?{side}", capsys.readouterr().err)
 

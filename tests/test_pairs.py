@@ -19,6 +19,8 @@ from selection import examples, of_each, slow, turns
 import odm
 from odm.converters import load
 from odm.converters.load import Request
+from odm.evaluate.analysis.changes import Change
+from odm.evaluate.analysis.diff import TOLERANCE, diff
 from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import DataError, Log, UsageError
 from odm.names import stem
@@ -172,6 +174,21 @@ def assert_same(one, two, keeps, tolerance):
         np.testing.assert_allclose(a[4], b[4], rtol=0, atol=tolerance + SLACK)
 
 
+def assert_named(dataset, back, ledger, format_):
+    """`diff` finds no change but what the ledger names: flags, and images without objects."""
+    found = diff(dataset, back, tolerance=max(TOLERANCE, format_.max_error_px) + SLACK)
+    words = {**ledger.lost, **ledger.changed}
+    lost = [flag for flag in Flag if str(flag.name).lower() not in format_.keeps]
+    marked = dataset.boxes.has(sum(lost))
+    assert found.count(Change.FLAGS) == marked.sum()
+    assert bool(marked.any()) == any("attribute" in what or "cannot represent" in what for what in words)
+    assert not found.change[found.change != Change.FLAGS].any()
+    assert len(found.removed) <= ledger.lost.get("images without objects", 0)
+    assert not len(found.added)
+    assert not len(found.resized)
+    assert not found.renamed.any()
+
+
 def said(dataset, keeps):
     """What is said of whole images, and the frequencies that are known, in a canonical order."""
     labels, classes = dataset.labels, dataset.categories
@@ -291,6 +308,7 @@ def test_through_the_format(name, data):
             )
         back = read(path, name, dataset.kind, explicit(dataset, folder, format_))
         assert_same(dataset, back, format_.keeps, format_.max_error_px)
+        assert_named(dataset, back, ledger, format_)
         labels, frequencies = said(dataset, format_.keeps)
         assert said(back, format_.keeps)[0] == labels
         assert said(back, format_.keeps)[1].items() >= frequencies.items()

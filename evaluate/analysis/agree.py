@@ -14,7 +14,7 @@ from odm.evaluate.matching.order import one_to_one
 from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
 from odm.issues import UsageError
-from odm.names import stem
+from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs
 
 IOU = 0.5
@@ -124,7 +124,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     """
     if not 0 < iou <= 1:
         raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
-    a, b, overlap = _pairs(first, other, iou)
+    a, b, overlap = pair_boxes(first, other, iou)
     k = len(classes)
     confusion = np.zeros((k + 1, k + 1), np.int64)
     np.add.at(confusion, (first.category[a], other.category[b]), 1)
@@ -169,22 +169,22 @@ AT_A_TIME = 2**20
 """Pairs of boxes that are compared, and the best pairs that are taken from, at a time."""
 
 
-def _pairs(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
-    """Pairs taken one to one, of several images together where they have few boxes."""
+def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
+    """Pairs of boxes taken one to one, as `agree` says: positions in both, and the IoU of each."""
     sides = [_Side.of(first), _Side.of(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
     done = np.cumsum(np.append(0, n_first * n_other))
     found: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
     start = 0
-    while start < n_images:
+    while start < n_images:  # several images together where they have few boxes
         stop = max(start + 1, int(np.searchsorted(done, done[start] + AT_A_TIME, side="right")) - 1)
         one, two = (side.images(start, stop) for side in sides)
         a, b = _greedy(one, two, least)
         found.append((one.row[a], two.row[b]))
         start = stop
     of_first, of_other = (np.concatenate(rows) for rows in zip(*found, strict=True))
-    overlap = _iou(first.xyxy[of_first], other.xyxy[of_other])
+    overlap = iou_of(first.xyxy[of_first], other.xyxy[of_other])
     return of_first.astype(np.int32), of_other.astype(np.int32), overlap
 
 
@@ -227,7 +227,7 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
             a = np.repeat(free_a[at:stop], count)
             begins = np.repeat(ends[at:stop] - count - before - first_b[at:stop], count)
             b = free_b[np.arange(len(a)) - begins]
-            iou = _iou(one.xyxy[a], two.xyxy[b])
+            iou = iou_of(one.xyxy[a], two.xyxy[b])
             kept = (iou > lowest) | ((iou == lowest) & (one.place[a] + two.place[b] <= most))
             best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
             order = np.lexsort((one.place[best[0]], one.place[best[0]] + two.place[best[1]], -best[2]))
@@ -247,7 +247,7 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
     return a[order], b[order]
 
 
-def _iou(a: Floats, b: Floats) -> Floats:
+def iou_of(a: Floats, b: Floats) -> Floats:
     """(n,) IoU of boxes side by side; 0 where they do not overlap."""
     inter = intersection(tuple(a.T), tuple(b.T))
     union = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1) - inter
@@ -260,8 +260,8 @@ def share(
 ) -> tuple[Annotations, Annotations, tuple[str, ...], tuple[int, int]]:
     """The boxes of two data sets on the images that both have, and the classes of either.
 
-    Images are the same if their names are, or if their names without extension are and are unique. Boxes that
-    stand for many objects (crowd, group-of) are left out.
+    Images are paired as `odm.pairing.pair_images` says. Boxes that stand for many objects (crowd, group-of)
+    are left out.
 
     Returns
     -------
@@ -273,24 +273,10 @@ def share(
     UsageError
         If there is no image in common, or no class.
     """
-    exact = {name: i for i, name in enumerate(other.images.name)}
-
-    def stems(names: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for i, name in enumerate(names):
-            found[stem(name)] = -1 if stem(name) in found else i
-        return found
-
-    ours, theirs = stems(first.images.name), stems(other.images.name)
-    taken = {exact[name] for name in first.images.name if name in exact}
-    # The number of the same image on the other side, -1 = none.
+    number, _ = pair_images(first.images, other.images)
     partner = np.full(len(first.images), -1, np.int64)
-    for i, name in enumerate(first.images.name):
-        by_stem = theirs.get(stem(name), -1) if ours[stem(name)] == i else -1
-        partner[i] = exact.get(name, -1 if by_stem in taken else by_stem)
-    number = np.full(len(other.images), -1, np.int64)
-    number[partner[partner >= 0]] = np.flatnonzero(partner >= 0)
-    if not (partner >= 0).any():
+    partner[number[number >= 0]] = np.flatnonzero(number >= 0)
+    if not (number >= 0).any():
         raise UsageError("the two sides have no image in common")
     names = tuple(dict.fromkeys([*first.categories.name, *other.categories.name]))
     if not set(first.categories.name) & set(other.categories.name):

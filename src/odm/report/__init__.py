@@ -9,6 +9,7 @@ from __future__ import annotations
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, write
 from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, changes_of, compare_page
 from odm.report.datasets import dataset_page, statistics_page
+from odm.report.diff import diff_page
 from odm.report.evaluation import evaluation_page
 from odm.report.pictures import Picture
 from odm.report.validation import validation_page
@@ -26,6 +27,7 @@ __all__ = [
     "check_target",
     "compare_page",
     "dataset_page",
+    "diff_page",
     "evaluation_page",
     "statistics_page",
     "validation_page",

@@ -45,6 +45,7 @@ SCRIPTS = {
     "statistics": ("dataset.js", "statistics.js"),
     "validation": ("dataset.js", "validation.js"),
     "compare": ("dataset.js", "compare.js"),
+    "diff": ("dataset.js", "diff.js"),
 }
 """The files of each kind of page, which stand between those that all have and ``end.js``."""
 

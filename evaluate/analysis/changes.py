@@ -1,0 +1,148 @@
+"""Which image and which box of a new version of annotations is which of the old one, and how boxes differ."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.agree import Annotations, pair_boxes
+from odm.pairing import pair_images, unique
+from odm.tables import Dataset, Floats, Longs
+
+
+class Change(enum.IntFlag):
+    """How a box differs; a bit of `Differences.change`."""
+
+    ADDED = 1
+    REMOVED = 2
+    MOVED = 4
+    RELABELLED = 8
+    FLAGS = 16
+    IMAGE_ADDED = 32
+    """Only the new version has its image."""
+    IMAGE_REMOVED = 64
+
+
+WORDS = {change: str(change.name).lower() for change in Change}
+OF_BOTH = (Change.ADDED, Change.REMOVED, Change.MOVED, Change.RELABELLED, Change.FLAGS)
+"""What happens to the boxes of images that both versions have."""
+
+
+def change_words(bits: int) -> str:
+    """What some bits of `Change` say: ``moved flags``."""
+    return ", ".join(word for change, word in WORDS.items() if bits & change)
+
+
+def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]:
+    """The row of the old image for each new one, -1 = none; and whether it was renamed."""
+    partner, _ = pair_images(old.images, new.images)
+    renamed = np.zeros(len(partner), np.bool_)
+    gone = np.setdiff1d(np.arange(len(old.images)), partner)
+    come = np.flatnonzero(partner < 0)
+    if len(gone) and len(come):
+        before, after = unique(_contents(old, gone)), unique(_contents(new, come))
+        for boxes in (boxes for boxes in after if boxes and boxes in before):
+            partner[come[after[boxes]]] = gone[before[boxes]]
+            renamed[come[after[boxes]]] = True
+    return partner, renamed
+
+
+def _contents(dataset: Dataset, images: Longs) -> list[tuple[Any, ...]]:
+    """What the boxes of each image are, in any order: class and place."""
+    boxes = dataset.boxes
+    rows = np.flatnonzero(np.isin(boxes.image, images))
+    found: dict[int, list[Any]] = {image: [] for image in images.tolist()}
+    names = dataset.categories.name
+    cells = _cells(boxes.xyxy[rows]).tolist()
+    for image, category, cell in zip(
+        boxes.image[rows].tolist(), boxes.category[rows].tolist(), cells, strict=True
+    ):
+        found[image].append((names[category], *cell))
+    return [tuple(sorted(own)) for own in found.values()]
+
+
+def pair_boxes_of(
+    old: Dataset, new: Dataset, images: tuple[Longs, Longs], *, iou: float, tolerance: float
+) -> tuple[Longs, Longs, Longs]:
+    """Rows of the paired boxes in both, and how they differ.
+
+    `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
+    place are paired first, with equal flags before others, then the rest as annotators' boxes are.
+    """
+    number = {name: i for i, name in enumerate(dict.fromkeys([*old.categories.name, *new.categories.name]))}
+    sides, rows = [], []
+    for dataset, image in zip((old, new), images, strict=True):
+        boxes = dataset.boxes
+        own = np.flatnonzero(image[boxes.image] >= 0)
+        category = np.array([number[name] for name in dataset.categories.name], np.int64)
+        sides.append(Annotations.of(image[boxes.image[own]], category[boxes.category[own]], boxes.xyxy[own]))
+        rows.append(own)
+    flags = [old.boxes.flags[rows[0]].astype(np.int64), new.boxes.flags[rows[1]].astype(np.int64)]
+    free = [np.arange(len(own)) for own in rows]
+    pairs: list[tuple[Longs, Longs]] = []
+    unmarked = [0 * own for own in flags]
+    for more, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
+        left = [_take(side, own) for side, own in zip(sides, free, strict=True)]
+        if more is None:
+            a, b = (rows.astype(np.int64) for rows in pair_boxes(left[0], left[1], iou)[:2])
+        else:
+            said = [own[at] for own, at in zip(more, free, strict=True)]
+            a, b = _equal_boxes(left, said, tolerance, shift)
+        pairs.append((free[0][a], free[1][b]))
+        free = [np.delete(own, at) for own, at in zip(free, (a, b), strict=True)]
+    a, b = (np.concatenate(own) for own in zip(*pairs, strict=True))
+    change = np.zeros(len(a), np.int64)
+    change[_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)] |= Change.MOVED
+    change[sides[0].category[a] != sides[1].category[b]] |= Change.RELABELLED
+    change[flags[0][a] != flags[1][b]] |= Change.FLAGS
+    return rows[0][a], rows[1][b], change
+
+
+def _equal_boxes(
+    sides: Sequence[Annotations], more: Sequence[Longs], tolerance: float, shift: float
+) -> tuple[Longs, Longs]:
+    """Pairs of boxes that are equal: image, class, place, and what `more` says of each.
+
+    They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
+    """
+    keys = [
+        np.column_stack([side.image, side.category, own, _cells(side.xyxy, tolerance, shift)])
+        for side, own in zip(sides, more, strict=True)
+    ]
+    both = np.concatenate(keys)
+    order = np.lexsort(both.T)
+    starts = np.append(True, (both[order][1:] != both[order][:-1]).any(axis=1))
+    group = np.empty(len(both), np.int64)
+    group[order] = np.cumsum(starts[: len(both)])
+    positions = []
+    for own in (group[: len(keys[0])], group[len(keys[0]) :]):  # the first of a group with the first, ...
+        by_group = np.argsort(own, kind="stable")
+        place = np.empty(len(own), np.int64)
+        place[by_group] = np.arange(len(own)) - np.searchsorted(own[by_group], own[by_group])
+        positions.append(own * (len(both) + 1) + place)
+    _, a, b = np.intersect1d(positions[0], positions[1], assume_unique=True, return_indices=True)
+    near = ~_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)
+    return a[near], b[near]
+
+
+CELL = 0.0123
+"""Pixels of a cell, much more than rounding moves an edge; coordinates seldom lie on a border of these."""
+
+
+def _cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
+    """(n, 4) the cells of edges."""
+    return np.rint(xyxy / max(CELL, 20 * tolerance) + shift)
+
+
+def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
+    """Whether some edge of two boxes differs."""
+    found: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
+    return found
+
+
+def _take(side: Annotations, rows: Longs) -> Annotations:
+    return Annotations(side.image[rows], side.category[rows], side.xyxy[rows])

@@ -1,0 +1,309 @@
+"""What changed between two versions of annotations: images, and the boxes of the images that both have."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.agree import IOU, iou_of
+from odm.evaluate.analysis.box_pairs import box_columns, flag_words
+from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
+from odm.evaluate.results import plain
+from odm.issues import UsageError
+from odm.tables import Dataset, Longs
+
+__all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
+
+TOLERANCE = 1e-6
+"""Pixels by which the edges of equal boxes may differ; units and formats cost less."""
+
+
+IMAGE_COLUMNS = ("image", "old_name", "change", "old", "new", *(WORDS[change] for change in OF_BOTH))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Differences:
+    """What changed from an old version of annotations to a new one.
+
+    Every box of either version is in one row: with its counterpart, or alone.
+    """
+
+    old: Dataset
+    new: Dataset
+    iou_least: float
+    tolerance: float
+    partner: Longs
+    """(new images,) the row of the same image in the old version, -1 = none."""
+    renamed: NDArray[np.bool_]
+    """(new images,) whether that is a guess: the names differ, and the boxes are the same."""
+    first: Longs
+    """(n,) the row of the old box, -1 = none."""
+    other: Longs
+    """(n,) the row of the new box, -1 = none."""
+    change: NDArray[np.uint8]
+    """(n,) bits of `Change`, 0 = unchanged."""
+
+    def __repr__(self) -> str:
+        return f"<Differences: {self.verdict}>"
+
+    # ------------------------------------------------------------------------------------------ images
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The images of either version: those of the new one, then those that only the old one has."""
+        return (*self.new.images.name, *(self.old.images.name[i] for i in self.removed.tolist()))
+
+    @property
+    def added(self) -> Longs:
+        """Rows of the images that only the new version has."""
+        return np.flatnonzero(self.partner < 0)
+
+    @property
+    def removed(self) -> Longs:
+        """Rows of the images that only the old version has."""
+        return np.setdiff1d(np.arange(len(self.old.images)), self.partner)
+
+    @property
+    def resized(self) -> Longs:
+        """Rows, in the new version, of the images whose size is known to differ."""
+        old, new = self.old.images, self.new.images
+        sizes = [np.stack([one.width, one.height], axis=1) for one in (old, new)]
+        mine = np.append(sizes[0], [[0, 0]], axis=0)[self.partner]
+        known = (mine > 0).all(axis=1) & (sizes[1] > 0).all(axis=1)
+        return np.flatnonzero(known & (mine != sizes[1]).any(axis=1))
+
+    @property
+    def image(self) -> Longs:
+        """(n,) the position in `names` of the image of each row."""
+        number = np.full(len(self.old.images) + 1, -1, np.int64)
+        both = self.partner >= 0
+        number[self.partner[both]] = np.flatnonzero(both)
+        number[self.removed] = np.arange(len(self.removed)) + len(self.new.images)
+        of_old = number[np.append(self.old.boxes.image, -1)[self.first]]
+        return np.where(self.other >= 0, np.append(self.new.boxes.image, -1)[self.other], of_old)
+
+    def image_rows(self) -> list[dict[str, Any]]:
+        """A row of `IMAGE_COLUMNS` for each image that changed, those with most changes first."""
+        names, image = self.names, self.image
+        n = len(names)
+        counts = {c: np.bincount(image[(self.change & c) > 0], minlength=n) for c in OF_BOTH}
+        boxes = [np.bincount(image[rows >= 0], minlength=n) for rows in (self.first, self.other)]
+        total = np.bincount(image[self.change > 0], minlength=n)
+        what = [""] * n
+        for word, rows in (
+            ("resized", self.resized),
+            ("renamed", np.flatnonzero(self.renamed)),
+            ("added", self.added),
+            ("removed", np.arange(len(self.new.images), n)),
+        ):
+            for row in rows.tolist():
+                what[row] = word
+        before = [*self.partner.tolist(), *self.removed.tolist()]
+        changed = np.flatnonzero((total > 0) | np.array([bool(word) for word in what], np.bool_))
+        # An image that is whole gone or new says nothing of its boxes, so it comes after those with changes.
+        alone = np.isin(np.arange(n), np.concatenate([self.added, np.arange(len(self.new.images), n)]))
+        order = changed[np.lexsort((changed, -total[changed], alone[changed]))]
+        return [
+            {
+                "image": names[i],
+                "old_name": self.old.images.name[before[i]] if before[i] >= 0 else None,
+                "change": what[i],
+                "old": int(boxes[0][i]),
+                "new": int(boxes[1][i]),
+                **{WORDS[c]: int(counts[c][i]) for c in OF_BOTH},
+            }
+            for i in order.tolist()
+        ]
+
+    # ------------------------------------------------------------------------------------------- boxes
+
+    def count(self, change: Change) -> int:
+        """How many boxes changed so."""
+        return int(np.count_nonzero(self.change & change))
+
+    @property
+    def told(self) -> list[str]:
+        """How many boxes of images in both changed, in words: ``3 moved``."""
+        words = {**WORDS, Change.FLAGS: "with other flags"}
+        return [f"{n} {words[change]}" for change in OF_BOTH if (n := self.count(change))]
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing changed."""
+        same = not (self.change.any() or self.renamed.any() or (self.partner < 0).any())
+        return same and not len(self.removed) and not len(self.resized)
+
+    @property
+    def verdict(self) -> str:
+        """What changed, in a line."""
+        if self.equal:
+            return "no difference"
+        images = {"added": self.added, "removed": self.removed, "renamed": np.flatnonzero(self.renamed)}
+        images["of another size"] = self.resized
+        lists = [
+            ("images", [f"{len(rows)} {word}" for word, rows in images.items() if len(rows)]),
+            ("boxes of images in both", self.told),
+        ]
+        parts = [f"{what}: {', '.join(said)}" for what, said in lists if said]
+        return f"different; {'; '.join(parts)}"
+
+    def class_rows(self) -> list[dict[str, Any]]:
+        """A row for each class; a box that is relabelled counts under its old class."""
+        old, new = self.old.categories.name, self.new.categories.name
+        names = list(dict.fromkeys([*new, *old]))
+        number = {name: i for i, name in enumerate(names)}
+        k = len(names)
+        of_row = []
+        for dataset, rows in ((self.old, self.first), (self.new, self.other)):
+            table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
+            of_row.append(table[np.append(dataset.boxes.category, -1)[rows]])
+        mine = np.where(of_row[0] >= 0, of_row[0], of_row[1])
+        columns = {
+            "old": np.bincount(of_row[0][of_row[0] >= 0], minlength=k),
+            "new": np.bincount(of_row[1][of_row[1] >= 0], minlength=k),
+            "unchanged": np.bincount(mine[self.change == 0], minlength=k),
+            **{WORDS[c]: np.bincount(mine[(self.change & c) > 0], minlength=k) for c in Change},
+        }
+        return [
+            {"class": name, **{key: int(column[i]) for key, column in columns.items()}}
+            for i, name in enumerate(names)
+        ]
+
+    def relabelled(self) -> list[dict[str, Any]]:
+        """How many boxes of which class have which class now, the most frequent first."""
+        rows = (self.change & Change.RELABELLED) > 0
+        pairs = np.stack(
+            [self.old.boxes.category[self.first[rows]], self.new.boxes.category[self.other[rows]]], axis=1
+        )
+        found, counts = np.unique(pairs, axis=0, return_counts=True)
+        return [
+            {
+                "old": self.old.categories.name[found[i, 0]],
+                "new": self.new.categories.name[found[i, 1]],
+                "count": int(counts[i]),
+            }
+            for i in np.argsort(-counts, kind="stable").tolist()
+        ]
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The boxes that changed as columns: ``image``, ``change``, ``iou``, and both boxes.
+
+        ``shift`` is by how many pixels the edge moved that moved most; None where a box is alone.
+        """
+        rows = np.flatnonzero(self.change)
+        rows = rows[np.argsort(self.image[rows], kind="stable")]
+        first, other = self.first[rows], self.other[rows]
+        paired = (first >= 0) & (other >= 0)
+        mine, theirs = self.old.boxes.xyxy[first[paired]], self.new.boxes.xyxy[other[paired]]
+        numbers = np.full((2, len(rows)), math.nan)
+        numbers[0, paired] = np.abs(theirs - mine).max(axis=1, initial=0)
+        numbers[1, paired] = iou_of(mine, theirs)
+        names = self.names
+        words = {bits: change_words(bits) for bits in np.unique(self.change[rows]).tolist()}
+        return {
+            "image": [names[i] for i in self.image[rows].tolist()],
+            "change": [words[bits] for bits in self.change[rows].tolist()],
+            "shift": plain(numbers[0].tolist()),
+            "iou": plain(numbers[1].tolist()),
+            **box_columns(self.old, first, "old"),
+            **box_columns(self.new, other, "new"),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON contract, of plain data."""
+        old, new = self.old.images, self.new.images
+        columns = self.columns()
+        n = int(np.count_nonzero(self.change == 0))
+        return {
+            "version": 1,
+            "iou": self.iou_least,
+            "tolerance": self.tolerance,
+            "equal": self.equal,
+            "images": {
+                "old": len(old),
+                "new": len(new),
+                "added": [new.name[i] for i in self.added.tolist()],
+                "removed": [old.name[i] for i in self.removed.tolist()],
+                "renamed": [
+                    {"old": old.name[self.partner[i]], "new": new.name[i]}
+                    for i in np.flatnonzero(self.renamed).tolist()
+                ],
+                "resized": [
+                    {
+                        "image": new.name[i],
+                        "old": [int(old.width[self.partner[i]]), int(old.height[self.partner[i]])],
+                        "new": [int(new.width[i]), int(new.height[i])],
+                    }
+                    for i in self.resized.tolist()
+                ],
+            },
+            "boxes": {
+                "old": len(self.old),
+                "new": len(self.new),
+                "unchanged": n,
+                **{WORDS[change]: self.count(change) for change in Change},
+            },
+            "classes": self.class_rows(),
+            "relabelled": self.relabelled(),
+            "changed_images": self.image_rows(),
+            "changes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        }
+
+
+def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOLERANCE) -> Differences:
+    """Compare two versions of annotations.
+
+    Images are paired as `odm.pairing.pair_images` says; of the others two are taken for one that was renamed
+    if their boxes are equal, and no other's are. Boxes of one class and place are paired first, then, as
+    `odm.evaluate.analysis.agree.agree` pairs them, the others, whatever their classes. Splits, tracks, labels
+    of whole images and other fields are not compared.
+
+    Parameters
+    ----------
+    old, new
+        Annotations of the same images.
+    iou
+        The least IoU of an old box and what became of it, above 0 up to 1.
+    tolerance
+        Pixels by which the edges of equal boxes may differ.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range, or one version has names of classes and the other only numbers.
+    """
+    if not 0 < iou <= 1:
+        raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
+    if not 0 <= tolerance < math.inf:
+        raise UsageError(f"tolerance {tolerance}: expected pixels, 0 or more")
+    names = [one.categories for one in (old, new)]
+    if not set(names[0].name) & set(names[1].name) and names[0].named != names[1].named:
+        raise UsageError(
+            f"the classes of the {'new' if names[0].named else 'old'} version are only numbers; "
+            "give their names with --classes"
+        )
+    partner, renamed = pair_versions(old, new)
+    both = np.zeros(len(old.images), np.bool_)
+    both[partner[partner >= 0]] = True
+    kept = np.where(both, np.arange(len(both)), -1)
+    first, other, change = pair_boxes_of(old, new, (kept, partner), iou=iou, tolerance=tolerance)
+    gone, come = np.setdiff1d(np.arange(len(old)), first), np.setdiff1d(np.arange(len(new)), other)
+    without = (
+        np.where(both[old.boxes.image[gone]], Change.REMOVED, Change.IMAGE_REMOVED),
+        np.where(partner[new.boxes.image[come]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
+    )
+    return Differences(
+        old=old,
+        new=new,
+        iou_least=iou,
+        tolerance=tolerance,
+        partner=partner,
+        renamed=renamed,
+        first=np.concatenate([first, gone, np.full(len(come), -1)]),
+        other=np.concatenate([other, np.full(len(gone), -1), come]),
+        change=np.concatenate([change, *without]).astype(np.uint8),
+    )

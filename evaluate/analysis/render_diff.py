@@ -1,0 +1,127 @@
+"""What changed between two versions as text: tables, Markdown, JSON and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change
+from odm.evaluate.analysis.diff import IMAGE_COLUMNS, Differences
+from odm.evaluate.output.render import csv_text
+from odm.issues import first_few, plural, printable, shorten
+from odm.tables import Images, Longs
+from odm.terminal import json_text, table, wrapped
+from odm.terminal import markdown as escaped
+
+OUTPUTS = ("text", "json", "csv", "markdown")
+IMAGES_SHOWN = 10
+PAIRS_SHOWN = 10
+NAMES_SHOWN = 5
+COUNTS = tuple(WORDS[change] for change in OF_BOTH)
+DROPPED = (("flags",), ("relabelled",))
+"""Columns that are left out where a table is too wide, in this order."""
+
+
+def render_differences(found: Differences, output: str = "text", *, width: int | None = 80) -> str:
+    """What changed as text that ends with a newline.
+
+    Parameters
+    ----------
+    output
+        ``text``, ``json`` (the contract), ``csv`` (a row for each box that changed) or ``markdown``.
+    width
+        Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
+    """
+    if output == "json":
+        return json_text(found.to_dict()) + "\n"
+    if output == "csv":
+        return _changes_csv(found)
+    return _text(found, markdown=output == "markdown", width=width)
+
+
+def save_differences(found: Differences, write: Callable[[str, bytes], object]) -> None:
+    """Give `write` the name and content of every file."""
+    write("diff.json", render_differences(found, "json").encode())
+    write("changes.csv", _changes_csv(found).encode())
+    for name, rows, columns in (
+        ("classes.csv", found.class_rows(), ("class", "old", "new", "unchanged", *WORDS.values())),
+        ("images.csv", found.image_rows(), IMAGE_COLUMNS),
+    ):
+        write(name, csv_text(columns, ([row[key] for key in columns] for row in rows)).encode())
+
+
+def _changes_csv(found: Differences) -> str:
+    columns = found.columns()
+    return csv_text(tuple(columns), zip(*columns.values(), strict=True))
+
+
+def _text(found: Differences, *, markdown: bool, width: int | None) -> str:
+    def line(text: str) -> str:
+        return escaped(text) if markdown else wrapped(text, width, "  ")
+
+    def shown(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[str]) -> str:
+        cells = [[shorten(printable(row[name]), 40), *(str(row[key]) for key in columns)] for row in rows]
+        layout: dict[str, Any] = {"width": width, "drop": DROPPED, "left": ("new class",)}
+        return table([name, *columns], cells, markdown=markdown, **layout)
+
+    parts = ["\n".join(f"- {line(text)}" if markdown else line(text) for text in _head(found))]
+    classes = [
+        row for row in found.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
+    ]
+    if classes:
+        parts.append(shown(classes, "class", ("old", "new", *COUNTS)))
+    if pairs := found.relabelled():
+        rows = [{"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in pairs]
+        rest = len(pairs) - PAIRS_SHOWN
+        parts.append(shown(rows[:PAIRS_SHOWN], "old class", ("new class", "times")))
+        parts += [line(f"and {plural(rest, 'other pair')} of classes")] if rest > 0 else []
+    images = [row for row in found.image_rows() if any(row[key] for key in COUNTS)]
+    if images:
+        parts.append(shown(images[:IMAGES_SHOWN], "image", COUNTS))
+        rest = len(images) - IMAGES_SHOWN
+        if rest > 0:
+            parts.append(line(f"and {plural(rest, 'other image')} (--save DIR or --output csv list all)"))
+    return "\n\n".join([*parts, line(found.verdict)]) + "\n"
+
+
+def _head(found: Differences) -> list[str]:
+    """How many images and boxes there are, and the images that differ as a whole."""
+    old, new, partner = found.old.images, found.new.images, found.partner
+    holds = [
+        f"{plural(len(own.images), 'image')}, {plural(len(own), 'box')}" for own in (found.old, found.new)
+    ]
+    both = plural(int(np.count_nonzero(partner >= 0)), "image")
+    same = plural(int(np.count_nonzero(found.change == 0)), "box")
+    lines = [
+        f"old: {holds[0]}; new: {holds[1]}",
+        ", ".join([f"{both} in both: {same} unchanged", *found.told]),
+    ]
+
+    def quoted(name: str) -> str:
+        return shorten(printable(name), 40)
+
+    def size(images: Images, row: int) -> str:
+        return f"{images.width[row]} x {images.height[row]}"
+
+    def say(rows: Longs, what: str, name: Callable[[int], str]) -> None:
+        if len(rows):
+            lines.append(
+                f"{plural(len(rows), 'image')} {what}: {first_few(rows.tolist(), NAMES_SHOWN, name)}"
+            )
+
+    n_added, n_removed = (found.count(c) for c in (Change.IMAGE_ADDED, Change.IMAGE_REMOVED))
+    say(found.added, f"added, with {plural(n_added, 'box')}", lambda i: quoted(new.name[i]))
+    say(found.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: quoted(old.name[i]))
+    say(
+        np.flatnonzero(found.renamed),
+        "renamed (a guess: the boxes are the same)",
+        lambda i: f"{quoted(old.name[partner[i]])} -> {quoted(new.name[i])}",
+    )
+    say(
+        found.resized,
+        "with another size",
+        lambda i: f"{quoted(new.name[i])} {size(old, partner[i])} -> {size(new, i)}",
+    )
+    return lines

@@ -1,0 +1,142 @@
+"""The report of two versions of annotations: what changed by class, and old and new boxes on the images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag_words
+from odm.issues import Log
+from odm.report.build import Page
+from odm.report.columns import IMAGES, Shown, by_cell, distinct_parts, reading, rounded
+from odm.report.pictures import Picture
+from odm.report.words import text
+from odm.tables import Longs
+
+
+def diff_page(
+    found: Differences,
+    pictures: Sequence[Picture],
+    *,
+    log: Log | None = None,
+    sources: Sequence[str] = (),
+    title: str = "",
+    images: int = IMAGES,
+) -> Page:
+    """Two versions of annotations on one picture.
+
+    Parameters
+    ----------
+    found
+        What `odm.evaluate.analysis.diff.diff` returned.
+    pictures
+        One for each of its `names`.
+    log
+        Its notes and warnings are shown.
+    sources
+        The paths of the old and the new version; the last parts that tell them apart are shown.
+    images
+        How many images are shown: those with most changes, and some of every class and kind of change.
+
+    Raises
+    ------
+    UsageError
+        If `images` is below 1.
+    """
+    names, image, change = found.names, found.image, found.change
+    weight = np.bincount(image[change > 0], minlength=len(names))
+    classes = [
+        {**row, "name": row["class"], "changed": sum(row[WORDS[c]] for c in OF_BOTH)}
+        for row in found.class_rows()
+    ]
+    number = {row["name"]: i for i, row in enumerate(classes)}
+    category = []
+    for dataset, rows in ((found.old, found.first), (found.new, found.other)):
+        table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
+        category.append(table[np.append(dataset.boxes.category, -1)[rows]])
+    own = np.where(category[1] >= 0, category[1], category[0])
+    rows = np.flatnonzero(change)
+    rows = rows[np.argsort(-weight[image[rows]], kind="stable")]
+    cells = by_cell(zip(change[rows].tolist(), own[rows].tolist(), strict=True), image[rows].tolist())
+    shown = Shown(len(names), weight, [cells], images)
+    what = {row["image"]: row["change"] for row in found.image_rows()}
+    old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
+    data = {
+        **reading(log or Log(), sources),
+        "title": title or text("title.diff", old=old, new=new),
+        "old": {"images": len(found.old.images), "boxes": len(found.old)},
+        "new": {"images": len(found.new.images), "boxes": len(found.new)},
+        "counts": {
+            "unchanged": int(np.count_nonzero(change == 0)),
+            **{WORDS[c]: found.count(c) for c in Change},
+        },
+        "imageCount": len(names),
+        "imageCounts": {
+            "added": len(found.added),
+            "removed": len(found.removed),
+            "renamed": int(np.count_nonzero(found.renamed)),
+            "changed": int(np.count_nonzero(weight)),
+        },
+        "classes": classes,
+        "relabelled": found.relabelled(),
+        "imageChanges": [what.get(names[i], "") for i in shown.images],
+        "oldNames": [_old_name(found, i) for i in shown.images],
+        "boxes": _boxes(found, shown, category),
+    }
+    return shown.page("diff", data, pictures)
+
+
+def _old_name(found: Differences, image: int) -> str:
+    """The name that a renamed image had."""
+    if image >= len(found.renamed) or not found.renamed[image]:
+        return ""
+    return str(found.old.images.name[found.partner[image]])
+
+
+def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
+    """The boxes of the images that are shown, as columns; a box that moved is there twice, new and old.
+
+    They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
+    (dashed), where a box was that moved as truth (dotted), and unchanged ones thin.
+    """
+    old, new = (
+        np.append(own.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
+        for own, rows in ((found.old, found.first), (found.new, found.other))
+    )
+    present = found.other >= 0
+    moved = np.flatnonzero(found.change & Change.MOVED)
+    row = np.append(np.arange(len(present)), moved)
+    before = np.arange(len(row)) >= len(present)
+    xyxy = np.where((present[row] & ~before)[:, None], new[row], old[row])
+    at = shown.boxes(found.image[row], xyxy)
+    drawn = at >= 0
+    row, before, at, xyxy = row[drawn], before[drawn], at[drawn], xyxy[drawn]
+    bits = found.change[row]
+    kind = np.where(bits == 0, "OT", "FN")
+    kind[(bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
+    kind[(bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
+    kind[before] = "GT"
+    relabelled = ((bits & Change.RELABELLED) > 0) & ~before
+    own = np.where(present[row] & ~before, category[1][row], category[0][row])
+    flags = [np.append(side.boxes.flags, 0) for side in (found.old, found.new)]
+    shift = np.where(bits & Change.MOVED, np.abs(new[row] - old[row]).max(axis=1, initial=0), 0)
+    said = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
+    return {
+        "image": at.tolist(),
+        "kind": kind.tolist(),
+        "class": own.tolist(),
+        "was": np.where(relabelled, category[0][row], -1).tolist(),
+        "change": bits.tolist(),
+        "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
+        "flags": [_flags(*pair, changed=bit) for pair, bit in zip(said, bits.tolist(), strict=True)],
+        "box": [rounded(column, 2) for column in xyxy.T],
+    }
+
+
+def _flags(old: int, new: int, *, changed: int) -> str:
+    """The flags of a box, and what they were where they differ."""
+    if changed & Change.FLAGS:
+        return f"{flag_words(old) or '-'} → {flag_words(new) or '-'}"
+    return flag_words(old | new)
