@@ -251,6 +251,8 @@ ODD = [
     (b"<size>", b"<size><width>1</width><height>1</height></size><size>"), (b"</size>", b"</size><owner><name>me</name></owner>"), (b"</annotation>", b""), (b"<xmax>", b"<confidence>1</confidence><xmax>"),
     (b"</annotation>", b"</annotation>\n<!-- -->"), (b"<annotation>", b"\xef\xbb\xbf<annotation>"), (b"dog", b"d\xc3\xb6g"), (b"dog", b"d&amp;g"),
     (b"</bndbox>", b"</bndbox><confidence>0.5</confidence>"), (b"</bndbox>", b"</bndbox>\n"), (b"<width>", b"<width>0"), (b".jpg", b""),
+    (b"<width>", b"<width>-"), (b".jpg", b".jpg "), (b"100", b"1e2"), (b"<depth>3", b"<filename>c.jpg</filename><depth>3"), (b"<size>", b"<pose>Left</pose><size>"),
+    (b"<size>", b"<!-- <filename>c.jpg</filename> --><size>"), (b"80", b"99999999999"),
 ]  # fmt: skip
 
 
@@ -307,7 +309,12 @@ def test_the_quick_way_is_taken(tmp_path, monkeypatch, is_indented, lines):
         data = path.read_bytes()
         path.write_bytes(data if is_indented else re.sub(rb"\s*\n\s*", b"", data))
     monkeypatch.setattr(voc_reader.Reader, "_object", lambda *_: pytest.fail("the slow way was taken"))
+    parsed, root = [], voc_reader.SafeXmlParser.root
+    monkeypatch.setattr(
+        voc_reader.SafeXmlParser, "root", lambda *given: parsed.append(given[2]) or root(*given)
+    )
     back, _ = read(tmp_path / "out")
+    assert len(parsed) == 1  # what stands around the objects is alike in both
     assert back.boxes.score.tolist() == [0.5, 1e-3, 1]
     assert [back.location(i)[1] for i in range(3)] == lines
 

@@ -19,14 +19,16 @@ def decimals(values: NDArray[Any]) -> list[str]:
     Infinities and NaN are the caller's mistake: `odm.checks` keeps them from every writer.
     """
     values = np.asarray(values, np.float64) + 0.0  # no minus before zero
+    if not len(values):
+        return []
     size = np.abs(values)
-    if len(values) and ((size >= 1e-4) & (size < 1e15)).all():  # Python and JSON write these alike
+    if (((size >= 1e-4) & (size < 1e15)) | (size == 0)).all():  # Python and JSON write these alike
         import msgspec
 
-        found = msgspec.json.encode(values.tolist()).decode()[1:-1].split(",")
+        text = msgspec.json.encode(values.tolist()).decode()[1:-1]
     else:
-        found = list(map(repr, values.tolist()))
-    return [text.removesuffix(".0") for text in found]
+        text = ",".join(map(repr, values.tolist()))
+    return f"{text},".replace(".0,", ",")[:-1].split(",")
 
 
 def fixed(values: Floats, places: int) -> list[str]:

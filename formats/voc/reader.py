@@ -2,7 +2,8 @@
 
 The objects of most files are written alike, element by element, with plain values in them. One pattern, that
 of an object written like the first one, then splits the text of them all, and only what is left of the file
-goes through the XML parser. All other objects are read one by one, and what is wrong with them is reported.
+goes through the XML parser, once for all files of which the rest differs only in plain values. All other
+objects are read one by one, and what is wrong with them is reported.
 
 The format takes more lines than others because it is three: XML, the kit's result files, and its trees of
 folders.
@@ -10,7 +11,6 @@ folders.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -32,8 +32,8 @@ from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
-from odm.names import BAD_CLASS_NAME, accept_name, stem
-from odm.tables import Id
+from odm.names import BAD_CLASS_NAME, accept_name, is_usual, stem
+from odm.tables import Floats, Id
 
 STRANGE_ELEMENT = Code(
     "voc-misplaced-element",
@@ -64,6 +64,10 @@ _TRUTH = {
     "false": False, "true": True, "no": False, "yes": True,
 }  # fmt: skip
 
+_MOST_FORMS = 12
+"""Ways of writing files that are remembered; a new one costs about a millisecond."""
+_PACKED = 10_000
+"""Boxes after which what was read is put into arrays."""
 _TEXT = rb"[ -%'-;=?-~]*+"
 """Printable ASCII without '&' and '<', which an XML parser takes as it is."""
 _LEAF = re.compile(rb"<([a-z]+)>(" + _TEXT + rb")</\1>")
@@ -108,20 +112,30 @@ def _layout_of(first: bytes) -> _Layout | None:
 
 
 class _Alike(NamedTuple):
-    """The objects of a file that are all written alike, and the rest of the file with a mark for them."""
+    """The objects of a file that are all written alike, and what stands before and after them."""
 
     layout: _Layout
     pieces: list[bytes]
-    rest: bytes
+    before: bytes
+    after: bytes
     line: int
     """Of the first object."""
     lines: int
     """From one object to the next."""
 
-    def column(self, tag: str) -> list[bytes]:
-        """The values of an element; none where the objects have no such element."""
-        place = self.layout.places.get(tag)
-        return [] if place is None else self.pieces[place :: len(self.layout.places) + 1]
+    @property
+    def names(self) -> list[bytes]:
+        """The classes of the objects."""
+        return self.pieces[self.layout.places["name"] :: len(self.layout.places) + 1]
+
+
+class _Head(NamedTuple):
+    """What a file says of its image, and where."""
+
+    name: str | None
+    size: tuple[int, int]
+    line: int
+    size_line: int
 
 
 class Reader:
@@ -140,9 +154,16 @@ class Reader:
         self._layouts: dict[tuple[bytes, ...], _Layout | None] = {}
         """The layouts of objects by what they hold besides values; None for those that are not usual."""
         self._last: _Layout | None = None
+        self._heads: dict[tuple[bytes, ...], tuple[list[int], _Head]] = {}
+        """By all that a file holds besides objects and plain values: the places of name, width and height
+        among the pieces of its text, and the head of the first such file."""
         self._trial = gather.log.fresh()
         self._values: list[float] = []
         """Image, class, edges, score, flags and line of each box, one after the other, until `_pack`."""
+        self._alike: list[_Alike] = []
+        """Objects of one layout that come after those, until `_pack`; beside each file its image."""
+        self._alike_images: list[int] = []
+        self._n_alike = 0
         self._chunks: list[dict[str, Any]] = []
         self._tracks: dict[int, Id] = {}
         """Tracks of boxes, by the place of the box among all."""
@@ -153,8 +174,16 @@ class Reader:
     def read(self, data: bytes, path: str, key: str) -> None:
         """Take the image and the objects of a file; `key` is the name of the image without extension."""
         alike, root = self._find_alike(data), None
+        pieces = _LEAF.split(alike.before) if alike is not None else []
+        form = (*pieces[0::3], *pieces[1::3], alike.after if alike is not None else b"")
+        if alike is not None and (head := self._head_like(form, pieces)) is not None:
+            self._add_alike(alike, path, self._add_image(path, key, head))
+            return
         if alike is not None:
-            root = self._parser.root(alike.rest, path, self._trial)
+            # The mark has as many line ends as the objects, for the lines of what follows.
+            n_lines = data.count(b"\n", len(alike.before), len(data) - len(alike.after))
+            rest = alike.before + f"<{_MARK}/>".encode() + b"\n" * n_lines + alike.after
+            root = self._parser.root(rest, path, self._trial)
             # The mark is missing where the objects are, say, part of a comment.
             marks = [] if root is None else [e.tag for e in root if e.tag in ("object", _MARK)]
             if self._trial.counts or marks != [_MARK]:
@@ -163,15 +192,20 @@ class Reader:
             root = self._parser.root(data, path, self._log)
         if root is None:
             return
-        image = self._image(root, path, key)
+        head = self._head(root, path)
+        image = None if head is None else self._add_image(path, key, head)
+        if alike is not None and head is not None:
+            self._keep_head(form, pieces, alike.before, head)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)
             self._frames[image] = video, frame_number(frame)
         if alike is not None:
             self._add_alike(alike, path, image)
         for element in root.iterchildren("object"):
+            if self._alike:
+                self._pack()
             self._builder.skipped += not self._object(element, path, image)
-        if len(self._values) >= 9 * 50_000:
+        if len(self._values) >= 9 * _PACKED:
             self._pack()
 
     # -- elements
@@ -235,8 +269,31 @@ class Reader:
 
     # -- images
 
-    def _image(self, root: Any, path: str, key: str) -> int | None:
-        """Add the image of a file, named after it; None, and an issue, if it cannot be."""
+    def _head_like(self, form: tuple[bytes, ...], pieces: list[bytes]) -> _Head | None:
+        """The head of a file by that of an earlier one that differs only in plain values, if there is one."""
+        if form not in self._heads:
+            return None
+        places, first = self._heads[form]
+        name, width, height = (pieces[at].decode() for at in places)
+        plain = width.isdigit() and height.isdigit() and max(len(width), len(height)) < 8
+        if not (plain and is_usual(name)):
+            return None
+        return first._replace(name=name, size=(int(width), int(height)))
+
+    def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
+        """Remember a head for `_head_like`, if all of it is in plain values and nothing else is read."""
+        tags, values = pieces[1::3], pieces[2::3]
+        own = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
+        if (
+            len(self._heads) < _MOST_FORMS
+            and not any(mark in text + form[-1] for mark in (b"<!", b"<video", b"<frame", b"<pose"))
+            and all(tag in tags and text.count(b"<" + tag) == 1 for tag in own)
+            and all(values[tags.index(tag)].decode() == value for tag, value in own.items())
+        ):
+            self._heads[form] = [3 * tags.index(tag) + 2 for tag in own], head
+
+    def _head(self, root: Any, path: str) -> _Head | None:
+        """What a file says of its image; None, and an issue, if that cannot be used."""
         head, usable = self._members(root, _HEADER, path)
         filename, line = head.get("filename"), root.sourceline
         name: str | None = None
@@ -262,22 +319,12 @@ class Reader:
         if name:
             slashed = name.replace("\\", "/")
             usable &= accept_name(slashed, self._log, path, warn=False, line=line, field="filename")
-        if not usable:
-            return None
-        known = (size[0], size[1]) if min(size) > 0 else None
-        return self._add_image(path, key, name, known, line, size_line)
+        return _Head(name, (size[0], size[1]), line, size_line) if usable else None
 
-    def _add_image(
-        self,
-        path: str,
-        key: str,
-        filename: str | None,
-        size: tuple[int, int] | None,
-        line: int,
-        size_line: int,
-    ) -> int | None:
-        gather, at, log = self._gather, At(path), self._log
-        about: dict[str, Any] = {"line": line, "field": "filename", "where": "<filename>"}
+    def _add_image(self, path: str, key: str, head: _Head) -> int | None:
+        """Add the image of a file, named after it; None, and an issue, if it cannot be."""
+        gather, at, log, filename = self._gather, At(path), self._log, head.name
+        about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
             said, base = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
@@ -297,8 +344,8 @@ class Reader:
         row = gather.image(
             name,
             at,
-            size=size,
-            size_at=At(path, line=size_line) if size is None else None,
+            size=head.size if min(head.size) > 0 else None,
+            size_at=At(path, line=head.size_line),
             picture=picture,
             split=self._splits.get(key, ""),
             file=self._builder.n_images,  # every image is a file
@@ -321,7 +368,7 @@ class Reader:
         if layout is None or not layout.pattern.fullmatch(first):
             parts = _LEAF.split(first)
             key = (*parts[0::3], *parts[1::3])
-            if key not in self._layouts and len(self._layouts) < 12:  # each costs about a millisecond
+            if key not in self._layouts and len(self._layouts) < _MOST_FORMS:
                 self._layouts[key] = _layout_of(first)
             layout = self._last = self._layouts.get(key)
         if layout is None:
@@ -330,37 +377,52 @@ class Reader:
         gaps = {*pieces[:: len(layout.places) + 1][1:-1]}
         if pieces[0] or pieces[-1] or len(gaps) > 1 or any(gap.strip(WHITE) for gap in gaps):
             return None
-        mark = f"<{_MARK}/>".encode() + b"\n" * data.count(b"\n", start, end)
+        before, after = data[:start], data[end:]
         lines = layout.lines + sum(gap.count(b"\n") for gap in gaps)
-        return _Alike(
-            layout, pieces, data[:start] + mark + data[end:], 1 + data.count(b"\n", 0, start), lines
-        )
+        return _Alike(layout, pieces, before, after, 1 + before.count(b"\n"), lines)
 
     def _add_alike(self, alike: _Alike, path: str, image: int | None) -> None:
-        names = alike.column("name")
+        names = alike.names
         for name in dict.fromkeys(names):
             if name not in self._names:
                 self._names[name] = self._category(name.decode(), path, alike.line)
-        n = len(names)
         if image is None:
-            self._builder.skipped += n
+            self._builder.skipped += len(names)
             return
-        flags = [0] * n
+        if self._n_alike >= _PACKED or (self._alike and self._alike[0].layout is not alike.layout):
+            self._pack()
+        self._alike.append(alike)
+        self._alike_images.append(image)
+        self._n_alike += len(names)
+
+    def _table_of_alike(self) -> Floats:
+        """(n, 9) what the objects that are written alike say, as in `_values`."""
+        places, files = self._alike[0].layout.places, self._alike
+        pieces = [piece for file in files for piece in file.pieces[:-1]]
+
+        def column(tag: str) -> list[bytes]:
+            return pieces[places[tag] :: len(places) + 1] if tag in places else []
+
+        names = column("name")
+        n = [len(file.pieces) // (len(places) + 1) for file in files]
+        table = np.zeros((len(names), 9))
+        table[:, 0] = np.repeat(self._alike_images, n)
+        table[:, 1] = [self._names[name] for name in names]
+        for k, edge in enumerate(EDGES, 2):
+            table[:, k] = list(map(float, column(edge)))
+        table[:, 6] = list(map(float, column("score"))) if "score" in places else np.nan
         for tag, flag in FLAGS.items():
-            if b"1" in (marks := alike.column(tag)):
-                flags = [old | (mark == b"1") * flag for old, mark in zip(flags, marks, strict=True)]
-        boxes = zip(
-            itertools.repeat(image),
-            map(self._names.__getitem__, names),
-            *(map(float, alike.column(edge)) for edge in EDGES),
-            map(float, alike.column("score")) if "score" in alike.layout.places else itertools.repeat(np.nan),
-            flags,
-            itertools.count(alike.line, alike.lines),
-        )  # fmt: skip
-        self._values += itertools.chain.from_iterable(boxes)
-        for pose in alike.column("pose"):
+            if b"1" in (marks := column(tag)):
+                table[:, 7] += [(mark == b"1") * flag for mark in marks]
+        rank = np.arange(len(names)) - np.repeat(np.cumsum(n) - n, n)
+        table[:, 8] = np.repeat([file.line for file in files], n) + rank * np.repeat(
+            [file.lines for file in files], n
+        )
+        for pose in column("pose"):
             if pose != b"Unspecified" and pose.strip().lower() not in (b"", b"unspecified"):
                 self._builder.extras["pose"] += 1
+        self._alike, self._alike_images, self._n_alike = [], [], 0
+        return table
 
     def _object(self, element: Any, path: str, image: int | None) -> bool:
         """Add the box of one <object>; False, and its faults reported, if there is none."""
@@ -429,9 +491,11 @@ class Reader:
     # -- all files
 
     def _pack(self) -> None:
-        n = len(self._values) // 9
-        table = np.array(self._values, np.float64).reshape(n, 9)
+        table = np.array(self._values, np.float64).reshape(-1, 9)
         self._values.clear()
+        if self._alike:
+            table = np.concatenate([table, self._table_of_alike()])
+        n = len(table)
         xyxy = np.ascontiguousarray(table[:, 2:6])
         if self._origin:
             count_from_zero(xyxy)
@@ -446,7 +510,7 @@ class Reader:
     def finish(self) -> None:
         """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
         builder = self._builder
-        if self._values:
+        if self._values or self._alike:
             self._pack()
         if self._tracks:
             # In ImageNet VID a folder with tracks is a video, and a name that is a number is its frame.
