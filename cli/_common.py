@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,11 +15,8 @@ from odm import inputs
 from odm.cli import _help
 from odm.cli._options import Command, Option, TargetPath, option
 from odm.cli._print import is_terminal, progress, show
-from odm.converters import Loaded, Request, load, reference
-from odm.files import Unreadable, read_bytes
 from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
-from odm.tables import Dataset, Kind
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -323,58 +320,3 @@ def _split_option(text: str, sides: Sequence[str], *, numbered: bool) -> tuple[s
 def terminal_log(keep: int = KEPT_PER_CODE) -> Log:
     """A log whose long loops show a progress bar, on a terminal only; `keep` issues of each code are kept."""
     return Log(keep=keep, track=progress if is_terminal() else None)
-
-
-def reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a command's arguments those that concern how files are opened."""
-    return {name: given[name] for name in ("follow_links", "max_size", "encoding")}
-
-
-def request_of(
-    path: str,
-    given: Mapping[str, Any],
-    side: str,
-    kind: Kind | None,
-    flag: str = "",
-) -> Request:
-    """What is to be read of one side of a command, and how; `flag` names its format."""
-    flag = flag or f"--{side}-format"
-    own = reading(given)
-    own["encoding"] = given.get(f"{side}_encoding") or own["encoding"]
-    name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
-    options = given["options"][side] if side else {}
-    shared = given["options"][""]
-    return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
-
-
-def load_source(
-    source: str, given: Mapping[str, Any], log: Log
-) -> tuple[Loaded, Callable[[], Dataset] | None]:
-    """What `source_options` say of a single source, and what reads the ground truth that it refers to."""
-    own = given["options"][""]
-    request = Request(path=source, format=given["format_"], kind=given["kind"], options=own, **reading(given))
-    truth = reference(given["gt"], log)
-    spare = ("images",) if given["report"] else ()
-    return load(request, log, skip_bad=given["skip_bad"], counterpart=truth, spare=spare), truth
-
-
-def split_names(text: str | None) -> tuple[str, ...]:
-    """Names separated by commas."""
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-
-def lines_of_files(texts: Iterable[str]) -> list[str]:
-    """The same texts, with each ``@FILE`` replaced by the lines of that file."""
-    found: list[str] = []
-    for text in texts:
-        if not text.startswith("@"):
-            found.append(text)
-            continue
-        try:
-            content = read_bytes(text[1:]).removeprefix(b"\xef\xbb\xbf").decode()
-        except Unreadable as e:
-            raise PathError(f"{printable(text[1:])}: {e}") from None
-        except UnicodeDecodeError:
-            raise PathError(f"{printable(text[1:])}: not UTF-8 text") from None
-        found += [line.strip() for line in content.split("\n") if line.strip()]
-    return found

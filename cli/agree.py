@@ -7,16 +7,16 @@ from typing import Any
 import click
 import numpy as np
 
-from odm.cli._common import FormatCommand, format_options, request_of, terminal_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
 from odm.cli._messages import print_log
 from odm.cli._options import choice, common_options, format_choice, option, skip_bad_option, wide_option
 from odm.cli._print import show, table_width
-from odm.converters import load_pair
 from odm.evaluate import OUTPUTS
-from odm.evaluate.analysis.agree import IOU, Agreement, agree, share
+from odm.evaluate.analysis.agree import IOU, Agreement
 from odm.evaluate.output.render import csv_text
-from odm.issues import UsageError, plural, printable, shorten
+from odm.issues import plural, printable, shorten
 from odm.terminal import json_text, number, table
+from odm.verbs.agreement import agreement
 
 EXAMPLES = """
 \b
@@ -43,19 +43,11 @@ def command(first: str, other: str, **given: Any) -> int:
     Boxes are paired by IoU regardless of class, then the classes of each pair are compared. Crowd and
     group-of boxes are left out.
     """
-    if not 0 < given["iou"] <= 1:
-        raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
     log = terminal_log()
     try:
-        of_a, of_b = (request_of(path, given, s, "gt") for s, path in (("a", first), ("b", other)))
-        sides = load_pair(of_a, of_b, log, skip_bad=given["skip_bad"])
-        a, b, classes, left_out = share(sides[0].dataset, sides[1].dataset)
-        for path, n in zip((first, other), left_out, strict=True):
-            if n:
-                log.note(f"{printable(path)}: {n} images that the other side lacks are left out")
+        found = agreement(first, other, {**given, "verb": "agree"}, log)
     finally:
         print_log(log, given)
-    found = agree(a, b, classes, iou=given["iou"])
     show(render(found, given["output"], width=table_width(given)))
     return 0
 

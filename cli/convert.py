@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, lines_of_files, reading, split_names, terminal_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
 from odm.cli._messages import print_log
 from odm.cli._options import (
     PATH,
@@ -26,6 +26,7 @@ from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
 from odm.converters.edit import CATEGORY_IDS, parse_renames
 from odm.converters.merging import SAME_IMAGE
 from odm.issues import UsageError, shorten
+from odm.verbs.sources import lines_of_files, reading, split_names
 
 EXAMPLES = """
 \b

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import click
 import numpy as np
 
-from odm.cli._common import FormatCommand, format_options, request_of, terminal_log
-from odm.cli._messages import print_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._messages import print_log, print_notes
 from odm.cli._options import (
     TARGET,
     choice,
@@ -21,13 +22,15 @@ from odm.cli._options import (
     wide_option,
 )
 from odm.cli._print import show, table_width
-from odm.cli._report import pictures_of, report_options, report_target, write_report
+from odm.cli._report import report_options, say_written
 from odm.converters import load_pair
 from odm.evaluate.analysis.agree import IOU
 from odm.evaluate.analysis.diff import TOLERANCE, Differences, diff
 from odm.evaluate.analysis.render_diff import OUTPUTS, render_differences, save_differences
 from odm.files import Output
 from odm.issues import Log, UsageError
+from odm.verbs.reports import pictures_of, report_target, write_report
+from odm.verbs.sources import request_of
 
 EXAMPLES = """
 \b
@@ -92,9 +95,10 @@ def _report(found: Differences, sources: tuple[str, str], given: dict[str, Any],
     from odm.report import diff_page
 
     sets = found.new, found.old
-    pictures = pictures_of(found.names, sets, given)
+    tell = functools.partial(print_notes, given=given)
+    pictures = pictures_of(found.names, sets, given, tell)
     lacking = [i for i in np.flatnonzero(found.renamed).tolist() if not pictures[i].path]
-    under_old = pictures_of([found.old.images.name[found.partner[i]] for i in lacking], sets, given)
+    under_old = pictures_of([found.old.images.name[found.partner[i]] for i in lacking], sets, given, tell)
     for i, picture in zip(lacking, under_old, strict=True):
         pictures[i] = dataclasses.replace(picture, name=found.names[i])
     page = diff_page(
@@ -105,4 +109,4 @@ def _report(found: Differences, sources: tuple[str, str], given: dict[str, Any],
         title=given["report_title"],
         images=given["report_images"],
     )
-    write_report(page, given, sources)
+    say_written(write_report(page, given, sources, tell), given)

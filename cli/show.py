@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, load_source, terminal_log
-from odm.cli._messages import print_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._messages import print_log, print_notes
 from odm.cli._options import common_options, source_options, switch
-from odm.cli._report import pictures_of, report_options, report_target, write_report
+from odm.cli._report import report_options, say_written
+from odm.verbs.reports import report_target, write_report
+from odm.verbs.showing import load_shown, page_of
 
 EXAMPLES = """
 \b
@@ -34,26 +37,16 @@ def command(source: str, **given: Any) -> int:
 
     The page works offline. Give the image folder with --images.
     """
-    from odm.report import dataset_page
-
+    given = {**given, "verb": "show"}
     report_target(given, sources=(source,))
     log = terminal_log()
     try:
-        loaded, truth = load_source(source, given, log)
+        dataset, sides = load_shown(source, given, log)
     finally:
         print_log(log, given)
-    dataset = loaded.dataset
-    datasets = [dataset] if truth is None else [dataset, truth()]
-    pictures = pictures_of(dataset.images.name, datasets, given)
-    page = dataset_page(
-        dataset,
-        pictures,
-        log=log,
-        sources=(source,),
-        title=given["report_title"],
-        images=given["report_images"],
-    )
-    path = write_report(page, given, (source,))
+    notes = functools.partial(print_notes, given=given)
+    path = write_report(page_of(dataset, sides, given, log, notes), given, (source,), notes)
+    say_written(path, given)
     if given["open_"]:
         click.launch(os.path.abspath(path))
     return 0

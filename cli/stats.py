@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, load_source, terminal_log
-from odm.cli._messages import print_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._messages import print_log, print_notes
 from odm.cli._options import TARGET, choice, common_options, option, source_options, switch, wide_option
 from odm.cli._print import say, show, table_width
-from odm.cli._report import pictures_of, report_options, report_target, write_report
-from odm.converters.plots import save_plots
-from odm.converters.statistics import Distribution, Group, Statistics, describe
-from odm.drawing import check_matplotlib
+from odm.cli._report import report_options, say_written
+from odm.converters import Loaded
+from odm.converters.statistics import Distribution, Group, Statistics
 from odm.issues import printable
 from odm.terminal import cell, json_text, markdown_table, text_table
+from odm.verbs.reports import report_target
+from odm.verbs.showing import load_one, measure, write_statistics_page
+from odm.verbs.sources import only
 
 EXAMPLES = """
 \b
@@ -43,41 +46,21 @@ def command(source: str, **given: Any) -> int:
 
     Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
+    given = {**given, "verb": "stats"}
     report_target(given, sources=(source,))
     log = terminal_log()
-    files: tuple[str, ...] = ()
     try:
-        if given["plots"] is not None:
-            check_matplotlib()
-        loaded, _ = load_source(source, given, log)
-        statistics = describe(loaded.dataset)
-        if given["plots"] is not None:
-            files = save_plots(
-                loaded.dataset,
-                statistics,
-                given["plots"],
-                log,
-                overwrite=given["overwrite"],
-            )
+        loaded = load_one(source, given, log)
+        statistics, files = measure(only(loaded), given, log)
     finally:
         print_log(log, given)
     if given["report"]:
-        from odm.report import statistics_page
-
-        pictures = pictures_of(loaded.dataset.images.name, [loaded.dataset], given)
-        page = statistics_page(
-            loaded.dataset,
-            statistics.to_dict(),
-            pictures,
-            log=log,
-            sources=(source,),
-            title=given["report_title"],
-            images=given["report_images"],
-        )
-        write_report(page, given, (source,))
+        notes = functools.partial(print_notes, given=given)
+        say_written(write_statistics_page(only(loaded), statistics, given, log, notes), given)
     if files and not given["quiet"]:
         say(f"{len(files)} pictures written to {given['plots']}")
     if given["output"] == "json":
+        assert isinstance(loaded, Loaded)
         head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
         show(json_text(head | statistics.to_dict()))
     else:

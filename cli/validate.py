@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from odm.checks import TOLERANCE
-from odm.cli._common import FormatCommand, format_options, reading, request_of, split_names, terminal_log
+from odm.cli._common import FormatCommand, format_options, terminal_log
 from odm.cli._explain import all_codes, explain
 from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines, print_notes
@@ -28,15 +29,7 @@ from odm.cli._options import (
     switch,
 )
 from odm.cli._print import laid_out, say, show
-from odm.cli._report import (
-    check_markdown,
-    markdown_option,
-    pictures_of,
-    report_options,
-    report_target,
-    write_markdown,
-    write_report,
-)
+from odm.cli._report import check_markdown, markdown_option, report_options, say_written, write_markdown
 from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, sort_issues
@@ -56,6 +49,8 @@ from odm.issues import (
     shorten,
 )
 from odm.tables import Kind
+from odm.verbs.reports import pictures_of, report_target, write_report
+from odm.verbs.sources import reading, request_of, split_names
 
 EXAMPLES = """
 \b
@@ -180,16 +175,17 @@ def _report(
     from odm.report import validation_page
 
     datasets = [one.dataset for one in loaded]
+    tell = functools.partial(print_notes, given=given)
     page = validation_page(
         datasets,
         sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, given) for one in datasets],
+        [pictures_of(one.images.name, datasets, given, tell) for one in datasets],
         log=log,
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
     )
-    write_report(page, given, sources)
+    say_written(write_report(page, given, sources, tell), given)
 
 
 def _explain(name: str, output: str) -> int:

@@ -11,14 +11,15 @@ torchvision        `from_torchvision`                        `to_torchvision`
 FiftyOne           `from_fiftyone`                           `to_fiftyone`
 =================  ========================================  =======================================
 
-Boxes are in pixels. Scores make a data set detections; without them it is ground truth.
+`from_object` takes what the first three read, and tells them by their shape. Boxes are in pixels. Scores make
+a data set detections; without them it is ground truth.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,67 @@ from odm.tables import NO_ID, Dataset, Flag, Kind, Longs
 
 FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
 """The columns of `to_columns` that mark boxes: ``crowd``, ``difficult``, ``truncated``, ..."""
+
+
+TAKEN = (
+    "a path, a list of paths, a Dataset, a dictionary or a list of results of COCO, a table (pandas, polars, "
+    "pyarrow, or columns by name), or Detections of supervision by image"
+)
+"""What `from_object` takes, and paths and data sets, which are read without it."""
+
+
+def from_object(
+    value: Any, kind: Kind | None = None, other: Callable[[], Dataset | None] | None = None
+) -> Dataset:
+    """A data set from an object of another library, which its shape tells.
+
+    That is a COCO dictionary, or a list of results in COCO's format; a table with the columns of
+    `to_columns`; or what `from_supervision` takes. A list of `supervision.Detections` has one for each image,
+    in order.
+
+    Parameters
+    ----------
+    kind
+        ``gt`` or ``det`` where the object does not tell.
+    other
+        Gives the other side of an evaluation, whose images the ids of COCO's results, or the members of a
+        list of `supervision.Detections`, mean.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+    ValueError
+        As by the function that reads it.
+    """
+    if isinstance(value, Mapping) and {"images", "annotations"} <= value.keys():
+        return from_coco(value)
+    if isinstance(value, Mapping) and all(hasattr(one, "xyxy") for one in value.values()):
+        return from_supervision(value, kind=kind)
+    if hasattr(value, "annotations") and hasattr(value, "classes"):
+        return from_supervision(value, kind=kind)
+    if isinstance(value, Mapping) or hasattr(value, "columns"):
+        return from_columns(value)
+    if isinstance(value, (list, tuple)):
+        truth = other() if other is not None else None
+        if all(isinstance(one, Mapping) and "image_id" in one for one in value) and (value or truth):
+            if truth is None:
+                raise ValueError(
+                    "a list of COCO's results has only ids: give the ground truth that they refer to"
+                )
+            return from_coco({**to_coco(truth.take(np.zeros(0, np.int64)))}, value)
+        if value and all(hasattr(one, "xyxy") for one in value):
+            names = [str(i) for i in range(len(value))] if truth is None else truth.images.name
+            if len(names) != len(value):
+                raise ValueError(
+                    f"a list of Detections has one for each image, found {len(value)} for {len(names)} "
+                    f"images; name them: {{name: Detections}}"
+                )
+            return from_supervision(dict(zip(names, value, strict=True)), kind=kind)
+    found = type(value).__name__
+    if isinstance(value, (list, tuple)) and value:
+        found += f" of {type(value[0]).__name__}"
+    raise TypeError(f"takes {TAKEN}, not {found}")
 
 
 # ------------------------------------------------------------------------------------------ supervision

@@ -21,7 +21,8 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from unittest import mock
 
@@ -302,6 +303,76 @@ FLAGS: dict[str, tuple[str, ...]] = {{
 '''
 
 
+def words() -> str:
+    """``src/odm/verbs/words.py``: the names that arguments take, and the options of formats, for editors and type checkers."""
+    from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+    from odm.evaluate.analysis.analyses import ANALYSES
+    from odm.formats import FORMATS, option_specs
+
+    own = [f for f in FORMATS.values() if f.read.__module__.startswith("odm.formats.")]
+    kinds: dict[str, str] = {}
+    of_side: dict[str, set[str]] = {"read": set(), "write": set(), "both": set()}
+    for spec in (spec for f in own for spec in option_specs(f.options)):
+        choices = {
+            c for f in own for s in option_specs(f.options) if s.name == spec.name for c in s.choices or ()
+        }
+        listed = ", ".join(json.dumps(c) for c in sorted(choices))
+        kind = (
+            "bool"
+            if spec.is_switch
+            else "Path"
+            if spec.is_path
+            else f"Literal[{listed}]"
+            if listed
+            else "Any"
+        )
+        kinds.setdefault(spec.name, kind)
+        of_side[spec.side].add(spec.name)
+    reading, writing = (of_side["both"] | of_side[side] for side in ("read", "write"))
+
+    def names(title: str, values: Iterable[str], text: str) -> str:
+        listed = textwrap.fill(", ".join(map(json.dumps, values)), 106, break_on_hyphens=False)
+        return f'{title} = Literal[\n{textwrap.indent(listed, "    ")}\n]\n"""{text}"""\n'
+
+    def options(title: str, base: str, text: str, fields: Iterable[tuple[str, set[str]]]) -> str:
+        rows = [f"    {side}{name}: {kinds[name]}" for side, own in fields for name in sorted(own)]
+        rows = [textwrap.fill(row, 106, subsequent_indent="        ") for row in rows]
+        return "\n".join([f"class {title}({base}, total=False):", f'    """{text}"""', "", *rows, ""])
+
+    parts = [
+        names("ProtocolName", [*PROTOCOLS, *TUBE_PROTOCOLS], "A name of a protocol."),
+        names("BoxProtocolName", PROTOCOLS, "A name of a protocol that measures boxes of images."),
+        names("Analysis", ANALYSES, "A name of an analysis."),
+        names("FormatName", (f.name for f in own), "A name of a format; other packages may add some."),
+        options("ReadOptions", "TypedDict", "Options of formats for reading.", [("", reading)]),
+        options("WriteOptions", "TypedDict", "Options of formats for writing.", [("", writing)]),
+        options("BothOptions", "ReadOptions", "Options of formats.", [("", writing - reading)]),
+        *(
+            options(title, base, "Options of formats, and for one side only.", sides)
+            for title, base, sides in [
+                ("PairOptions", "ReadOptions", [("gt_", reading), ("det_", reading)]),
+                ("ValidateOptions", "BothOptions", [("gt_", reading), ("det_", reading)]),
+                ("AgreeOptions", "ReadOptions", [("a_", reading), ("b_", reading)]),
+                ("ConvertOptions", "BothOptions", [("from_", reading), ("to_", writing)]),
+            ]
+        ),
+    ]
+    return '''"""The words that arguments take, and the options of formats, for editors and type checkers.
+
+Written by ``python docs/generate.py``.
+"""
+# fmt: off
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, TypedDict
+
+Path = str | os.PathLike[str]
+
+''' + "\n\n".join(parts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -311,6 +382,7 @@ def main() -> None:
     stale = []
     for file, text in [
         ("formats/_signs.py", signs()),
+        ("src/odm/verbs/words.py", words()),
         *((file, rewritten(file)) for file in PARTS),
         *drawings().items(),
     ]:

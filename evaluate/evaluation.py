@@ -19,7 +19,7 @@ from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
-from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
+from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, Protocol
 from odm.issues import Log, Trusted, UsageError, plural
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag
@@ -37,7 +37,7 @@ FEW = 3
 def evaluate(
     truth: Dataset,
     detections: Dataset,
-    protocol: str | Protocol | Sequence[str | Protocol] = "voc2012",
+    protocol: str | Protocol | Sequence[str | Protocol] = DEFAULT,
     *,
     iou: float | Sequence[float] | None = None,
     interpolation: str | int | None = None,

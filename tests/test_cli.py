@@ -628,7 +628,7 @@ def test_an_interrupted_run_names_what_it_has_written(odm_run, monkeypatch, tmp_
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("odm.cli.eval.save", stop)
+    monkeypatch.setattr("odm.verbs.evaluation.save", stop)
     for report, words in (("", "nothing was changed"), ("r.html", f"written before: {tmp_path}/r.html")):
         args = ["eval", GT, DET, "--save", str(tmp_path / "saved")]
         args += ["--report", str(tmp_path / report)] if report else []

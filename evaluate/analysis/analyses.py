@@ -31,9 +31,10 @@ from odm.issues import UsageError, hint, shorten
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
 
 
-def parse_analyses(text: str) -> tuple[str, ...]:
-    """The analyses in ``tide,lrp`` or ``all``. UsageError if one does not exist."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+def parse_analyses(given: str | Sequence[str]) -> tuple[str, ...]:
+    """The analyses in ``tide,lrp``, a list or ``all``. UsageError if one does not exist."""
+    listed = given.split(",") if isinstance(given, str) else given
+    names = [name.strip() for name in listed if name.strip()]
     if names == ["all"]:
         return ANALYSES
     for name in names:

@@ -32,6 +32,7 @@ from odm.evaluate.parts.cluster import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import finish
+from odm.evaluate.scores.protocols import DEFAULT
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -282,7 +283,7 @@ def evaluate_parts(
 
 
 def rules_in_parts(
-    protocol: str | Rules | Sequence[str | Rules] = "voc2012",
+    protocol: str | Rules | Sequence[str | Rules] = DEFAULT,
     *,
     class_agnostic: bool = False,
     diagnose: bool = False,

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from odm import VERSION
 from odm.arrays import pack, unpack
 from odm.evaluate.matching.join import DetectionSummary, check_rows, side_table
 from odm.evaluate.matching.match import match_all
@@ -29,6 +28,7 @@ from odm.evaluate.scores.ranking import Weights, ranked_rows
 from odm.issues import Log
 from odm.pairing import SAMPLE
 from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs
+from odm.version import VERSION
 
 Columns = dict[str, NDArray[Any]]
 Piece = tuple[int, int, int]

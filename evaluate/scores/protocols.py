@@ -324,7 +324,10 @@ _COCO = Protocol(
     recall_at=(1, 10, 100),
     epsilon=float(np.spacing(1)),
 )
-_VOC = Protocol("voc2012", pixels="inclusive", ignored=Flag.DIFFICULT)
+DEFAULT: Literal["voc2012"] = "voc2012"
+"""The protocol of commands and functions that are given none."""
+
+_VOC = Protocol(DEFAULT, pixels="inclusive", ignored=Flag.DIFFICULT)
 _TF = Protocol("tf-voc", ignored=Flag.DIFFICULT, drop_empty=True)
 _ULTRALYTICS = Protocol(
     "ultralytics",

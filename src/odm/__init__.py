@@ -17,13 +17,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-VERSION = "0.1.0"
+from odm.version import VERSION
+
 __version__ = VERSION
 
 if TYPE_CHECKING:
     from odm.converters import Ledger, convert, read, repair, validate, write
     from odm.issues import DataError, Issue, PathError, UsageError
     from odm.tables import Boxes, Categories, Dataset, Flag, Images
+    from odm.verbs.agreement import agree
+    from odm.verbs.comparison import compare
+    from odm.verbs.evaluation import eval  # noqa: A004 -- the command's name
+    from odm.verbs.showing import show, stats
 
 __all__ = [
     "Boxes",
@@ -37,9 +42,14 @@ __all__ = [
     "PathError",
     "UsageError",
     "__version__",
+    "agree",
+    "compare",
     "convert",
+    "eval",
     "read",
     "repair",
+    "show",
+    "stats",
     "validate",
     "write",
 ]
@@ -48,6 +58,10 @@ _HOMES = {
     "converters": ("Ledger", "convert", "read", "repair", "validate", "write"),
     "issues": ("DataError", "Issue", "PathError", "UsageError"),
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
+    "verbs.agreement": ("agree",),
+    "verbs.comparison": ("compare",),
+    "verbs.evaluation": ("eval",),
+    "verbs.showing": ("show", "stats"),
 }
 
 _PACKAGES = ("converters", "evaluate", "formats", "issues", "masks", "tables")

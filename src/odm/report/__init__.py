@@ -6,7 +6,7 @@ shows comes from the results of `odm.evaluate` or from a `Dataset`; nothing is m
 
 from __future__ import annotations
 
-from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, write
+from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, inline, write
 from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, changes_of, compare_page
 from odm.report.datasets import dataset_page, statistics_page
 from odm.report.diff import diff_page
@@ -29,6 +29,7 @@ __all__ = [
     "dataset_page",
     "diff_page",
     "evaluation_page",
+    "inline",
     "statistics_page",
     "validation_page",
     "write",

@@ -11,14 +11,14 @@ import json
 import os
 import pkgutil
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import odm
 from odm.files import Output
 from odm.issues import Log, PathError, UsageError, printable
 from odm.report import words
 from odm.report.pictures import Picture, shots
+from odm.version import VERSION
 
 LARGEST_FILE = 80_000_000
 """Bytes; browsers fail on single files above this, so they are refused."""
@@ -114,44 +114,10 @@ def write(
     UsageError
         If `size` is not a sensible number of pixels.
     """
-    if not 16 <= size <= 10_000:
-        raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     log = Log() if log is None else log
     single = is_file(target)
     with Output(target, single=single, overwrite=overwrite, sources=sources) as output:
-        entries: list[list[Any]] = []  # name, width, height and remark of each picture
-        held: list[str] = []
-        room = LARGEST_FILE
-        stream = shots(page.pictures, size)
-        for number in log.track(range(len(page.pictures)), "pictures"):
-            shot = next(stream)
-            size_of = [shot.width, shot.height]
-            if min(size_of) <= 0:  # an image of unknown size is as large as its boxes
-                size_of = [max(edge, 1) for edge in page.extents[number]]
-            entries.append([page.pictures[number].name, *size_of, shot.remark])
-            if single:
-                held.append(base64.b64encode(shot.jpeg).decode())
-                room -= len(held[-1])
-                if room < 0:
-                    raise _too_large(target)
-            else:
-                held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
-                if shot.jpeg:
-                    output.write(held[-1], shot.jpeg)
-        # The pictures that are there and cannot be shown.
-        odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
-        for name, remark in odd[:3]:
-            log.note(f"report: {printable(name)}: {remark}")
-        if (n := len(odd) - 3) > 0:
-            log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
-        lacking = sum(entry[3] == "no picture" for entry in entries)
-        if lacking and lacking == len(entries):
-            log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
-        elif lacking:
-            log.note(f"report: {lacking} of {len(entries)} pictures were not found")
-        content = _html(page, entries, held, single=single)
-        if single and len(content) > LARGEST_FILE:
-            raise _too_large(target)
+        content = _filled(page, size, log, target, None if single else output.write)
         output.write("" if single else "index.html", content)
     if single and len(content) > FOLDER_ABOVE:
         log.note(
@@ -159,6 +125,53 @@ def write(
             ".html to write a folder"
         )
     return target if single else os.path.join(target, "index.html")
+
+
+def inline(page: Page, *, size: int = SIZE, log: Log | None = None) -> str:
+    """The page as one text, for a frame of a notebook; otherwise as `write`."""
+    return _filled(page, size, Log() if log is None else log, "the page", None).decode()
+
+
+def _filled(
+    page: Page, size: int, log: Log, target: str, write: Callable[[str, bytes], object] | None
+) -> bytes:
+    """The page with its pictures in it, unless `write` puts them beside it."""
+    if not 16 <= size <= 10_000:
+        raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
+    entries: list[list[Any]] = []  # name, width, height and remark of each picture
+    held: list[str] = []
+    room = LARGEST_FILE
+    stream = shots(page.pictures, size)
+    for number in log.track(range(len(page.pictures)), "pictures"):
+        shot = next(stream)
+        size_of = [shot.width, shot.height]
+        if min(size_of) <= 0:  # an image of unknown size is as large as its boxes
+            size_of = [max(edge, 1) for edge in page.extents[number]]
+        entries.append([page.pictures[number].name, *size_of, shot.remark])
+        if write is None:
+            held.append(base64.b64encode(shot.jpeg).decode())
+            room -= len(held[-1])
+            if room < 0:
+                raise _too_large(target)
+        else:
+            held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
+            if shot.jpeg:
+                write(held[-1], shot.jpeg)
+    # The pictures that are there and cannot be shown.
+    odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
+    for name, remark in odd[:3]:
+        log.note(f"report: {printable(name)}: {remark}")
+    if (n := len(odd) - 3) > 0:
+        log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
+    lacking = sum(entry[3] == "no picture" for entry in entries)
+    if lacking and lacking == len(entries):
+        log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
+    elif lacking:
+        log.note(f"report: {lacking} of {len(entries)} pictures were not found")
+    content = _html(page, entries, held, single=write is None)
+    if write is None and len(content) > LARGEST_FILE:
+        raise _too_large(target)
+    return content
 
 
 def _too_large(target: str) -> PathError:
@@ -174,7 +187,7 @@ def _too_large(target: str) -> PathError:
 def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: bool) -> bytes:
     data = {
         "kind": page.kind,
-        "odm": odm.__version__,
+        "odm": VERSION,
         "made": _date(),
         "files": not single,
         "pictures": entries,

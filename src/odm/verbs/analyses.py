@@ -1,4 +1,4 @@
-"""What ``odm eval`` does with a result beyond its numbers: analyses, intervals, thresholds and ``--tags``.
+"""What an evaluation does with a result beyond its numbers: analyses, intervals, thresholds and ``--tags``.
 
 The files of ``--tags`` give properties of images, such as weather or camera, as CSV or as lists of images.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os.path import basename, splitext
 from typing import TYPE_CHECKING, Any
 
-from odm.cli._print import say
 from odm.csv_text import QuoteFault, plain_lines, records
 from odm.evaluate import Evaluation, Protocol
 from odm.files import Output, Unreadable, read_bytes
@@ -23,7 +22,7 @@ from odm.terminal import json_text
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """The analyses that a command line asks for, checked before anything is read."""
+    """The analyses that are asked for, checked before anything is read."""
 
     given: dict[str, Any]
     analyses: tuple[str, ...]
@@ -62,8 +61,10 @@ class Asked:
             raise UsageError("--tags needs --analyze slices")
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
-    def applied(self, evaluation: Evaluation, truth: Dataset | None, log: Log) -> Evaluation:
-        """The evaluation with what was asked for; `truth` is its ground truth."""
+    def applied(
+        self, evaluation: Evaluation, truth: Dataset | None, log: Log, tell: Callable[[str], None]
+    ) -> Evaluation:
+        """The evaluation with what was asked for; `truth` is its ground truth, `tell` takes warnings."""
         given, path = self.given, self.given["at_scores"]
         if self.thresholds is not None:
             from odm.evaluate.analysis.analyses import at_scores, digest_of
@@ -99,9 +100,9 @@ class Asked:
                 for one in evaluation.results
             ]
             evaluation = dataclasses.replace(evaluation, results=results)
-        return self._with_thresholds(evaluation)
+        return self._with_thresholds(evaluation, tell)
 
-    def _with_thresholds(self, evaluation: Evaluation) -> Evaluation:
+    def _with_thresholds(self, evaluation: Evaluation, tell: Callable[[str], None]) -> Evaluation:
         """The evaluation with the thresholds of its only result, if they are asked for."""
         if self.given["thresholds"] is None:
             return evaluation
@@ -114,8 +115,8 @@ class Asked:
         unreachable = [name for name, own in chosen["classes"].items() if own["score"] is None]
         if unreachable:
             names = ", ".join(shorten(name) for name in unreachable[:10])
-            say(
-                f"odm: warning: {chosen['rule']}: no score of these classes meets the rule, so none of their "
+            tell(
+                f"warning: {chosen['rule']}: no score of these classes meets the rule, so none of their "
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
         data = {**chosen, "images": digest_of(evaluation.joined.evaluated)}

@@ -1,0 +1,255 @@
+"""``odm.compare``: several runs read and evaluated against one ground truth, and compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from odm.converters import KeptTruth
+from odm.evaluate import Evaluation, Protocol
+from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
+from odm.evaluate.analysis.compare import Comparison, Delta
+from odm.evaluate.analysis.compare import compare as compare_tables
+from odm.evaluate.analysis.render import save_comparison
+from odm.evaluate.analysis.table import Table, table_of
+from odm.evaluate.doubts import DOUBTFUL
+from odm.evaluate.scores.changes import Areas
+from odm.evaluate.scores.protocols import DEFAULT
+from odm.files import MAX_SIZE, Output
+from odm.issues import Log, UsageError
+from odm.verbs.analyses import slices_of
+from odm.verbs.evaluation import evaluate_sources, rules_of
+from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.sources import Source, gathered, is_path, paths_of, verb
+from odm.verbs.words import BoxProtocolName, FormatName, PairOptions, Path
+
+if TYPE_CHECKING:
+    from odm.evaluate.analysis.slices import ImageSlice
+    from odm.evaluate.matching.sides import ExtraImages, Label
+
+
+@verb
+def compare(
+    gt: Source,
+    runs: Mapping[str, Source] | Sequence[Path],
+    *,
+    protocol: BoxProtocolName | Protocol = DEFAULT,
+    iou: float | None = None,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+    level: float = LEVEL,
+    bootstrap_areas: bool = False,
+    tags: Path | Sequence[Path] = (),
+    save: Path | None = None,
+    report: Path | None = None,
+    report_images: int = IMAGES,
+    report_size: int = SIZE,
+    report_title: str = "",
+    overwrite: bool = False,
+    at_score: float | None = None,
+    diagnose: bool = False,
+    class_agnostic: bool = False,
+    score_min: float | None = None,
+    max_dets: int | None = None,
+    recall_at: Sequence[int] | None = None,
+    area: Areas | None = None,
+    interpolation: Literal["all", "11", "101"] | None = None,
+    pixels: Literal["edges", "inclusive"] | None = None,
+    keep_difficult: bool | None = None,
+    only_classes: str | Sequence[str] | None = None,
+    only_images: str | Sequence[str] | None = None,
+    extra_images: ExtraImages = "error",
+    rename: Mapping[str, str] | str | Sequence[str] = (),
+    image_labels: Path | Sequence[Label] | None = None,
+    merge_runs: bool = False,
+    hierarchy: Path | Mapping[str, Any] | None = None,
+    gt_format: FormatName | None = None,
+    det_format: FormatName | None = None,
+    gt_encoding: str = "",
+    det_encoding: str = "",
+    skip_bad: bool = False,
+    skip_bad_files: bool = False,
+    max_size: int = MAX_SIZE,
+    encoding: str = "",
+    follow_links: bool = False,
+    log: Log | None = None,
+    **options: Unpack[PairOptions],
+) -> Comparison:
+    """Compare runs with the first of them as ``odm compare`` does, with an interval for each difference.
+
+    >>> c = odm.compare(truth, {"old": a, "new": b}, protocol="coco")  # doctest: +SKIP
+    >>> c.verdict                                                      # doctest: +SKIP
+
+    Parameters
+    ----------
+    gt
+        The ground truth, as `odm.eval` takes it.
+    runs
+        The detections of each run by its name, as `odm.eval` takes them, or a list of paths.
+    replicates, seed, level
+        Draws of images for the intervals, the seed of these, and the coverage of the intervals.
+    tags
+        Files with properties of images; runs are compared for each value.
+    save, report
+        A folder of JSON and CSV to write, and the page of two runs.
+
+    All other arguments are those of `odm.eval`.
+
+    Raises
+    ------
+    DataError, UsageError, PathError
+        As `odm.eval`; UsageError also for fewer than two runs.
+    """
+    given = gathered(locals(), "compare", "gt", "det", repeated="iou protocol tags rename")
+    log = Log() if log is None else log
+    sources = dict(runs) if isinstance(runs, Mapping) else named(runs)
+    if len(sources) < 2:
+        raise UsageError(f"compare takes two runs or more, found {len(sources)}")
+    check(gt, sources, given)
+    tables, evaluations, slices = tables_of(gt, sources, given, log)
+    comparison = compared(tables, slices, given, log)
+    write(comparison, evaluations, paths_of(gt, *sources.values()), given, log, log.extend)
+    return comparison
+
+
+def named(runs: Any) -> dict[str, Any]:
+    """Paths by themselves. UsageError for what is no list of paths, or has one twice."""
+    if not isinstance(runs, (list, tuple)) or not all(map(is_path, runs)):
+        raise UsageError(
+            f"compare takes runs by their names, as {{'old': a, 'new': b}}, or a list of paths, not "
+            f"{type(runs).__name__}"
+        )
+    paths = [os.fspath(path) for path in runs]
+    if len(set(paths)) < len(paths):
+        raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
+    return dict(zip(paths, paths, strict=True))
+
+
+def check(gt: Any, runs: Mapping[str, Any], given: dict[str, Any]) -> Protocol:
+    """The protocol. UsageError or PathError, before anything is read, for what does not fit together."""
+    given["diagnose"] = False
+    (rules,) = rules_of(given)
+    try:
+        Resampling(given["replicates"], given["seed"], given["level"]).check()
+    except UsageError as e:
+        raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
+    if given["report"] and len(runs) > 2:
+        raise UsageError("--report shows two runs: give only A and B")
+    if given["save_to"]:
+        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
+    report_target(given, sources=paths_of(gt, *runs.values()))
+    return rules
+
+
+def tables_of(
+    gt: Any, runs: Mapping[str, Any], given: dict[str, Any], log: Log
+) -> tuple[dict[str, Table], list[Evaluation], list[ImageSlice]]:
+    """The tables by name; all evaluations for a page, else the first; and the slices of ``tags``."""
+    given = {**given, "at_score": None}  # which would be the operating point of the evaluation
+    tables: dict[str, Table] = {}
+    evaluations: list[Evaluation] = []
+    kept = KeptTruth()
+    for name, run in runs.items():
+        own = log.fresh()
+        try:
+            evaluation = evaluate_sources(gt, run, given, own, kept)
+        finally:
+            _add_new(log, own)
+        tables[name] = table_of(evaluation.result)
+        if given["report"] or not evaluations:
+            evaluations.append(evaluation)
+    images = next(iter(tables.values())).images
+    return tables, evaluations, slices_of(given["tags"], images, evaluations[0].truth, log)
+
+
+def compared(
+    tables: Mapping[str, Table], slices: Sequence[ImageSlice], given: Mapping[str, Any], log: Log
+) -> Comparison:
+    """The runs compared, as the arguments say."""
+    return compare_tables(
+        tables,
+        **{name: given[name] for name in ("replicates", "seed", "level", "bootstrap_areas", "at_score")},
+        slices=slices,
+        track=log.track,
+    )
+
+
+def write(
+    comparison: Comparison,
+    evaluations: Sequence[Evaluation],
+    sources: Sequence[str],
+    given: Mapping[str, Any],
+    log: Log,
+    tell: Tell,
+) -> str:
+    """Write the files that were asked for, and answer the path of the page."""
+    if given["save_to"]:
+        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
+            save_comparison(comparison, output.write)
+    return write_page(comparison, evaluations, sources, given, log, tell) if given["report"] else ""
+
+
+def write_page(
+    comparison: Comparison,
+    evaluations: Sequence[Evaluation],
+    sources: Sequence[str],
+    given: Mapping[str, Any],
+    log: Log,
+    tell: Tell,
+) -> str:
+    """Write the page of two runs, and answer where it is."""
+    from odm.report import ClassDelta, changes_of, compare_page
+
+    first, other = evaluations
+    sets = [one for one in (first.truth, first.detections) if one is not None]
+    gt = {row.name: row.gt for row in first.result.classes}
+
+    def row_of(delta: Delta) -> ClassDelta:
+        name, own = delta.category, delta.interval
+        return ClassDelta(
+            name or delta.key,
+            delta.first,
+            delta.other,
+            delta.delta,
+            own.low,
+            own.high,
+            own.p if name is None else delta.p_holm,
+            None if name is None else gt[name],
+            comparison.lower_is_better,
+        )
+
+    data = first.result.report_data(), other.result.report_data()
+    score = given["at_score"]
+    levels = None if score is None else (data[0].level_of(score), data[1].level_of(score))
+    changes = changes_of(*data, levels=levels, images=given["report_images"])
+    names = [image.name for image in changes.images]
+    pictures = dict(zip(names, pictures_of(names, sets, given, tell), strict=True))
+    of_all = [d for d in comparison.deltas if d.category is None]
+    of_classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
+    page = compare_page(
+        [row_of(d) for d in of_all],
+        [row_of(d) for d in of_classes],
+        changes,
+        pictures,
+        names=(comparison.runs[0].name, comparison.runs[1].name),
+        definition=comparison.definition,
+        metric=(of_classes or of_all)[0].key,
+        sources=sources,
+        title=given["report_title"],
+        log=log,
+        doubtful=DOUBTFUL,
+    )
+    return write_report(page, given, sources, tell)
+
+
+def _add_new(log: Log, own: Log) -> None:
+    """Add what a run had to say to the log, but for what was said before of the same ground truth."""
+    seen = set(log.issues)
+    repeated = {issue.code for issue in own.issues} - {i.code for i in own.issues if i not in seen}
+    for issue in own.issues:
+        own.counts[issue.code] -= issue in seen
+    for code in repeated:
+        own.counts[code] = 0
+    own.issues = [issue for issue in own.issues if issue not in seen]
+    log.extend(own)

@@ -1,0 +1,105 @@
+"""Pages that a function or a command writes: where, with which pictures, and what is said about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from odm.issues import Log, UsageError, shorten
+from odm.tables import Dataset
+from odm.verbs.sources import reading
+
+if TYPE_CHECKING:
+    from odm.report import Page, Picture
+
+IMAGES = 200
+SIZE = 640
+HEIGHT = 760
+"""Of a page in a notebook, in pixels."""
+NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
+"""Names that end so are hardly meant as folders."""
+
+Tell = Callable[[Log], None]
+"""Takes the notes about a page: a command prints them, a function keeps them."""
+
+
+def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
+    """Refuse a target that cannot be used, before any work."""
+    if given["report"]:
+        from odm.report import check_target
+
+        if given["report"].lower().endswith(NO_REPORTS):
+            raise UsageError(
+                f"{shorten(given['report'])}: a report is HTML: name it NAME.html, or name a folder"
+            )
+
+        check_target(given["report"], overwrite=given["overwrite"], sources=sources)
+
+
+def pictures_of(
+    names: Sequence[str], datasets: Sequence[Dataset], given: Mapping[str, Any], tell: Tell
+) -> list[Picture]:
+    """The pictures of images, from the data sets or the folders of the options ``images``."""
+    from odm.converters.pictures import locate
+    from odm.report import Picture
+
+    folders = [str(side["images"]) for side in given["options"].values() if side.get("images") is not None]
+    log = Log()
+    found = locate(names, datasets, folders, log, **reading(given))
+    tell(log)
+    return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
+
+
+def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> str:
+    """Write a report, and answer where it is."""
+    from odm.report import write
+
+    log = Log()
+    path = write(
+        page,
+        given["report"],
+        size=given["report_size"],
+        overwrite=given["overwrite"],
+        sources=sources,
+        log=log,
+    )
+    tell(log)
+    return path
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Shown:
+    """A page: the file that it was written to, or its HTML, which a notebook shows in a frame of its own."""
+
+    path: str = ""
+    html: str = ""
+
+    def __repr__(self) -> str:
+        return f"<page {self.path!r}>" if self.path else f"<page of {len(self.html)} characters, not written>"
+
+    def __fspath__(self) -> str:
+        if not self.path:
+            raise UsageError("this page was not written: name a file to write it to")
+        return self.path
+
+    def _repr_html_(self) -> str | None:
+        if not self.html:
+            return None
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="odm" '
+            f'style="width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px"></iframe>'
+        )
+
+
+def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> Shown:
+    """The page as it was asked for: written, or for a notebook."""
+    if given["report"]:
+        return Shown(path=write_report(page, given, sources, tell))
+    from odm.report import inline
+
+    log = Log()
+    text = inline(page, size=given["report_size"], log=log)
+    tell(log)
+    return Shown(html=text)

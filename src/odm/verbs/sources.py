@@ -1,0 +1,266 @@
+"""What a function takes as a source, and what its arguments and the options of its command have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from odm import inputs
+from odm.converters import KeptTruth, Loaded, Request, load_pair, merge, reference
+from odm.converters.bridges import from_object
+from odm.converters.edit import parse_renames
+from odm.converters.load import load_all
+from odm.files import Unreadable, read_bytes
+from odm.formats import FORMATS, option_specs
+from odm.issues import Log, PathError, UsageError, hint, printable
+from odm.tables import Dataset, Kind
+from odm.verbs.words import Path
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Columns(Protocol):
+    """A table of pandas, polars or pyarrow."""
+
+    @property
+    def columns(self) -> Any:
+        """Their names, or the columns."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+Source = Path | Sequence[Path] | Dataset | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Columns
+"""A path, paths whose contents are merged, a data set, or what `odm.converters.bridges.from_object` takes."""
+
+_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+
+
+def verb(function: Callable[P, T]) -> Callable[P, T]:
+    """A function for users: a run of its own, whose messages name keywords where a command names flags."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        try:
+            with inputs.gather():
+                return function(*args, **keywords)
+        except UsageError as e:
+            text = _FLAG.sub(lambda match: match[1].replace("-", "_"), str(e.args[0]))
+            if text == e.args[0]:
+                raise
+            raise type(e)(text) from None
+
+    return call
+
+
+def gathered(values: Mapping[str, Any], verb: str, *sides: str, repeated: str = "") -> dict[str, Any]:
+    """The arguments of a function as its command has them.
+
+    Parameters
+    ----------
+    values
+        The arguments by name, with the options of formats in ``options``; those of one side begin with its
+        name.
+    sides
+        As for `odm.cli._common.format_options`.
+    repeated
+        Names of arguments of which a command takes several: a single value becomes a list.
+    """
+    given = {name: _plain(value) for name, value in values.items() if name not in ("options", "log")}
+    for name in repeated.split():
+        value = given[name]
+        single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
+        given[name] = [*(() if value is None else (value,) if single else map(_plain, value))]
+    options: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+    known: set[str] = set()
+    for name, value in values["options"].items():
+        known = known or {spec.name for format_ in FORMATS.values() for spec in option_specs(format_.options)}
+        side = next((s for s in sides if name.startswith(f"{s}_") and name not in known), "")
+        own = name.removeprefix(f"{side}_") if side else name
+        if own not in known:
+            raise UsageError(f"{verb} has no option {name!r}{hint(name, [*given, *known])}")
+        if value not in (None, False):
+            options[side][own] = _plain(value)
+    for name, other in (("format", "format_"), ("save", "save_to"), ("out", "report")):
+        if name in given and other not in given:
+            given[other] = given.pop(name)
+    return {**given, "verb": verb, "output": "", "options": options, "quiet": False, "verbose": False}
+
+
+def _plain(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def reading(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a command's arguments those that concern how files are opened."""
+    return {name: given[name] for name in ("follow_links", "max_size", "encoding")}
+
+
+def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None, flag: str = "") -> Request:
+    """What is to be read of one side of a command, and how; `flag` names its format."""
+    flag = flag or f"--{side}-format"
+    own = reading(given)
+    own["encoding"] = given.get(f"{side}_encoding") or own["encoding"]
+    name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
+    options = given["options"][side] if side else {}
+    shared = given["options"][""]
+    return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
+
+
+def is_path(source: object) -> bool:
+    """Whether a source is a single path."""
+    return isinstance(source, (str, os.PathLike))
+
+
+def paths_of(*sources: object) -> list[str]:
+    """The paths among sources, of which one may be a list of them."""
+    each = (s if isinstance(s, (list, tuple)) else (s,) for s in sources)
+    return [os.fspath(path) for source in each for path in source if isinstance(path, (str, os.PathLike))]
+
+
+def dataset_of(
+    source: Any,
+    given: Mapping[str, Any],
+    log: Log,
+    *,
+    verb: str,
+    side: str = "",
+    kind: Kind | None = None,
+    other: Callable[[], Dataset | None] | None = None,
+) -> Loaded | Dataset:
+    """A source as tables: `Loaded` if it is a single path, otherwise a data set.
+
+    Parameters
+    ----------
+    side
+        Whose options apply; without one those of ``--format``.
+    other
+        Gives the other side, whose images and classes ids of this one may mean.
+
+    Raises
+    ------
+    UsageError
+        If it is nothing that can be read; the message begins with `verb`.
+    """
+    if isinstance(source, Dataset):
+        return source
+    listed = [source] if is_path(source) else list(source) if isinstance(source, (list, tuple)) else []
+    if not listed or not all(map(is_path, listed)):
+        try:
+            return from_object(source, kind, other)
+        except TypeError as e:
+            raise UsageError(f"{verb} {e}") from None
+        except ValueError as e:
+            raise UsageError(f"{verb}: {e}") from None
+    inputs.name(*listed)
+    asked = {**given["options"][""], **given["options"].get(side, {})}
+    spare = {"images"} if given.get("report") or given.get("inline") else set()
+    requests = [
+        dataclasses.replace(
+            request_of(os.fspath(path), given, side, kind, "" if side else "--format"),
+            options=asked,
+            shared={},
+            spare=frozenset(asked) if len(listed) > 1 else frozenset(spare),
+        )
+        for path in listed
+    ]
+    how: dict[str, Any] = {"skip_bad": given["skip_bad"], "counterpart": other}
+    loaded = load_all(requests, log, skip_bad_files=given.get("skip_bad_files", False), **how)
+    return loaded[0] if len(loaded) == 1 else merge([one.dataset for one in loaded], log=log).dataset
+
+
+def load_sides(
+    one: Any,
+    two: Any,
+    given: Mapping[str, Any],
+    log: Log,
+    *,
+    names: tuple[str, str] = ("gt", "det"),
+    kinds: tuple[Kind, Kind] = ("gt", "det"),
+    kept: KeptTruth | None = None,
+) -> tuple[Dataset, Dataset]:
+    """Two sides as tables: two paths are read together, what is in memory is taken as it is.
+
+    Parameters
+    ----------
+    names, kinds
+        Of the sides: whose options apply, and what they are.
+    kept
+        For several runs against one ground truth.
+    """
+    if is_path(one) and is_path(two):
+        first, second = (
+            request_of(os.fspath(path), given, name, kind)
+            for path, name, kind in zip((one, two), names, kinds, strict=True)
+        )
+        inputs.name(one, two)
+        loaded = load_pair(
+            first,
+            second,
+            log,
+            skip_bad=given["skip_bad"],
+            skip_bad_files=given.get("skip_bad_files", False),
+            spare=("images",) if given.get("report") else (),
+            kept=kept,
+        )
+        return loaded[0].dataset, loaded[1].dataset
+    read: dict[str, Any] = {"given": given, "log": log, "verb": given["verb"]}
+    of: list[dict[str, Any]] = [{"side": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)]
+    if isinstance(two, Dataset) and not isinstance(one, Dataset):  # a file may lack what the other side knows
+        return only(dataset_of(one, **read, **of[0], other=lambda: two)), two
+    found = only(dataset_of(one, **read, **of[0]))
+    return found, only(dataset_of(two, **read, **of[1], other=lambda: found))
+
+
+def load_source(
+    source: Any, given: Mapping[str, Any], log: Log, verb: str
+) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
+    """A single source as its options say, and what reads the ground truth that it refers to."""
+    truth = given["gt"]
+    if truth is not None and not is_path(truth):
+        held = only(dataset_of(truth, given, log, verb=verb, kind="gt"))
+        refer: Callable[[], Dataset] | None = lambda: held  # noqa: E731
+    else:
+        refer = reference(truth, log)
+    return dataset_of(source, given, log, verb=verb, kind=given["kind"], other=refer), refer
+
+
+def only(loaded: Loaded | Dataset) -> Dataset:
+    """The data set alone."""
+    return loaded.dataset if isinstance(loaded, Loaded) else loaded
+
+
+def split_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Names separated by commas, or a list of names."""
+    if text is not None and not isinstance(text, str):
+        return tuple(text)
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def lines_of_files(texts: Iterable[str]) -> list[str]:
+    """The same texts, with each ``@FILE`` replaced by the lines of that file."""
+    found: list[str] = []
+    for text in texts:
+        if not text.startswith("@"):
+            found.append(text)
+            continue
+        try:
+            content = read_bytes(text[1:]).removeprefix(b"\xef\xbb\xbf").decode()
+        except Unreadable as e:
+            raise PathError(f"{printable(text[1:])}: {e}") from None
+        except UnicodeDecodeError:
+            raise PathError(f"{printable(text[1:])}: not UTF-8 text") from None
+        found += [line.strip() for line in content.split("\n") if line.strip()]
+    return found
+
+
+def renames_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """The classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings."""
+    texts = [one for one in given["rename"] if isinstance(one, str)]
+    mappings = [one for one in given["rename"] if not isinstance(one, str)]
+    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts)))

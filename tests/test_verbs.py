@@ -1,0 +1,231 @@
+"""A function of Python for every command: the same names, the same defaults, the same refusals."""
+
+import inspect
+import keyword
+import typing
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+import odm
+from odm.cli import _app
+from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+from odm.evaluate.analysis.analyses import ANALYSES
+from odm.formats import FORMATS, option_specs
+from odm.verbs import words
+
+ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
+NO_FUNCTION = ("formats", "completion")
+"""Commands about the program; the package `odm.formats` is the other's counterpart."""
+
+OF_THE_TERMINAL = {
+    "help": "help() shows the function's",
+    "output": "the value shows itself, and has to_dict",
+    "wide": "of a table on a terminal",
+    "markdown": "a file for a CI job",
+    "quiet": "nothing is printed",
+    "verbose": "nothing is printed",
+    "max_errors": "nothing is printed",
+    "max_per_code": "nothing is printed",
+    "fail_under": "an exit code",
+    "fail_on_regression": "an exit code",
+    "require_no_worse": "an exit code",
+    "open": "a notebook shows the page",
+    "O": "the options of formats are keywords",
+    "h": "help() shows the function's",
+}
+"""Options that have no keyword, and why."""
+
+ONLY_IN_PYTHON = {"log", "options"}
+
+
+def commands():
+    return [name for name in _app.COMMANDS if name not in NO_FUNCTION and name not in TO_COME]
+
+
+TO_COME = ("convert", "validate", "diff")
+
+
+def named(param):
+    """The keyword that an option has in Python."""
+    long = max(param.opts, key=len).lstrip("-").replace("-", "_")
+    return f"{long}_" if keyword.iskeyword(long) else long
+
+
+def same(value):
+    """A default as both sides may write it: what is repeated is one value, or none."""
+    if isinstance(value, (list, tuple)):
+        return None if not value else same(value[0]) if len(value) == 1 else tuple(value)
+    return None if value in ("", ()) else value
+
+
+@pytest.mark.parametrize("name", commands())
+def test_a_function_has_the_options_of_its_command_with_their_defaults(name):
+    command = _app.app.get_command(click.Context(_app.app), name)
+    found = inspect.signature(getattr(odm, name)).parameters
+    expected = {named(p): p.to_info_dict()["default"] for p in command.params if isinstance(p, click.Option)}
+    for option, default in expected.items():
+        if option in OF_THE_TERMINAL:
+            assert option not in found
+            continue
+        assert option in found, f"odm.{name} lacks {option}"
+        given = found[option].default
+        assert given is not inspect.Parameter.empty, option
+        assert same(given) == same(default), option
+    arguments = sum(isinstance(p, click.Argument) for p in command.params)
+    own = [n for n in found if n not in expected and n not in ONLY_IN_PYTHON]
+    assert len(own) == arguments, f"of the command's {arguments} arguments: {own}"
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_keyword_is_described(name):
+    function = getattr(odm, name)
+    text = inspect.getdoc(function)
+    if name != "compare":  # which refers to eval
+        for param in inspect.signature(function).parameters:
+            assert param in text, param
+
+
+def literal(of):
+    return set(typing.get_args(of))
+
+
+def test_the_words_for_editors_are_those_that_there_are():
+    """An entry point of another package may add formats, which these do not list."""
+    assert literal(words.ProtocolName) == {*PROTOCOLS, *TUBE_PROTOCOLS}
+    assert literal(words.BoxProtocolName) == set(PROTOCOLS)
+    assert literal(words.Analysis) == set(ANALYSES)
+    own = {n: f for n, f in FORMATS.items() if f.read.__module__.startswith("odm.formats.")}
+    assert literal(words.FormatName) == set(own)
+    specs = [spec for f in own.values() for spec in option_specs(f.options)]
+    reading = {spec.name for spec in specs if spec.side != "write"}
+    writing = {spec.name for spec in specs if spec.side != "read"}
+    assert set(words.ReadOptions.__annotations__) == reading
+    assert set(words.WriteOptions.__annotations__) == writing
+    hints = typing.get_type_hints(words.PairOptions)
+    assert set(hints) == {f"{side}{name}" for side in ("", "gt_", "det_") for name in reading}
+
+
+# ------------------------------------------------------------------------------------------- sources
+
+
+def frame(make, *, score):
+    rows = {
+        "image": ["a.jpg", "a.jpg", "b.jpg"],
+        "class": ["cat", "dog", "cat"],
+        "left": [0.0, 20.0, 5.0],
+        "top": [0.0, 20.0, 5.0],
+        "right": [10.0, 40.0, 15.0],
+        "bottom": [10.0, 40.0, 15.0],
+    }
+    return make({**rows, "score": [0.9, 0.8, 0.7]} if score else rows)
+
+
+@pytest.mark.parametrize("library", ["", "pandas", "polars", "pyarrow"])
+def test_two_frames_are_evaluated(library):
+    make = dict if not library else None
+    if library:
+        module = pytest.importorskip(library)
+        make = module.table if library == "pyarrow" else module.DataFrame
+    r = odm.eval(frame(make, score=False), frame(make, score=True), protocol="coco")
+    assert r.summary["AP"] == pytest.approx(1)
+
+
+def test_the_illustrated_example_has_its_known_numbers():
+    truth, found = (str(ILLUSTRATED / side) for side in ("groundtruths", "detections"))
+    r = odm.eval(truth, found, iou=0.3)
+    assert r.summary["mAP"] == pytest.approx(0.24568668046928915, abs=1e-15)
+    assert odm.eval(odm.read(truth), Path(found), iou=0.3).summary == r.summary
+    assert odm.eval(Path(truth), odm.read(found), iou=[0.3]).summary == r.summary
+    files = sorted(Path(truth).iterdir())
+    assert odm.eval(files, odm.read(found), iou=0.3, gt_box="ltwh").summary == r.summary
+
+
+def test_coco_in_memory_is_evaluated():
+    from odm.converters.bridges import from_columns, to_coco
+
+    truth = from_columns(frame(dict, score=False))
+    data = to_coco(truth)
+    results = [
+        {k: r[k] for k in ("image_id", "category_id", "bbox")} | {"score": 0.5} for r in data["annotations"]
+    ]
+    assert odm.eval(data, results, protocol="coco").summary["AP"] == pytest.approx(1)
+    with pytest.raises(odm.UsageError, match="has only ids: give the ground truth"):
+        odm.stats(results)
+
+
+@pytest.mark.parametrize("wrong", [3, None, [1, 2], object(), {1}, np.zeros(3), [], ["a", 3], 1.5])
+@pytest.mark.parametrize("name", ["eval", "agree", "compare", "stats", "show"])
+def test_a_wrong_object_is_refused_with_what_is_taken(name, wrong):
+    function = getattr(odm, name)
+    args = {"eval": (wrong, wrong), "agree": (wrong, wrong), "compare": (wrong, {"a": 1, "b": 2})}
+    with pytest.raises(odm.UsageError, match=rf"{name} takes a path.* not {type(wrong).__name__}"):
+        function(*args.get(name, (wrong,)))
+
+
+def test_runs_that_are_no_runs_are_refused():
+    truth = odm.read(str(ILLUSTRATED / "groundtruths"))
+    for wrong, says in (
+        (3, "compare takes runs by their names"),
+        ({"a": truth}, "two runs or more"),
+        (["a", "a"], "a run is given twice"),
+        ([truth, truth], "by their names"),
+    ):
+        with pytest.raises(odm.UsageError, match=says):
+            odm.compare(truth, wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ious": 0.3}, "eval has no option 'ious' .did you mean 'iou'"),
+        ({"det_boxs": "ltwh"}, "eval has no option 'det_boxs'"),
+        ({"protocol": "coc"}, "did you mean 'coco'"),
+        ({"tags": "a.csv"}, "^tags needs analyze slices"),
+        ({"rows_per_task": 3}, "^rows_per_task is used with memory or cluster only"),
+        ({"replicates": 0}, "^replicates"),
+        ({"analyze": ["tides"]}, "^analyze tides"),
+        ({"at_score": 0.5, "at_scores": "x.json"}, "^at_scores and at_score cannot be combined"),
+        ({"report": "a.pdf"}, "a report is HTML"),
+    ],
+)
+def test_messages_name_keywords_and_not_flags(given, says):
+    with pytest.raises(odm.UsageError, match=says):
+        odm.eval("nowhere", "nowhere", **given)
+
+
+def test_an_option_of_a_format_means_something():
+    truth = odm.read(str(ILLUSTRATED / "groundtruths"))
+    with pytest.raises(odm.UsageError, match="shards"):
+        odm.eval(truth, str(ILLUSTRATED / "detections"), shards=2)
+
+
+# --------------------------------------------------------------------------------------------- answers
+
+
+def sides():
+    return (odm.read(str(ILLUSTRATED / side)) for side in ("groundtruths", "detections"))
+
+
+def test_what_a_command_writes_a_function_writes(tmp_path):
+    truth, found = sides()
+    odm.eval(truth, found, save=tmp_path / "saved", report=tmp_path / "run.html", confusion="gt")
+    assert {"results.json", "detections.csv"} <= {p.name for p in (tmp_path / "saved").iterdir()}
+    assert (tmp_path / "run.html").stat().st_size > 10_000
+    with pytest.raises(odm.PathError, match=r"run\.html"):
+        odm.eval(truth, found, report=tmp_path / "run.html")
+    odm.compare(truth, {"a": found, "b": found.take(found.boxes.score > 0.5)}, save=tmp_path / "compared")
+    assert (tmp_path / "compared" / "classes.csv").exists()
+
+
+def test_agree_stats_and_show_take_what_eval_takes(tmp_path):
+    truth = odm.read(str(ILLUSTRATED / "groundtruths"))
+    assert odm.agree(truth, truth).f1 == 1
+    assert odm.stats(frame(dict, score=True)).boxes == 3
+    page = odm.show(truth)
+    assert "<iframe srcdoc=" in page._repr_html_()
+    page = odm.show(truth, out=tmp_path / "page.html", report_images=2)
+    assert Path(page).read_text().startswith("<!doctype html>")
+    assert page._repr_html_() is None
