@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
@@ -108,6 +109,10 @@ def _with_classes(
     }
     given["source_id"] = frozen(given["source_id"])
     own = take_own(old.own, rows)
+    refuse_other_points([old], [row_of], tuple(names))
+    for name in ("keypoints", "skeleton"):
+        column = getattr(old, name)
+        given[name] = column and tuple((*column, ())[row] for row in rows)
     categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), own=own, **given)
     boxes = dataclasses.replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
     # Of whole images: what several classes were merged into is absent only where all of them are.
@@ -133,6 +138,24 @@ def _with_classes(
         again[first] = False
         keep &= ~some & ~again
     return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
+
+
+def refuse_other_points(
+    tables: Sequence[Categories], rows_of: Sequence[NDArray[Any]], names: Sequence[str]
+) -> None:
+    """UsageError if classes that become one have different numbers of key points.
+
+    `rows_of` has the new rows of the classes of each table, -1 = left out; `names` are those of the new rows.
+    """
+    counts: dict[int, int] = {}
+    for table, row_of in zip(tables, rows_of, strict=True):
+        for points, new in zip(table.keypoints or ((),) * len(table), row_of.tolist(), strict=True):
+            if new >= 0 and points and counts.setdefault(new, len(points)) != len(points):
+                n = sorted((counts[new], len(points)))
+                raise UsageError(
+                    f"class {shorten(names[new])!r} would have {n[0]} key points for some objects and {n[1]} "
+                    "for others; rename one of the classes (--rename)"
+                )
 
 
 def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from odm.checks.rules import equal_boxes
 from odm.codes import GIVE_SIZES
+from odm.converters.edit import refuse_other_points
 from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
 from odm.names import stem
 from odm.tables import (
@@ -32,6 +33,7 @@ from odm.tables import (
     Videos,
     frozen,
 )
+from odm.tables.dataset import RAGGED, join_ragged
 from odm.tables.other_fields import Own, join_own, take_own
 
 SameImage = Literal["error", "prefix", "join"]
@@ -278,6 +280,16 @@ class _Rows:
             whole[key] = tuple(itertools.chain(*parts))
         return take_own(whole, self.first().tolist())
 
+    def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
+        """The names and the skeleton of the key points of each merged class."""
+        found: dict[str, Any] = {}
+        for name in ("keypoints", "skeleton"):
+            columns = [getattr(table, name) or ((),) * len(table) for table in tables]
+            flat = list(itertools.chain(*columns))
+            first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
+            found[name] = tuple(flat[i] if i >= 0 else () for i in first) if any(flat) else None
+        return found
+
     def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
         """(n,) merged rows for a column of rows of source `number`, -1 where there is none."""
         rows = self.each[number]
@@ -438,6 +450,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(differ)
     parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
     some = [categories for categories in tables if len(categories)]
+    refuse_other_points(tables, [rows.each[number] for number in range(len(tables))], names)
     categories = Categories(
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
@@ -445,6 +458,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
         frequency=tuple("" if row in differ else own for row, own in enumerate(frequency)),
         named=all(c.named for c in some),
         ordered=all(c.ordered for c in some),
+        **rows.first_points(tables),
         own=rows.first_own([categories.own for categories in tables]),
     )
     return rows, categories
@@ -452,11 +466,15 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
 
 def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     """The boxes of all datasets one after the other; their ids are as they were."""
-    columns: dict[str, NDArray[Any]] = {}
-    own = join_own([d.boxes.own for d in datasets], [len(d) for d in datasets])
+    columns: dict[str, Any] = {}
+    sizes = [len(d) for d in datasets]
+    own = join_own([d.boxes.own for d in datasets], sizes)
     for field in dataclasses.fields(Boxes):
         parts = [getattr(d.boxes, field.name) for d in datasets]
         if field.name == "own" or all(part is None for part in parts):
+            continue
+        if (table := RAGGED.get(field.name)) is not None:
+            columns[field.name] = join_ragged(table, parts, sizes)
             continue
         if (rows := rows_of.get(field.name)) is not None:
             parts = [rows.of(i, p, len(d)) for i, (p, d) in enumerate(zip(parts, datasets, strict=True))]

@@ -301,9 +301,13 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":
         keys.append(boxes.score[rows])
-    for field in SHAPES & boxes.own.keys():
+    drawn = [[boxes.own[field][i] for i in rows.tolist()] for field in SHAPES & boxes.own.keys()]
+    drawn += [
+        column.take(rows).row_keys() for column in (boxes.shapes, boxes.keypoints) if column is not None
+    ]
+    for texts in drawn:
         numbers: dict[bytes, int] = {}
-        keys.append(np.array([numbers.setdefault(boxes.own[field][i], len(numbers)) for i in rows.tolist()]))
+        keys.append(np.array([numbers.setdefault(text, len(numbers)) for text in texts]))
     # In the order of the hashes, which is cheap; in that of the columns only if boxes of one hash differ.
     order = np.argsort(hashes[rows], kind="stable")
     equal = _equal_to_previous(keys, order)

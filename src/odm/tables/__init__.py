@@ -30,6 +30,7 @@ from odm.tables.columns import (
     frozen,
 )
 from odm.tables.dataset import Builder, Dataset
+from odm.tables.shapes import Keypoints, ShapeKind, ShapeRows, Shapes, keypoints_of
 
 __all__ = [
     "FREQUENCIES",
@@ -45,12 +46,17 @@ __all__ = [
     "ImageLabels",
     "Images",
     "Ints",
+    "Keypoints",
     "Kind",
     "LabelState",
     "Longs",
+    "ShapeKind",
+    "ShapeRows",
+    "Shapes",
     "SourceFile",
     "Tracks",
     "Videos",
     "distinct",
     "frozen",
+    "keypoints_of",
 ]

@@ -31,6 +31,7 @@ from odm.tables.columns import (
     listed_names,
 )
 from odm.tables.other_fields import Own, join_own
+from odm.tables.shapes import Keypoints, Shapes, keypoints_of, shapes_of_arrays
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -122,6 +123,10 @@ class Dataset:
         video: Sequence[str] | None = None,
         frame: ArrayLike | None = None,
         track: Sequence[Id | None] | None = None,
+        polygons: Sequence[Sequence[ArrayLike]] | None = None,
+        masks: Sequence[Any] | None = None,
+        oriented: ArrayLike | None = None,
+        keypoints: Sequence[ArrayLike] | None = None,
         kind: Kind | None = None,
     ) -> Dataset:
         """Make a dataset in memory.
@@ -144,6 +149,16 @@ class Dataset:
             The name of each image's video, empty for none, and its frame number, -1 for none.
         track
             The id of each box's track, None for none; ids are unique within a video.
+        polygons
+            For each box its outlines, each (k, 2) or flat; none for a box without.
+        masks
+            For each box its mask: COCO's compressed text, a dict with ``counts``, or a boolean array
+            (height, width) of the whole image; None for none.
+        oriented
+            (n, 4, 2) corners, or (n, 5) centre, width, height and angle in radians. Of `polygons`, `masks`
+            and `oriented` only one can be given.
+        keypoints
+            For each box (k, 3) x, y and visibility (0 not labelled, 1 hidden, 2 visible); empty for none.
 
         Raises
         ------
@@ -172,6 +187,9 @@ class Dataset:
             builder.category(name, source_id=id_, frequency="" if frequency is None else frequency[i])
         corners, wh = _corners(xyxy, ltwh)
         image = _row_numbers(image, "image")
+        for name, rows in {"polygons": polygons, "masks": masks, "keypoints": keypoints}.items():
+            if rows is not None and len(rows) != len(image):
+                raise ValueError(f"{name} has {len(rows)} rows, not {len(image)}")
         builder.boxes(
             image=image,
             category=_row_numbers(category, "category"),
@@ -182,12 +200,14 @@ class Dataset:
             area=None if area is None else np.array(area, np.float64),
             source_id=None if source_id is None else np.array(source_id, np.int64),
             track=None if track is None else builder.tracks_of_images(image, track),
+            shapes=shapes_of_arrays(polygons, masks, oriented),
+            keypoints=None if keypoints is None else keypoints_of(keypoints),
         )
-        rows = np.array(list(labels)).reshape(-1, 3)
+        said = np.array(list(labels)).reshape(-1, 3)
         builder.labels(
-            image=_row_numbers(rows[:, 0], "labels"),
-            category=_row_numbers(rows[:, 1], "labels"),
-            verdict=rows[:, 2],
+            image=_row_numbers(said[:, 0], "labels"),
+            category=_row_numbers(said[:, 1], "labels"),
+            verdict=said[:, 2],
         )
         builder.kind = kind or ("gt" if score is None else "det")
         return builder.build()
@@ -206,6 +226,9 @@ class Builder:
         self.relative = False
         self.extras: Counter[str] = Counter()
         self.skipped = 0
+        self.wants: frozenset[str] = frozenset()
+        """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
+        others as well."""
         self.keeps_own = False
         """Whether fields of images, classes and files that the model has no column for are to be kept."""
         self._counterpart = counterpart
@@ -222,8 +245,9 @@ class Builder:
         self._track_scores: dict[int, float] = {}
         self._category_rows: dict[str, int] = {}
         self._category_columns: dict[str, list[Any]] = {"source_id": [], "parent": [], "frequency": []}
+        self._points_of: dict[int, tuple[tuple[str, ...], tuple[tuple[int, int], ...]]] = {}
         self._labels: list[NDArray[np.int32]] = []
-        self._chunks: list[dict[str, NDArray[Any]]] = []
+        self._chunks: list[dict[str, Any]] = []
         self._own_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
         self._own: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
 
@@ -420,6 +444,16 @@ class Builder:
                 column.append(value)
         return row
 
+    def describe_points(
+        self, category: int, names: Sequence[str], skeleton: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        """Name the key points of a category, and the pairs of them, from 0, that a line joins."""
+        self._points_of.setdefault(category, (tuple(names), tuple(skeleton)))
+
+    def size_image(self, row: int, width: int, height: int) -> None:
+        """Give an image that was added without a size the one that a mask of it has."""
+        self._image_columns["width"][row], self._image_columns["height"][row] = width, height
+
     def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:
         """Set the `LabelState` of n categories on images: (n,) row numbers, and (n,) verdicts or one for all.
 
@@ -459,18 +493,21 @@ class Builder:
         file: NDArray[Any] | int = -1,
         line: NDArray[Any] | int = 0,
         track: NDArray[Any] | None = None,
+        shapes: Shapes | None = None,
+        keypoints: Keypoints | None = None,
         own: Mapping[str, Sequence[bytes]] | None = None,
     ) -> None:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
-        ``wh`` (n, 2) is what the source gives, NaN where it gives none; ``own`` the JSON of other fields.
+        ``wh`` (n, 2) is what the source gives, NaN where it gives none; ``shapes`` and ``keypoints`` have n
+        rows; ``own`` is the JSON of other fields.
 
         ValueError if the shapes disagree.
         """
         n = len(image)
         if xyxy.shape != (n, 4):  # before wh is derived from it
             raise ValueError(f"xyxy has shape {xyxy.shape}, not ({n}, 4)")
-        chunk: dict[str, NDArray[Any]] = {
+        chunk: dict[str, Any] = {
             "image": np.asarray(image, np.int32),
             "category": np.asarray(category, np.int32),
             "xyxy": np.asarray(xyxy, np.float64),
@@ -494,6 +531,10 @@ class Builder:
                 chunk["wh"] = np.where(given, chunk["wh"], _extent(xyxy))
             if given.any():
                 chunk["wh_given"] = given
+        for name, ragged in (("shapes", shapes), ("keypoints", keypoints)):
+            if ragged is not None and len(ragged) != n:
+                raise ValueError(f"{name} has {len(ragged)} rows, not {n}")
+            chunk[name] = ragged
         self._chunks.append(chunk)
         self._own_of_boxes.append(own or {})
 
@@ -508,12 +549,22 @@ class Builder:
                     chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), absent))
         sizes = [len(chunk["image"]) for chunk in self._chunks]
         own = join_own(self._own_of_boxes, sizes) if any(self._own_of_boxes) else {}
-        columns = {}
+        columns: dict[str, Any] = {}
         for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
+            if (table := RAGGED.get(name)) is not None:
+                columns[name] = join_ragged(table, parts, sizes)
+                continue
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
         return Boxes(**columns, own=own)
+
+    def _points_of_categories(self) -> dict[str, Any]:
+        if not self._points_of:
+            return {}
+        rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
+        names, skeletons = zip(*rows, strict=True)
+        return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
 
     def build(self) -> Dataset:
         """The finished, read-only tables. ValueError if a row number is out of range."""
@@ -548,6 +599,7 @@ class Builder:
             categories=Categories(
                 name=tuple(self._category_rows),
                 **_columns(self._category_columns),
+                **self._points_of_categories(),
                 named=self.named,
                 own=own.get("categories", {}),
             ),
@@ -561,6 +613,18 @@ class Builder:
             videos=Videos(name=tuple(self._videos), **_columns(self._video_columns)),
             tracks=Tracks(**_columns({"video": videos, "source_id": ids}), score=frozen(scores)),
         )
+
+
+RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Keypoints}
+"""Columns of boxes of which each has any number of values."""
+
+
+def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The shapes or key points of tables of these sizes, None of which has any; None if no part has."""
+    if all(part is None for part in parts):
+        return None
+    given = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
+    return given[0] if len(given) == 1 else table.joined(given)
 
 
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}

@@ -1,0 +1,307 @@
+"""What boxes are drawn as beside their edges: outlines, masks, oriented boxes and key points."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class ShapeKind(enum.IntEnum):
+    """What a box is drawn as; a value of ``shapes.kind``."""
+
+    NONE = 0
+    POLYGONS = 1
+    """One or more closed outlines, each filled by the even-odd rule; the object is their union."""
+    MASK = 2
+    """Pixels of the image, as run lengths."""
+    ORIENTED = 3
+    """Four corners in the order of the source; from the first to the second is the width."""
+
+
+class _Ragged:
+    """Columns in which a row has any number of items.
+
+    ``_LEVELS`` names the column of offsets of each level and those of the items below it: another column of
+    offsets, or the values.
+    """
+
+    __slots__: tuple[str, ...] = ()
+    _LEVELS: tuple[tuple[str, str], ...] = ()
+    _PLAIN: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._LEVELS[0][0])) - 1
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The same columns with the rows at `rows`, a mask or row numbers."""
+        kept = np.arange(len(self))[rows]
+        columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in self._PLAIN}
+        items = {self._LEVELS[0][0]: kept}
+        for name, below in self._LEVELS:
+            columns[name], items[below] = _taken(getattr(self, name), items.get(name, kept))
+        for name in self.__slots__:
+            columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
+        return type(self)(**{name: _frozen(column) for name, column in columns.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several, one after the other."""
+        offsets = dict(cls._LEVELS)
+        columns = {
+            name: _joined_offsets([getattr(part, name) for part in parts])
+            if name in offsets
+            else np.concatenate([getattr(part, name) for part in parts])
+            for name in cls.__slots__
+        }
+        return cls(**{name: _frozen(column) for name, column in columns.items()})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Shapes(_Ragged):
+    """The shapes of boxes, one row for each box."""
+
+    kind: NDArray[np.uint8]
+    """(n,) `ShapeKind`."""
+    ring: Longs
+    """(n + 1,) the outlines of box i are ``ring[i]`` to ``ring[i + 1]``; an oriented box has one."""
+    point: Longs
+    """(outlines + 1,) the corners of outline j are ``point[j]`` to ``point[j + 1]``."""
+    xy: Floats
+    """(corners, 2) pixels as the source gives them; outlines are not closed by a repeated corner."""
+    mask: Longs
+    """(n + 1,) the mask of box i is ``text[mask[i]:mask[i + 1]]``."""
+    text: NDArray[np.uint8]
+    """Run lengths down the columns of the whole image, as COCO's compressed text."""
+
+    _LEVELS = (("ring", "point"), ("point", "xy"), ("mask", "text"))
+    _PLAIN = ("kind",)
+
+    def __repr__(self) -> str:
+        n = np.bincount(self.kind, minlength=len(ShapeKind))
+        return f"<Shapes: {', '.join(f'{n[kind]} {kind.name.lower()}' for kind in ShapeKind if n[kind])}>"
+
+    @classmethod
+    def none(cls, n: int) -> Shapes:
+        """Of n boxes without a shape."""
+        zero = np.zeros(n + 1, np.int64)
+        return cls(np.zeros(n, np.uint8), zero, zero[:1], np.zeros((0, 2)), zero, np.zeros(0, np.uint8))
+
+    @classmethod
+    def of_outlines(cls, xy: Floats, corners: Longs, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
+        """Of boxes with one outline each: all corners (k, 2), and (n,) how many of them each box has."""
+        n = len(corners)
+        ends = np.concatenate([[0], np.cumsum(corners)]).astype(np.int64)
+        zero = np.zeros(n + 1, np.int64)
+        return cls(np.full(n, kind, np.uint8), np.arange(n + 1), ends, xy, zero, np.zeros(0, np.uint8))
+
+    @classmethod
+    def of_masks(cls, text: NDArray[np.uint8], first: Longs) -> Shapes:
+        """Of boxes with a mask each, box i's ``text[first[i]:first[i + 1]]``."""
+        n, zero = len(first) - 1, np.zeros(len(first), np.int64)
+        return cls(np.full(n, ShapeKind.MASK, np.uint8), zero, zero[:1], np.zeros((0, 2)), first, text)
+
+    def polygons(self, row: int) -> list[Floats]:
+        """The outlines of a box, each (corners, 2); the four corners of an oriented box; none of a mask."""
+        at = range(int(self.ring[row]), int(self.ring[row + 1]))
+        return [self.xy[self.point[j] : self.point[j + 1]] for j in at]
+
+    def corners(self, rows: NDArray[Any]) -> Floats:
+        """(n, 4, 2) corners of oriented boxes, by a mask or row numbers."""
+        first = self.point[self.ring[:-1][rows]]
+        found: Floats = self.xy[first[:, None] + np.arange(4)]
+        return found
+
+    def counts(self, row: int) -> bytes:
+        """The run lengths of a mask as COCO's compressed text; empty for another shape."""
+        return self.text[self.mask[row] : self.mask[row + 1]].tobytes()
+
+    def edges(self) -> Floats:
+        """(n, 4) left, top, right and bottom of the corners of each box; NaN for a box without corners."""
+        found = np.full((len(self), 4), np.nan)
+        first = self.point[self.ring]
+        some = np.flatnonzero(first[1:] > first[:-1])
+        if len(some):
+            at = first[some]
+            found[some, :2] = np.minimum.reduceat(self.xy, at)
+            found[some, 2:] = np.maximum.reduceat(self.xy, at)
+        return found
+
+    def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
+        """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
+        source = np.arange(len(self))
+        source[rows] = len(self) + np.arange(len(rows))
+        return Shapes.joined([self, other]).take(source)
+
+    def row_keys(self) -> list[bytes]:
+        """For each box what tells its shape from others'; equal for equal shapes."""
+        first = self.point[self.ring].tolist()
+        return [
+            bytes([kind])
+            + np.diff(self.point[self.ring[i] : self.ring[i + 1] + 1]).tobytes()
+            + self.xy[first[i] : first[i + 1]].tobytes()
+            + self.counts(i)
+            for i, kind in enumerate(self.kind.tolist())
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Keypoints(_Ragged):
+    """The key points of boxes, one row for each box."""
+
+    first: Longs
+    """(n + 1,) the points of box i are ``first[i]`` to ``first[i + 1]``, in the order of its class."""
+    xyv: Floats
+    """(points, 3) x and y in pixels, and 0 = not labelled, 1 = hidden, 2 = visible; of detections what the
+    source says."""
+
+    _LEVELS = (("first", "xyv"),)
+
+    def __repr__(self) -> str:
+        return f"<Keypoints: {len(self.xyv)} of {np.count_nonzero(np.diff(self.first))} boxes>"
+
+    @classmethod
+    def none(cls, n: int) -> Keypoints:
+        """Of n boxes without key points."""
+        return cls(np.zeros(n + 1, np.int64), np.zeros((0, 3)))
+
+    def points(self, row: int) -> Floats:
+        """(k, 3) the points of a box."""
+        return self.xyv[self.first[row] : self.first[row + 1]]
+
+    def counts(self) -> Longs:
+        """(n,) how many points each box has."""
+        return np.diff(self.first)
+
+    def labelled(self) -> Longs:
+        """(n,) how many of them are labelled."""
+        seen = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
+        return np.diff(seen[self.first])
+
+    def row_keys(self) -> list[bytes]:
+        """For each box what tells its points from others'."""
+        ends = self.first.tolist()
+        return [self.xyv[a:b].tobytes() for a, b in itertools.pairwise(ends)]
+
+
+class ShapeRows:
+    """Shapes that are read one box at a time."""
+
+    def __init__(self) -> None:
+        self._kind: list[int] = []
+        self._rings: list[int] = []
+        self._points: list[int] = []
+        self._xy: list[Floats] = []
+        self._masks: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+    def none(self) -> None:
+        """Add a box without a shape."""
+        self._add(ShapeKind.NONE)
+
+    def polygons(self, outlines: Iterable[ArrayLike]) -> None:
+        """Add a box with outlines, each (k, 2) or flat; one without any has no shape."""
+        parts = [np.asarray(outline, np.float64).reshape(-1, 2) for outline in outlines]
+        self._add(ShapeKind.POLYGONS if parts else ShapeKind.NONE, parts)
+
+    def oriented(self, corners: ArrayLike) -> None:
+        """Add a box of four corners (4, 2)."""
+        self._add(ShapeKind.ORIENTED, [np.asarray(corners, np.float64).reshape(4, 2)])
+
+    def mask(self, counts: bytes) -> None:
+        """Add a box with a mask, as COCO's compressed text."""
+        self._add(ShapeKind.MASK, (), counts)
+
+    def _add(self, kind: ShapeKind, parts: Sequence[Floats] = (), text: bytes = b"") -> None:
+        self._kind.append(kind)
+        self._rings.append(len(parts))
+        self._points += map(len, parts)
+        self._xy += parts
+        self._masks.append(text)
+
+    def table(self) -> Shapes | None:
+        """What was added; None where no box has a shape."""
+        if not any(self._kind):
+            return None
+        ring, point, mask = (
+            np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
+            for n in (self._rings, self._points, [*map(len, self._masks)])
+        )
+        xy = np.concatenate([np.zeros((0, 2)), *self._xy])
+        text = np.frombuffer(b"".join(self._masks), np.uint8)
+        return Shapes(np.array(self._kind, np.uint8), ring, point, xy, mask, text)
+
+
+def shapes_of_arrays(
+    polygons: Sequence[Sequence[ArrayLike]] | None, masks: Sequence[Any] | None, oriented: ArrayLike | None
+) -> Shapes | None:
+    """Shapes as `Dataset.from_arrays` takes them; ValueError if they are of several kinds or not such."""
+    if sum(given is not None for given in (polygons, masks, oriented)) > 1:
+        raise ValueError("pass only one of polygons, masks and oriented")
+    rows = ShapeRows()
+    for outlines in polygons or ():
+        rows.polygons(outlines)
+    for mask in masks or ():
+        if mask is None:
+            rows.none()
+            continue
+        if not isinstance(mask, str | bytes | Mapping):
+            from odm.masks import encode
+
+            mask = encode(mask)  # noqa: PLW2901
+        counts = mask["counts"] if isinstance(mask, Mapping) else mask
+        rows.mask(counts.encode() if isinstance(counts, str) else bytes(counts))
+    if oriented is not None:
+        array = np.asarray(oriented, np.float64)
+        for corners in array if array.ndim == 3 else rectangles(array.reshape(-1, 5)):
+            rows.oriented(corners)
+    return rows.table()
+
+
+def rectangles(cxcywhr: Floats) -> Floats:
+    """(n, 4, 2) corners of rectangles given as (n, 5) centre, width, height and angle.
+
+    The angle is in radians from the x to the y axis, which is clockwise on the screen; the first corner is
+    the top left one of the rectangle before it is turned.
+    """
+    centre, wh, angle = cxcywhr[:, None, :2], cxcywhr[:, None, 2:4], cxcywhr[:, 4, None]
+    half = wh / 2 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    cos, sin = np.cos(angle), np.sin(angle)
+    x, y = half[..., 0], half[..., 1]
+    found: Floats = centre + np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
+    return found
+
+
+def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
+    """Key points read one box at a time, each (k, 3) or flat, empty for none; None where no box has any."""
+    parts = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
+    first = np.concatenate([[0], np.cumsum([*map(len, parts)])]).astype(np.int64)
+    return Keypoints(first, np.concatenate(parts)) if parts and first[-1] else None
+
+
+def _taken(first: Longs, rows: Longs) -> tuple[Longs, Longs]:
+    """The offsets of some rows, and the positions of their items."""
+    n = first[rows + 1] - first[rows]
+    begin = np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
+    return begin, np.arange(int(begin[-1])) + np.repeat(first[rows] - begin[:-1], n)
+
+
+def _joined_offsets(parts: Sequence[Longs]) -> Longs:
+    before = np.concatenate([[0], np.cumsum([int(part[-1]) for part in parts])])
+    ends = [part[1:] + n for part, n in zip(parts, before[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, np.int64), *ends]).astype(np.int64)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
