@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -177,8 +176,8 @@ def drop_unsupported(
             ledger.lose(words, int(np.count_nonzero(dataset.labels.verdict == verdict)))
     for name, n in dataset.extras.items():
         if name not in keeps:
-            ledger.lose(name, n)
-    _book_own(dataset, keeps, ledger)
+            _lose_field(name, n, target, ledger)
+    _book_own(dataset, target, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     ids_differ = categories.source_id != NO_ID
@@ -189,15 +188,20 @@ def drop_unsupported(
     return dataset
 
 
-def _book_own(dataset: Dataset, keeps: Collection[str], ledger: Ledger) -> None:
+def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
+    words, shape = _SHAPE_FIELDS.get(name, (name, ""))
+    ledger.lose(words + target.shape_advice(shape), n)
+
+
+def _book_own(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
-    images = dataset.images
+    images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
         said = count_own(images.own) + count_own(dataset.categories.own) + count_own(dataset.boxes.own)
         for file in dataset.files:
             said.update(key for key, value in file.own.items() if value not in NOTHING)
         for name, n in said.items():
-            ledger.lose(name, n)
+            _lose_field(name, n, target, ledger)
         return
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
@@ -206,6 +210,12 @@ def _book_own(dataset: Dataset, keeps: Collection[str], ledger: Ledger) -> None:
         for what, n in join_members(files)[2].items():
             ledger.change(what, n)
 
+
+_SHAPE_FIELDS = {
+    "segmentation": ("outlines of boxes", "polygon"),
+    "keypoints": ("key points of boxes", "keypoints"),
+}
+"""What fields are called that were not asked for, and the word of `Format.keeps` for them."""
 
 _VERDICT_WORDS = {
     LabelState.ABSENT: "image-level labels: class absent",

@@ -33,8 +33,8 @@ from odm.tables import (
     Videos,
     frozen,
 )
-from odm.tables.dataset import RAGGED, join_ragged
 from odm.tables.other_fields import Own, join_own, take_own
+from odm.tables.shapes import RAGGED, join_ragged
 
 SameImage = Literal["error", "prefix", "join"]
 """What to do with an image that several sources have: refuse it, put the source's name before the names of

@@ -42,6 +42,11 @@ class Request:
     own_fields: bool = False
     """Whether fields that the model has no column for are kept, for a target that has them too."""
 
+    wants: frozenset[str] = frozenset()
+    """The shapes that are asked for; see `Builder.wants`."""
+    raw_shapes: bool = False
+    """Whether shapes may stay among the fields of their own, in a format that keeps these."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", conceal(self.path))
 
@@ -256,6 +261,9 @@ class PendingSource:
     def _builder(self, counterpart: Counterpart | None) -> Builder:
         builder = Builder(counterpart)
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
+        keeps = self.format.keeps if self.format is not None else ()
+        if not (self.request.raw_shapes and self.request.own_fields and "own_fields" in keeps):
+            builder.wants = self.request.wants
         return builder
 
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:

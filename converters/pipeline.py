@@ -17,6 +17,7 @@ from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.selection import Selection
+from odm.converters.shapes import WORDS, AsShapes, wanted_for
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     BAD_ROWS,
@@ -44,6 +45,7 @@ def read(
     gt: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
     skip_bad_files: bool = False,
+    shapes: bool = False,
     log: Log | None = None,
     **options: Any,
 ) -> Dataset:
@@ -63,6 +65,9 @@ def read(
         Leave out rows with errors instead of raising.
     skip_bad_files
         Leave out files with errors that affect more than one row, and their images; notes name them.
+    shapes
+        Read outlines, masks, oriented boxes and key points too, into ``boxes.shapes`` and
+        ``boxes.keypoints``.
     log
         Collects issues and notes; read it afterwards to see warnings.
     **options
@@ -78,7 +83,14 @@ def read(
         If the path is missing or not usable.
     """
     log = log or Log()
-    request = Request(path=os.fspath(path), format=format, options=options, kind=kind, own_fields=True)
+    request = Request(
+        path=os.fspath(path),
+        format=format,
+        options=options,
+        kind=kind,
+        own_fields=True,
+        wants=WORDS if shapes else frozenset(),
+    )
     return load(
         request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=reference(gt, log)
     ).dataset
@@ -168,6 +180,7 @@ def convert(
     skip_bad_files: bool = False,
     keep_groups: bool = False,
     clip: bool = False,
+    shapes: AsShapes | None = None,
     edits: Edits = Edits(),
     same_image: SameImage = "error",
     selection: Selection = Selection(),
@@ -201,7 +214,10 @@ def convert(
     keep_groups
         Write crowd and group-of boxes as ordinary boxes if the target cannot represent them.
     clip
-        Clip boxes to their image; those entirely outside are left out. Both are counted.
+        Clip boxes and outlines to their image; boxes entirely outside are left out. All are counted.
+    shapes
+        Write outlines, masks and oriented boxes as ``box``, ``polygon``, ``mask`` or ``oriented`` where the
+        target can hold them; as they are if omitted.
     edits
         Classes to rename, merge, drop or keep.
     same_image
@@ -241,7 +257,7 @@ def convert(
         check_parts(selection, output, to_format.adapted(to_chosen))
     common: dict[str, Any] = {"shared": shared, "kind": kind, "encoding": encoding}
     common |= {"follow_links": follow_links, "max_size": max_size}
-    common["own_fields"] = "own_fields" in to_format.keeps
+    common |= wanted_for(to_format.adapted(to_chosen), shapes, clip=clip)
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
     all_loaded = load_all(requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
@@ -257,6 +273,7 @@ def convert(
         strict=strict,
         keep_groups=keep_groups,
         clip=clip,
+        shapes=shapes,
         edits=edits,
         selection=selection,
         pictures=pictures,
@@ -367,6 +384,8 @@ def repair(
         max_size=max_size,
         encoding=encoding,
         own_fields=True,
+        wants=WORDS,
+        raw_shapes="clip" not in wanted,
     )
     # Errors of the reader count here, those of the tables after the repairs.
     truth = reference(gt, log)

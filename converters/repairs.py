@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from odm.checks import DerivedColumns
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
+from odm.converters.shapes import clip_outlines
 from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
 from odm.tables import Boxes, Dataset, frozen
@@ -78,6 +79,8 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     upright: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
     inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)
     cut = upright[:, None] & ((inner_low != low) | (inner_high != high))
+    dataset = clip_outlines(dataset, known, ledger)
+    boxes = dataset.boxes
     rows = np.any(cut, axis=1)
     if not rows.any():
         return dataset

@@ -19,6 +19,7 @@ from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
+from odm.converters.shapes import AsShapes, fit
 from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
 from odm.formats import Format, option_specs
@@ -57,6 +58,8 @@ class Target:
     """Write crowd and group-of boxes as ordinary ones where the format cannot mark them."""
     clip: bool = False
     """Cut boxes to their image."""
+    shapes: AsShapes | None = None
+    """What to write in place of shapes as they are."""
     edits: Edits = Edits()
     selection: Selection = Selection()
     pictures: str = ""
@@ -131,6 +134,10 @@ def as_one(
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
+    if target.format.settle is not None:
+        own = target.shapes is not None or loaded.format.name == target.format.name
+        settled = target.format.settle(target.options, loaded.dataset, own)
+        target = dataclasses.replace(target, options=settled)
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
@@ -154,6 +161,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
     dataset = drop_unsupported(dataset, loaded.format, held, ledger, keep_groups=target.keep_groups)
+    drawn = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
+    if drawn or target.shapes or held.boxes_as_shapes:
+        dataset = fit(dataset, held, ledger, shapes=target.shapes)
     names = dataset.categories.name
     unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if unordered and "order" in format_.keeps and len(names) > 1:

@@ -11,9 +11,9 @@ to be edited.
 ``read(source, builder, log, options) -> None``
     Passes what it reads to the `Builder`. What cannot be a box becomes an issue in the log,
     ``builder.skipped`` counts the rows lost that way, and reading goes on to the end. Nothing is shifted,
-    rounded or clipped. ``builder.kind``, where it is set before, tells whether ground truth or detections
-    are wanted; else the reader sets it. ``builder.counterpart()`` is the dataset on the other side, where
-    there is one.
+    rounded or clipped. ``builder.wants`` says which shapes are asked for. ``builder.kind``, where it is set
+    before, tells whether ground truth or detections are wanted; else the reader sets it.
+    ``builder.counterpart()`` is the dataset on the other side, where there is one.
 ``write(dataset, target, log, options) -> None``
     Calls `Output.plan` for all file names, then writes each once. It is given only what the format can hold:
     boxes that would be lost are left out, and counted in the ledger, before.
@@ -120,7 +120,15 @@ class Format:
     ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``frequency`` (of classes), ``split``, the
     names of the flags and of what is said of whole images in lower case (``difficult``, ``crowd``, ...;
     ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, ``own_fields``
-    (the ``own`` of images, categories and files), and names of ``Dataset.extras``."""
+    (the ``own`` of images, categories and files), and names of ``Dataset.extras``. Of shapes: ``polygon``,
+    ``parts`` (several outlines of one object), ``mask``, ``oriented``, ``rectangle`` (oriented boxes only as
+    rectangles), ``keypoints`` and ``visibility`` (whether a key point is hidden)."""
+    shape_is_box: bool = False
+    """Whether the box of an object with a shape is not written but is what lies around its shape."""
+    boxes_as_shapes: bool = False
+    """Whether every object has a shape, so that a box without one is written as its rectangle."""
+    shape_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The options with which it keeps more shapes, by the word in ``keeps``: ``task=segment``."""
     max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
     pictures: str | None = "images"
@@ -143,19 +151,27 @@ class Format:
     about so many rows each where the files allow it. Reading one may not change what another means. Notes
     about files that are in no part go to the log; faults are reported when a part is read."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
-    """For a format with dialects: what options of writing change about the three declarations above."""
+    """For a format with dialects: what options of writing change about the declarations above."""
+    settle: Callable[[Any, Dataset, bool], Any] | None = None
+    """For a format whose options depend on what is written: the options completed, from the dataset and
+    whether its shapes are to be kept, as they were read from this format or are asked for."""
 
     @property
     def signs(self) -> Signs:
         """What a source must have to be shown to `sniff`."""
         return self.looks_at or self.suffixes, self.begins
 
+    def shape_advice(self, word: str) -> str:
+        """In brackets, the option with which shapes of a word in ``keeps`` are written, if there is one."""
+        option = self.shape_options.get(word)
+        return f" (-O {option} writes them)" if option else ""
+
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""
         return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
 
 
-_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "adapt")
+_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "adapt", "settle")
 """Functions of a module that are fields of its format by name."""
 
 

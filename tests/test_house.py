@@ -99,7 +99,7 @@ def home(name):
 CORE = {"masks", "tables", "issues", "files", "inputs", "coco80", "codes", "csv_text", "names", "pictures"}
 MAY_IMPORT = {
     "masks": {"masks"},
-    "tables": {"tables"},
+    "tables": {"masks", "tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "inputs", "issues", "names"},
     "inputs": {"inputs", "issues"},
@@ -114,7 +114,7 @@ MAY_IMPORT = {
     "pairing": {"names", "tables", "issues"},
     "tracks": {"tables", "issues"},
     "terminal": {"issues"},
-    "checks": {"checks", "codes", "names", "pairing", "tables", "tracks", "issues"},
+    "checks": {"checks", "codes", "masks", "names", "pairing", "tables", "tracks", "issues"},
     "formats": {*CORE, "tracks", "formats"},
     "evaluate": {
         "arrays",

@@ -28,7 +28,8 @@ def test_from_corners_and_from_widths():
 def test_dtypes_and_size():
     data = Dataset.from_arrays(**SMALL, image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
     columns = {f.name: getattr(data.boxes, f.name) for f in dataclasses.fields(data.boxes)}
-    assert columns.pop("track") is columns.pop("wh_given") is None  # what has none holds none
+    for name in ("track", "wh_given", "shapes", "keypoints"):  # what has none holds none
+        assert columns.pop(name) is None
     assert columns.pop("own") == {}
     assert data.images.video is data.images.frame is None
     kinds = {name: column.dtype.name for name, column in columns.items()}

@@ -151,12 +151,12 @@ class Categories(_Table):
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
     """False where the order is that of first appearance, so that a class number is meaningless."""
+    own: Own = dataclasses.field(default_factory=dict)
+    """Other fields of the source, if the reader was asked to keep them."""
     keypoints: tuple[tuple[str, ...], ...] | None = None
     """The names of the key points of each, in their order; None where no category has any."""
     skeleton: tuple[tuple[tuple[int, int], ...], ...] | None = None
     """Pairs of key points of each that are joined by a line, counted from 0; None where there are none."""
-    own: Own = dataclasses.field(default_factory=dict)
-    """Other fields of the source, if the reader was asked to keep them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -183,12 +183,12 @@ class Boxes(_Rows):
     """Row of the track, -1 = none; (n,). None where no box has one."""
     wh_given: NDArray[np.bool_] | None = None
     """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
+    own: Own = dataclasses.field(default_factory=dict)
+    """Other fields of the source, such as ``attributes``, if the reader was asked to keep them."""
     shapes: Shapes | None = None
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
     keypoints: Keypoints | None = None
     """None where no box has key points, or they were not asked for."""
-    own: Own = dataclasses.field(default_factory=dict)
-    """Other fields of the source, such as ``attributes``, if the reader was asked to keep them."""
 
     def short_wh(self) -> Floats:
         """(n, 2) widths and heights to be written: the source's own, or the shortest with the same edges.

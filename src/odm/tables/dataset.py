@@ -31,7 +31,7 @@ from odm.tables.columns import (
     listed_names,
 )
 from odm.tables.other_fields import Own, join_own
-from odm.tables.shapes import Keypoints, Shapes, keypoints_of, shapes_of_arrays
+from odm.tables.shapes import RAGGED, Keypoints, Shapes, join_ragged, shapes_of_arrays
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -175,21 +175,9 @@ class Dataset:
             video=None if video is None else [builder.video(name) if name else -1 for name in video],
             frame=None if frame is None else _row_numbers(np.array(frame) + 1, "frame") - 1,
         )
-        n = len(categories)
-        if len(set(categories)) != n:
-            raise ValueError("two categories have the same name")
-        if category_ids is not None and len(category_ids) != n:
-            raise ValueError(f"category_ids has {len(category_ids)} rows, not {n}")
-        if frequency is not None and (len(frequency) != n or {*frequency} - {"", *FREQUENCIES}):
-            raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
-        for i, name in enumerate(categories):
-            id_ = None if category_ids is None else category_ids[i]
-            builder.category(name, source_id=id_, frequency="" if frequency is None else frequency[i])
+        _add_categories(builder, categories, category_ids, frequency)
         corners, wh = _corners(xyxy, ltwh)
         image = _row_numbers(image, "image")
-        for name, rows in {"polygons": polygons, "masks": masks, "keypoints": keypoints}.items():
-            if rows is not None and len(rows) != len(image):
-                raise ValueError(f"{name} has {len(rows)} rows, not {len(image)}")
         builder.boxes(
             image=image,
             category=_row_numbers(category, "category"),
@@ -200,8 +188,7 @@ class Dataset:
             area=None if area is None else np.array(area, np.float64),
             source_id=None if source_id is None else np.array(source_id, np.int64),
             track=None if track is None else builder.tracks_of_images(image, track),
-            shapes=shapes_of_arrays(polygons, masks, oriented),
-            keypoints=None if keypoints is None else keypoints_of(keypoints),
+            **shapes_of_arrays(len(image), polygons, masks, oriented, keypoints),
         )
         said = np.array(list(labels)).reshape(-1, 3)
         builder.labels(
@@ -534,7 +521,8 @@ class Builder:
         for name, ragged in (("shapes", shapes), ("keypoints", keypoints)):
             if ragged is not None and len(ragged) != n:
                 raise ValueError(f"{name} has {len(ragged)} rows, not {n}")
-            chunk[name] = ragged
+            if ragged is not None:
+                chunk[name] = ragged
         self._chunks.append(chunk)
         self._own_of_boxes.append(own or {})
 
@@ -550,18 +538,17 @@ class Builder:
         sizes = [len(chunk["image"]) for chunk in self._chunks]
         own = join_own(self._own_of_boxes, sizes) if any(self._own_of_boxes) else {}
         columns: dict[str, Any] = {}
+        for name, table in RAGGED.items():
+            parts = [chunk.pop(name, None) for chunk in self._chunks]
+            if any(part is not None for part in parts):
+                columns[name] = join_ragged(table, parts, sizes)
         for name in list(self._chunks[0]):
             parts = [chunk.pop(name) for chunk in self._chunks]
-            if (table := RAGGED.get(name)) is not None:
-                columns[name] = join_ragged(table, parts, sizes)
-                continue
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
         return Boxes(**columns, own=own)
 
     def _points_of_categories(self) -> dict[str, Any]:
-        if not self._points_of:
-            return {}
         rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
         names, skeletons = zip(*rows, strict=True)
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
@@ -599,7 +586,7 @@ class Builder:
             categories=Categories(
                 name=tuple(self._category_rows),
                 **_columns(self._category_columns),
-                **self._points_of_categories(),
+                **(self._points_of_categories() if self._points_of else {}),
                 named=self.named,
                 own=own.get("categories", {}),
             ),
@@ -615,16 +602,22 @@ class Builder:
         )
 
 
-RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Keypoints}
-"""Columns of boxes of which each has any number of values."""
-
-
-def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """The shapes or key points of tables of these sizes, None of which has any; None if no part has."""
-    if all(part is None for part in parts):
-        return None
-    given = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
-    return given[0] if len(given) == 1 else table.joined(given)
+def _add_categories(
+    builder: Builder,
+    categories: Sequence[str],
+    category_ids: Sequence[int] | None,
+    frequency: Sequence[str] | None,
+) -> None:
+    n = len(categories)
+    if len(set(categories)) != n:
+        raise ValueError("two categories have the same name")
+    if category_ids is not None and len(category_ids) != n:
+        raise ValueError(f"category_ids has {len(category_ids)} rows, not {n}")
+    if frequency is not None and (len(frequency) != n or {*frequency} - {"", *FREQUENCIES}):
+        raise ValueError(f"frequency must give one of {', '.join(FREQUENCIES)}, or '', to each category")
+    for i, name in enumerate(categories):
+        id_ = None if category_ids is None else category_ids[i]
+        builder.category(name, source_id=id_, frequency="" if frequency is None else frequency[i])
 
 
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}

@@ -6,10 +6,13 @@ import dataclasses
 import enum
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from odm.masks.runs import Runs
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -141,6 +144,26 @@ class Shapes(_Ragged):
         source[rows] = len(self) + np.arange(len(rows))
         return Shapes.joined([self, other]).take(source)
 
+    def runs(self, height: Longs, width: Longs) -> Runs:
+        """All shapes as masks, those of no shape empty; the size of each box's image, (n,).
+
+        ValueError if outlines pass more columns of pixels than fit into memory.
+        """
+        from odm.masks.polygons import rasterise_all
+        from odm.masks.runs import Runs, read_texts
+
+        is_mask = self.kind == ShapeKind.MASK
+        masks = Runs.of_counts(*read_texts(self.text, self.mask)[:2])
+        if is_mask.all():
+            return masks
+        drawn = rasterise_all(self.xy, self.point, self.ring, height, width)
+        if not is_mask.any():
+            return drawn
+        # A box has a mask or corners, and is empty in the other set.
+        edge = np.concatenate([masks.edge, drawn.edge])
+        both = Runs(np.concatenate([masks.first, drawn.first[1:] + masks.first[-1]]), edge)
+        return both.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
+
     def row_keys(self) -> list[bytes]:
         """For each box what tells its shape from others'; equal for equal shapes."""
         first = self.point[self.ring].tolist()
@@ -242,11 +265,36 @@ class ShapeRows:
         return Shapes(np.array(self._kind, np.uint8), ring, point, xy, mask, text)
 
 
+RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Keypoints}
+"""Columns of boxes of which each has any number of values."""
+
+
+def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The shapes or key points of tables of these sizes, None of which has any; None if no part has."""
+    if all(part is None for part in parts):
+        return None
+    given = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
+    return given[0] if len(given) == 1 else table.joined(given)
+
+
 def shapes_of_arrays(
-    polygons: Sequence[Sequence[ArrayLike]] | None, masks: Sequence[Any] | None, oriented: ArrayLike | None
-) -> Shapes | None:
-    """Shapes as `Dataset.from_arrays` takes them; ValueError if they are of several kinds or not such."""
-    if sum(given is not None for given in (polygons, masks, oriented)) > 1:
+    n: int,
+    polygons: Sequence[Sequence[ArrayLike]] | None,
+    masks: Sequence[Any] | None,
+    oriented: ArrayLike | None,
+    keypoints: Sequence[ArrayLike] | None,
+) -> dict[str, Any]:
+    """The columns of n boxes for what `Dataset.from_arrays` takes; ValueError if it is not such."""
+    given: dict[str, Any] = {
+        "polygons": polygons,
+        "masks": masks,
+        "oriented": oriented,
+        "keypoints": keypoints,
+    }
+    for name, values in given.items():
+        if values is not None and len(values) != n:
+            raise ValueError(f"{name} has {len(values)} rows, not {n}")
+    if sum(values is not None for values in given.values()) > 1:
         raise ValueError("pass only one of polygons, masks and oriented")
     rows = ShapeRows()
     for outlines in polygons or ():
@@ -265,7 +313,7 @@ def shapes_of_arrays(
         array = np.asarray(oriented, np.float64)
         for corners in array if array.ndim == 3 else rectangles(array.reshape(-1, 5)):
             rows.oriented(corners)
-    return rows.table()
+    return {"shapes": rows.table(), "keypoints": None if keypoints is None else keypoints_of(keypoints)}
 
 
 def rectangles(cxcywhr: Floats) -> Floats:
@@ -280,6 +328,21 @@ def rectangles(cxcywhr: Floats) -> Floats:
     x, y = half[..., 0], half[..., 1]
     found: Floats = centre + np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
     return found
+
+
+def as_rectangles(corners: Floats) -> Floats:
+    """(n, 5) centre, width, height and angle in radians of oriented boxes (n, 4, 2).
+
+    The width is the first side, and the angle its direction, from the x to the y axis, in -pi to pi.
+    """
+    centre = corners.mean(axis=1)
+    along = (corners[:, 1] - corners[:, 0] + corners[:, 2] - corners[:, 3]) / 2
+    down = (corners[:, 3] - corners[:, 0] + corners[:, 2] - corners[:, 1]) / 2
+    width = np.hypot(*along.T)
+    angle = np.arctan2(along[:, 1], along[:, 0])
+    # A height that points the other way belongs to corners in the other direction.
+    height = down[:, 1] * np.cos(angle) - down[:, 0] * np.sin(angle)
+    return np.column_stack([centre, width, height, angle])
 
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:

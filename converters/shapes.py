@@ -1,0 +1,379 @@
+"""Shapes fitted to what a target can hold: what is converted, joined, traced or lost on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.converters.ledger import Ledger
+from odm.formats import Format
+from odm.issues import UsageError
+from odm.masks.runs import Runs, pieces, write_texts
+from odm.masks.trace import trace_all
+from odm.tables import Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables.shapes import as_rectangles, rectangles
+
+AsShapes = Literal["box", "polygon", "mask", "oriented"]
+"""What to write in place of shapes as they are."""
+AS_SHAPES = get_args(AsShapes)
+
+WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
+"""Words of `Format.keeps` that a reader is asked for."""
+
+SAME = 1e-6
+"""Pixels by which corners that are the same may differ."""
+RECTANGLE = 0.5
+"""Pixels by which a corner may differ from that of a rectangle that stands for four corners."""
+_CORNERS_AT_A_TIME = 2**20
+
+Rows = NDArray[np.int64]
+
+
+def wanted_for(target: Format, shapes: AsShapes | None, *, clip: bool) -> dict[str, Any]:
+    """What a `Request` asks of readers for a target."""
+    return {
+        "own_fields": "own_fields" in target.keeps,
+        "wants": WORDS if shapes else WORDS & target.keeps,
+        "raw_shapes": not (clip or shapes),
+    }
+
+
+def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
+    """The dataset with the shapes and key points that the target can hold; what changes is booked.
+
+    Parameters
+    ----------
+    shapes
+        What all shapes are to be, where the user asked for it.
+    """
+    found = dataset.boxes.shapes
+    if found is not None:
+        found = _fitted(dataset, found, target, ledger, shapes)
+        dataset = _with(dataset, shapes=found)
+    elif shapes == "oriented" and not {"oriented"} <= target.keeps:
+        raise UsageError(f"--shapes oriented: {target.name} has no oriented boxes")
+    if target.boxes_as_shapes and len(dataset):
+        dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
+    if found is not None and target.shape_is_box:
+        dataset = _boxes_of_shapes(dataset, ledger)
+    points = dataset.boxes.keypoints
+    if points is None:
+        return dataset
+    if "keypoints" not in target.keeps:
+        ledger.lose(
+            "key points of boxes" + target.shape_advice("keypoints"), int(np.count_nonzero(points.counts()))
+        )
+        return _with(dataset, keypoints=None)
+    if "visibility" not in target.keeps:
+        hidden = int(np.count_nonzero(points.xyv[:, 2] == 1))
+        ledger.lose("visibility of hidden key points", hidden)
+    return dataset
+
+
+def _fitted(
+    dataset: Dataset, found: Shapes, target: Format, ledger: Ledger, asked: AsShapes | None
+) -> Shapes | None:
+    keeps = target.keeps
+    if asked == "box":
+        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(found.kind)))
+        return None
+    if asked is not None and asked not in keeps:
+        raise UsageError(
+            f"--shapes {asked}: {target.name} does not hold such shapes{target.shape_advice(asked)}"
+        )
+    rule = _Fitting(dataset, ledger)
+    oriented = asked == "oriented"
+    if "oriented" not in keeps or asked in ("polygon", "mask"):
+        if "polygon" in keeps or asked == "mask":
+            found = rule.outlined(found)
+    elif oriented or "polygon" not in keeps:
+        found = rule.oriented(found, any_shape=oriented)
+    if asked == "mask" or ("mask" in keeps and "polygon" not in keeps):
+        found = rule.drawn(found)
+    elif asked == "polygon" or ("polygon" in keeps and "mask" not in keeps):
+        found = rule.traced(found)
+    if "polygon" in keeps and "parts" not in keeps:
+        found = rule.in_one_part(found)
+    if "rectangle" in keeps:
+        found = rule.rectangular(found)
+    for kind, word, what in (
+        (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
+        (ShapeKind.MASK, "mask", "masks of boxes"),
+        (ShapeKind.ORIENTED, "oriented", "oriented boxes, written as the boxes around them"),
+    ):
+        rows = np.flatnonzero(found.kind == kind)
+        if len(rows) and word not in keeps:
+            ledger.lose(what + target.shape_advice(word), len(rows))
+            found = found.replaced(rows, Shapes.none(len(rows)))
+    return found if found.kind.any() else None
+
+
+def _with(dataset: Dataset, **columns: Any) -> Dataset:
+    return dataclasses.replace(dataset, boxes=dataclasses.replace(dataset.boxes, **columns))
+
+
+class _Fitting:
+    """Conversions of the shapes of one dataset, each booked."""
+
+    def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
+        self.ledger = ledger
+        size = dataset.limits()[dataset.boxes.image]
+        self.width, self.height = size[:, 0], size[:, 1]
+        self.known: NDArray[np.bool_] = (size > 0).all(axis=1)
+
+    def runs(self, shapes: Shapes, rows: Rows) -> Runs:
+        return shapes.take(rows).runs(self.height[rows], self.width[rows])
+
+    def outlined(self, shapes: Shapes) -> Shapes:
+        """Oriented boxes as outlines of four corners."""
+        rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+        if not len(rows):
+            return shapes
+        self.ledger.change("oriented boxes written as outlines", len(rows))
+        kind = shapes.kind.copy()
+        kind[rows] = ShapeKind.POLYGONS
+        return dataclasses.replace(shapes, kind=frozen(kind))
+
+    def traced(self, shapes: Shapes) -> Shapes:
+        """Masks as outlines along the edges of their pixels."""
+        rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.known)
+        self.ledger.change("masks written as outlines along their pixel edges", len(rows))
+        return self._replaced(shapes, rows, lambda part: self._traced(self.runs(shapes, part), part))
+
+    def drawn(self, shapes: Shapes) -> Shapes:
+        """Outlines as masks."""
+        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.known)
+        self.ledger.change("outlines written as masks", len(rows))
+
+        def masks(part: Rows) -> Shapes:
+            runs = self.runs(shapes, part)
+            return Shapes.of_masks(*write_texts(*runs.counts(self.height[part] * self.width[part])))
+
+        return self._replaced(shapes, rows, masks)
+
+    def in_one_part(self, shapes: Shapes) -> Shapes:
+        """Objects of several outlines as one, joined by bridges of no width; traced where parts overlap."""
+        rows: Rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 1))
+        if not len(rows):
+            return shapes
+        whole, joined = shapes.take(rows), ShapeRows()
+        for i in range(len(rows)):
+            joined.polygons([_bridged(whole.polygons(i))])
+        made = joined.table()
+        assert made is not None
+        apart: Any = np.ones(len(rows), bool)
+        for piece in pieces(np.diff(whole.point[whole.ring]), _CORNERS_AT_A_TIME):
+            part: Rows = np.arange(len(rows))[piece]
+            part = part[self.known[rows[part]]]
+            size = self.height[rows[part]], self.width[rows[part]]
+            apart[part] = _equal(whole.take(part).runs(*size), made.take(part).runs(*size))
+        over = np.flatnonzero(~apart)
+        self.ledger.change("parts of outlines joined into one", len(rows) - len(over))
+        self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(over))
+        if len(over):
+            own = rows[over]
+            redrawn = self._replaced(shapes, own, lambda part: self._traced(self.runs(shapes, part), part))
+            made = made.replaced(over, redrawn.take(own))
+        return shapes.replaced(rows, made)
+
+    def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
+        """Outlines that are rectangles as oriented boxes; with `any_shape` the smallest around all others."""
+        drawn = shapes.kind == ShapeKind.POLYGONS
+        four = drawn & (np.diff(shapes.ring) == 1)
+        four[four] = np.diff(shapes.point)[shapes.ring[:-1][four]] == 4
+        rows = np.flatnonzero(four)
+        corners = shapes.corners(rows)
+        rows = rows[_off_rectangle(corners) <= SAME]
+        self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
+        kind = shapes.kind.copy()
+        kind[rows] = ShapeKind.ORIENTED
+        shapes = dataclasses.replace(shapes, kind=frozen(kind))
+        if not any_shape:
+            return shapes
+        shapes = self.traced(shapes)
+        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 0))
+        self.ledger.change("shapes written as the smallest rectangles around them", len(rows))
+        return self._around(shapes, rows)
+
+    def rectangular(self, shapes: Shapes) -> Shapes:
+        """Oriented boxes whose corners are no rectangle as the smallest rectangles around them."""
+        rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+        rows = rows[_off_rectangle(shapes.corners(rows)) > RECTANGLE]
+        self.ledger.change("quadrilaterals written as the smallest rectangles around them", len(rows))
+        return self._around(shapes, rows)
+
+    def _around(self, shapes: Shapes, rows: Rows) -> Shapes:
+        if not len(rows):
+            return shapes
+        part, made = shapes.take(rows), ShapeRows()
+        for i in range(len(rows)):
+            made.oriented(smallest_rectangle(np.concatenate(part.polygons(i))))
+        table = made.table()
+        assert table is not None
+        return shapes.replaced(rows, table)
+
+    def _traced(self, runs: Runs, rows: Rows) -> Shapes:
+        made = ShapeRows()
+        for outlines in trace_all(runs, self.height[rows]):
+            made.polygons(outlines)
+        return made.table() or Shapes.none(len(rows))
+
+    @staticmethod
+    def _replaced(shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
+        """The shapes with those at `rows` made anew, some at a time."""
+        if not len(rows):
+            return shapes
+        sizes = (np.diff(shapes.mask) + np.diff(shapes.point[shapes.ring]))[rows]
+        parts = [make(rows[piece]) for piece in pieces(sizes, _CORNERS_AT_A_TIME)]
+        return shapes.replaced(rows, Shapes.joined(parts))
+
+
+def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
+    """The boxes without a shape with their rectangles as shapes."""
+    boxes = dataset.boxes
+    found = boxes.shapes or Shapes.none(len(boxes))
+    rows = np.flatnonzero(found.kind == ShapeKind.NONE)
+    if boxes.shapes is not None or outlines:
+        ledger.change("boxes without an outline written as rectangles", len(rows))
+    corners = boxes.xyxy[rows][:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
+    kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
+    return _with(
+        dataset, shapes=found.replaced(rows, Shapes.of_outlines(corners, np.full(len(rows), 4), kind))
+    )
+
+
+def _boxes_of_shapes(dataset: Dataset, ledger: Ledger) -> Dataset:
+    """Book boxes that are not those of their outlines, which is all that is written of them."""
+    boxes = dataset.boxes
+    if boxes.shapes is None:
+        return dataset
+    edges = boxes.shapes.edges()
+    differs = (np.abs(edges - boxes.xyxy) > SAME).any(axis=1)
+    ledger.change("boxes that the target takes from their outline", int(np.count_nonzero(differs)))
+    return dataset
+
+
+def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> Dataset:
+    """Cut the outlines of boxes at the edges of their images; oriented boxes and key points stay.
+
+    `rows` are boxes on images whose size is known. Parts that lie outside vanish.
+    """
+    boxes = dataset.boxes
+    limit = dataset.limits().astype(np.float64)[boxes.image]
+    if boxes.shapes is not None:
+        edges = boxes.shapes.edges()
+        with np.errstate(invalid="ignore"):
+            beyond = rows & ((edges[:, :2] < 0).any(axis=1) | (edges[:, 2:] > limit).any(axis=1))
+        kind = boxes.shapes.kind
+        turned = int(np.count_nonzero(beyond & (kind == ShapeKind.ORIENTED)))
+        ledger.change("oriented boxes beyond their image, not clipped", turned)
+        cut = np.flatnonzero(beyond & (kind == ShapeKind.POLYGONS))
+        if len(cut):
+            made = ShapeRows()
+            for i in cut.tolist():
+                parts = [_cut(part, *limit[i]) for part in boxes.shapes.polygons(i)]
+                made.polygons([part for part in parts if len(part) >= 3])
+            ledger.change("outlines clipped to their image", len(cut))
+            dataset = _with(dataset, shapes=boxes.shapes.replaced(cut, made.table() or Shapes.none(len(cut))))
+    if boxes.keypoints is not None:
+        of = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
+        x, y, v = boxes.keypoints.xyv.T
+        outside = (v > 0) & ((x < 0) | (y < 0) | (x > limit[of, 0]) | (y > limit[of, 1])) & rows[of]
+        n = len(np.unique(of[outside]))
+        ledger.change("boxes with key points beyond their image, not clipped", n)
+    return dataset
+
+
+def _cut(outline: Floats, width: float, height: float) -> Floats:
+    """An outline cut at the four edges of an image, one after the other (Sutherland and Hodgman, 1974)."""
+    for axis, edge, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
+        if not len(outline):
+            break
+        inside = sign * (outline[:, axis] - edge) >= 0
+        after = np.roll(outline, -1, axis=0)
+        crosses = inside != np.roll(inside, -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (edge - outline[:, axis]) / (after[:, axis] - outline[:, axis])
+            at = outline + t[:, None] * (after - outline)
+        at[:, axis] = edge
+        both = np.stack([outline, at], axis=1).reshape(-1, 2)
+        outline = both[np.stack([inside, crosses], axis=1).reshape(-1)]
+    return outline
+
+
+def _bridged(parts: list[Floats]) -> Floats:
+    """Several outlines as one: each is joined to the nearest corner of those before, there and back."""
+    whole = parts[0]
+    for part in parts[1:]:
+        far = ((whole[:, None] - part[None]) ** 2).sum(axis=2)
+        i, j = np.unravel_index(int(far.argmin()), far.shape)
+        around = np.concatenate([part[j:], part[: j + 1]])
+        whole = np.concatenate([whole[: i + 1], around, whole[i:]])
+    return whole
+
+
+def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
+    """(n,) which masks of two sets are the same."""
+    n = np.diff(a.first)
+    same: NDArray[np.bool_] = n == np.diff(b.first)
+    rows = np.flatnonzero(same)
+    one, two = a.take(rows), b.take(rows)
+    differs = np.concatenate([[0], np.cumsum(one.edge != two.edge)])
+    same[rows] = np.diff(differs[one.first]) == 0
+    return same
+
+
+def _off_rectangle(corners: Floats) -> Floats:
+    """(n,) the largest distance of four corners (n, 4, 2) from those of a rectangle with the same first side.
+
+    The rectangle has the same centre; its sides are the means of opposite ones.
+    """
+    fitted = rectangles(as_rectangles(corners))
+    far: Floats = np.sqrt(((fitted - corners) ** 2).sum(axis=2)).max(axis=1, initial=0)
+    return far
+
+
+def smallest_rectangle(points: Floats) -> Floats:
+    """(4, 2) the corners of the rectangle of smallest area around points (n, 2).
+
+    One side lies along an edge of their convex hull, the first of equals (Freeman and Shapira, 1975).
+    """
+    hull = _hull(points)
+    if len(hull) < 3:
+        low, high = hull.min(axis=0), hull.max(axis=0)
+        return np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
+    side = np.roll(hull, -1, axis=0) - hull
+    along = side / np.hypot(*side.T)[:, None]
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
+    u, v = hull @ along.T, hull @ across.T  # (corners, edges)
+    low_u, high_u, low_v, high_v = u.min(0), u.max(0), v.min(0), v.max(0)
+    area = (high_u - low_u) * (high_v - low_v)
+    best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])
+    a, b = along[best], across[best]
+    ends = [(low_u, low_v), (high_u, low_v), (high_u, high_v), (low_u, high_v)]
+    return np.array([p[best] * a + q[best] * b for p, q in ends])
+
+
+def _hull(points: Floats) -> Floats:
+    """The corners of the convex hull, from the leftmost on, by Andrew's monotone chain (1979)."""
+    ordered = np.unique(points, axis=0)
+    if len(ordered) < 3:
+        return ordered
+
+    def chain(rows: list[list[float]]) -> list[list[float]]:
+        kept: list[list[float]] = []
+        for x, y in rows:
+            while len(kept) > 1:
+                (ax, ay), (bx, by) = kept[-2], kept[-1]
+                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
+                    break
+                kept.pop()
+            kept.append([x, y])
+        return kept[:-1]
+
+    rows = ordered.tolist()
+    return np.array(chain(rows) + chain(rows[::-1]))
