@@ -43,9 +43,8 @@ class Request:
     """Whether fields that the model has no column for are kept, for a target that has them too."""
 
     wants: frozenset[str] = frozenset()
-    """The shapes that are asked for; see `Builder.wants`."""
-    raw_shapes: bool = False
-    """Whether shapes may stay among the fields of their own, in a format that keeps these."""
+    """What is asked for of `SHAPE_WORDS`. With other words of ``keeps`` beside them, shapes may stay among
+    the fields of their own, where these are kept; without, they are to be read."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", conceal(self.path))
@@ -70,6 +69,9 @@ def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str,
     inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
     return make_options(format_, given)
 
+
+SHAPE_WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
+"""Words of `Format.keeps` that a reader is asked for."""
 
 Counterpart = Callable[[], Dataset | None]
 """Gives the dataset that another refers to, such as the ground truth of a results file."""
@@ -261,9 +263,9 @@ class PendingSource:
     def _builder(self, counterpart: Counterpart | None) -> Builder:
         builder = Builder(counterpart)
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
-        keeps = self.format.keeps if self.format is not None else ()
-        if not (self.request.raw_shapes and self.request.own_fields and "own_fields" in keeps):
-            builder.wants = self.request.wants
+        keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
+        if "own_fields" not in keeps or self.request.wants <= SHAPE_WORDS:
+            builder.wants = self.request.wants & SHAPE_WORDS
         return builder
 
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:

@@ -14,10 +14,10 @@ from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Reference, check_shared, is_refused, load, load_all, refusal
 from odm.converters.merging import SAME_IMAGE, SameImage
-from odm.converters.pending import Request, choose_options, reading_options
+from odm.converters.pending import SHAPE_WORDS, Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.selection import Selection
-from odm.converters.shapes import WORDS, AsShapes, wanted_for
+from odm.converters.shapes import AsShapes
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     BAD_ROWS,
@@ -89,7 +89,7 @@ def read(
         options=options,
         kind=kind,
         own_fields=True,
-        wants=WORDS if shapes else frozenset(),
+        wants=SHAPE_WORDS if shapes else frozenset(),
     )
     return load(
         request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=reference(gt, log)
@@ -255,15 +255,14 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    common: dict[str, Any] = {"shared": shared, "kind": kind, "encoding": encoding}
-    common |= {"follow_links": follow_links, "max_size": max_size}
-    common |= wanted_for(to_format.adapted(to_chosen), shapes, clip=clip)
+    common: dict[str, Any] = {"shared": shared, "kind": kind, "encoding": encoding, "max_size": max_size}
+    common |= {"follow_links": follow_links, "own_fields": "own_fields" in to_format.keeps}
+    common["wants"] = SHAPE_WORDS if shapes or clip else to_format.adapted(to_chosen).keeps
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
     all_loaded = load_all(requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
     loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
-    all_loaded.clear()  # what was merged needs no memory any more
     wanted = Target(
         path=target,
         format=to_format,
@@ -384,8 +383,7 @@ def repair(
         max_size=max_size,
         encoding=encoding,
         own_fields=True,
-        wants=WORDS,
-        raw_shapes="clip" not in wanted,
+        wants=SHAPE_WORDS if "clip" in wanted else SHAPE_WORDS | {"own_fields"},
     )
     # Errors of the reader count here, those of the tables after the repairs.
     truth = reference(gt, log)

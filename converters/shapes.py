@@ -21,9 +21,6 @@ AsShapes = Literal["box", "polygon", "mask", "oriented"]
 """What to write in place of shapes as they are."""
 AS_SHAPES = get_args(AsShapes)
 
-WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
-"""Words of `Format.keeps` that a reader is asked for."""
-
 SAME = 1e-6
 """Pixels by which corners that are the same may differ."""
 RECTANGLE = 0.5
@@ -31,15 +28,6 @@ RECTANGLE = 0.5
 _CORNERS_AT_A_TIME = 2**20
 
 Rows = NDArray[np.int64]
-
-
-def wanted_for(target: Format, shapes: AsShapes | None, *, clip: bool) -> dict[str, Any]:
-    """What a `Request` asks of readers for a target."""
-    return {
-        "own_fields": "own_fields" in target.keeps,
-        "wants": WORDS if shapes else WORDS & target.keeps,
-        "raw_shapes": not (clip or shapes),
-    }
 
 
 def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
@@ -123,7 +111,7 @@ class _Fitting:
         self.ledger = ledger
         size = dataset.limits()[dataset.boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
-        self.known: NDArray[np.bool_] = (size > 0).all(axis=1)
+        self.known: Any = (size > 0).all(axis=1)
 
     def runs(self, shapes: Shapes, rows: Rows) -> Runs:
         return shapes.take(rows).runs(self.height[rows], self.width[rows])

@@ -94,9 +94,12 @@ def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger
 
 
 def as_one(
-    sources: Sequence[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
+    sources: list[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
 ) -> tuple[Loaded, Ledger]:
-    """The source, or several merged, and the ledger in which is booked what became of them; see `merge`."""
+    """The source, or several merged, and the ledger in which is booked what became of them; see `merge`.
+
+    The list of several is emptied, for what was merged needs no memory any more.
+    """
     if len(sources) == 1:
         return sources[0], open_ledger(sources[0], target.name, dry_run=dry_run)
     merged = merge([one.dataset for one in sources], same_image=same_image, log=log)
@@ -127,6 +130,7 @@ def as_one(
         if sort in target.keeps:
             ledger.change(f"ids of {RENUMBERED[sort]} are numbered from 1, as the sources disagree", n)
     # No one file has both names, so the place is all of them.
+    sources.clear()
     everywhere = dataclasses.replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
     checks.report_similar_classes(everywhere, log)
     return loaded, ledger
@@ -134,10 +138,8 @@ def as_one(
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
-    if target.format.settle is not None:
-        own = target.shapes is not None or loaded.format.name == target.format.name
-        settled = target.format.settle(target.options, loaded.dataset, own)
-        target = dataclasses.replace(target, options=settled)
+    own = target.shapes is not None or loaded.format.name == target.format.name
+    target = dataclasses.replace(target, options=target.format.settled(target.options, loaded.dataset, own))
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:

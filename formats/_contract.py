@@ -166,6 +166,10 @@ class Format:
         option = self.shape_options.get(word)
         return f" (-O {option} writes them)" if option else ""
 
+    def settled(self, options: Any, dataset: Dataset, own: bool) -> Any:
+        """The options with which a dataset is written."""
+        return options if self.settle is None else self.settle(options, dataset, own)
+
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""
         return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))

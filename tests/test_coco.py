@@ -245,7 +245,7 @@ def test_what_is_not_read_is_counted():
     assert dataset.extras == {
         "segmentation": 2,
         "attributes": 1,
-        "key points of boxes": 1,
+        "keypoints": 1,
         "supercategory": 1,
         "info": 1,
         "odd": 1,
