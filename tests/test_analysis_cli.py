@@ -243,6 +243,24 @@ def test_agreement_of_two_files(data):
         run("agree", "gt.csv", "b.csv", "--iou", "2")
 
 
+def test_the_list_of_pairs(data):
+    """Every box is in one row: with that of the other annotator, or alone."""
+    odm.write(second(), "b.csv", "csv")
+    run("agree", "gt.csv", "b.csv", "--quiet", "--save", "saved")
+    rows = list(csv.DictReader(Path("saved/pairs.csv").read_text().splitlines()))
+    both = [row for row in rows if row["first_class"] and row["other_class"]]
+    assert (len(rows), len(both)) == (7, 5)
+    told = json.loads(Path("saved/agreement.json").read_text())
+    assert sum(row["first_class"] == row["other_class"] for row in both) == sum(
+        c["pairs"] for c in told["classes"]
+    )
+    assert sum(float(row["iou"]) for row in both) / 5 == pytest.approx(told["mean_iou"])
+    assert {(row["first_file"], row["other_file"]) for row in both} == {("gt.csv", "b.csv")}
+    lines = [int(row["other_line"]) for row in rows if row["other_line"]]
+    assert sorted(lines) == list(range(2, 8))
+    assert Path("saved/classes.csv").read_text().startswith("class,f1,first,other,pairs\n")
+
+
 def test_annotators_without_anything_in_common(data):
     other = second()
     for images, classes, says in (

@@ -298,7 +298,7 @@ def outputs():
         ],
         "eval --save results.json": [Path("saved/results.json").read_text(encoding="utf-8")],
         "compare": [run(*compared, "--output", "json", "--save", "compared")],
-        "agree": [run("agree", "gt.json", "gt.json", "-q", "--output", "json")],
+        "agree": [run("agree", "gt.json", "gt.json", "-q", "--output", "json", "--save", "agreed")],
         "diff": [run("diff", "gt.json", lvis[0], "-q", "--output", "json", "--save", "changed")],
         "stats": [run("stats", side, "-q", "--output", "json") for side in ("gt.json", lvis[1])],
         "validate": [run("validate", "bad.csv", "gt.json", "--output", "json")],
@@ -320,6 +320,7 @@ def outputs():
         "compare --output csv": columns(run(*compared, "--output", "csv")),
         "eval --save": csv_columns("saved"),
         "compare --save": csv_columns("compared"),
+        "agree --save": csv_columns("agreed"),
         "diff --save": csv_columns("changed"),
     }
     return {"json": {name: inner[""] for name, inner in found.items()}, "csv": tables}

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from odm.evaluate.analysis.box_pairs import box_columns
 from odm.evaluate.matching.order import one_to_one
 from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
@@ -27,15 +28,25 @@ class Annotations:
     image: Longs
     category: Longs
     xyxy: Floats
+    row: Longs
+    """Their rows in the data set."""
 
     @classmethod
-    def of(cls, image: ArrayLike, category: ArrayLike, xyxy: ArrayLike) -> Annotations:
-        """From (n,) images and classes and (n, 4) boxes in pixels."""
+    def of(
+        cls, image: ArrayLike, category: ArrayLike, xyxy: ArrayLike, row: ArrayLike | None = None
+    ) -> Annotations:
+        """From (n,) images and classes, (n, 4) boxes in pixels, and their rows if these are not all."""
+        images = np.asarray(image, np.int64)
         return cls(
-            np.asarray(image, np.int64),
+            images,
             np.asarray(category, np.int64),
             np.asarray(xyxy, np.float64).reshape(-1, 4),
+            np.arange(len(images)) if row is None else np.asarray(row, np.int64),
         )
+
+    def take(self, rows: NDArray[Any]) -> Annotations:
+        """Some of them."""
+        return Annotations(self.image[rows], self.category[rows], self.xyxy[rows], self.row[rows])
 
     def __len__(self) -> int:
         return len(self.image)
@@ -65,6 +76,8 @@ class Agreement:
         column are boxes that only the other drew.
     first, other
         (pairs,) positions of the paired boxes, and ``iou`` of each pair.
+    sides
+        The data sets and what was compared of them, for `columns`; nothing where there are none.
     """
 
     names: tuple[str, ...]
@@ -80,6 +93,29 @@ class Agreement:
     first: Ints
     other: Ints
     iou: Floats
+    sides: tuple[tuple[Dataset, Annotations], ...] = ()
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The list of pairs as columns, image by image, and of the boxes that only one drew.
+
+        Of both boxes class, edges, flags, file and line; None where there is no box. UsageError if the data
+        sets are not known.
+        """
+        if not self.sides:
+            raise UsageError("an agreement of arrays has no list of pairs: compare data sets")
+        (first, a), (other, b) = self.sides
+        alone = [np.delete(np.arange(len(s)), own) for s, own in ((a, self.first), (b, self.other))]
+        mine = np.concatenate([a.row[self.first], a.row[alone[0]], np.full(len(alone[1]), -1)])
+        theirs = np.concatenate([b.row[self.other], np.full(len(alone[0]), -1), b.row[alone[1]]])
+        image = np.concatenate([a.image[self.first], a.image[alone[0]], b.image[alone[1]]])
+        iou = np.append(self.iou, np.full(len(image) - len(self.iou), math.nan))
+        order = np.argsort(image, kind="stable")
+        return {
+            "image": [first.images.name[i] for i in image[order].tolist()],
+            "iou": plain(iou[order].tolist()),
+            **box_columns(first, mine[order], "first"),
+            **box_columns(other, theirs[order], "other"),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; None for what is undefined. Only pairs of classes that occur are in ``confusion``."""
@@ -287,8 +323,8 @@ def share(
     for dataset, image in zip((first, other), of_images, strict=True):
         boxes = dataset.boxes
         category = np.array([row[name] for name in dataset.categories.name], np.int64)
-        keep = (image[boxes.image] >= 0) & ((boxes.flags & np.uint16(GROUPS)) == 0)
+        keep = np.flatnonzero((image[boxes.image] >= 0) & ((boxes.flags & np.uint16(GROUPS)) == 0))
         sides.append(
-            Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep])
+            Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep], keep)
         )
     return sides[0], sides[1], names, (int((partner < 0).sum()), int((number < 0).sum()))

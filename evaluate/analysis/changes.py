@@ -86,7 +86,7 @@ def pair_boxes_of(
     pairs: list[tuple[Longs, Longs]] = []
     unmarked = [0 * own for own in flags]
     for more, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
-        left = [_take(side, own) for side, own in zip(sides, free, strict=True)]
+        left = [side.take(own) for side, own in zip(sides, free, strict=True)]
         if more is None:
             a, b = (rows.astype(np.int64) for rows in pair_boxes(left[0], left[1], iou)[:2])
         else:
@@ -142,7 +142,3 @@ def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
     """Whether some edge of two boxes differs."""
     found: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
     return found
-
-
-def _take(side: Annotations, rows: Longs) -> Annotations:
-    return Annotations(side.image[rows], side.category[rows], side.xyxy[rows])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Unpack
 
 from odm.evaluate.analysis.agree import IOU, Agreement, share
 from odm.evaluate.analysis.agree import agree as agree_boxes
-from odm.files import MAX_SIZE
+from odm.evaluate.analysis.render_agreement import save_agreement
+from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError, printable
 from odm.verbs.sources import Source, gathered, load_sides, verb
-from odm.verbs.words import AgreeOptions, FormatName
+from odm.verbs.words import AgreeOptions, FormatName, Path
 
 
 @verb
@@ -21,6 +23,8 @@ def agree(
     iou: float = IOU,
     a_format: FormatName | None = None,
     b_format: FormatName | None = None,
+    save: Path | None = None,
+    overwrite: bool = False,
     skip_bad: bool = False,
     max_size: int = MAX_SIZE,
     encoding: str = "",
@@ -39,6 +43,8 @@ def agree(
         The annotations of each, as `odm.eval` takes them.
     iou
         Minimum IoU for pairing two boxes.
+    save, overwrite
+        A folder for the lists as JSON and CSV, and whether files in it may be replaced.
     a_format, b_format, skip_bad, max_size, encoding, follow_links, **options
         How files are read; ``a_...`` and ``b_...`` are for one side only.
     log
@@ -57,9 +63,16 @@ def agreement(first: Any, other: Any, given: Mapping[str, Any], log: Log) -> Agr
     """What two annotators agree on, as the arguments say."""
     if not 0 < given["iou"] <= 1:
         raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
+    if given["save_to"]:
+        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     sides = load_sides(first, other, given, log, names=("a", "b"), kinds=("gt", "gt"))
     a, b, classes, left_out = share(*sides)
     for side, n in zip(sides, left_out, strict=True):
         if n:
             log.note(f"{printable(side.path)}: {n} images that the other side lacks are left out")
-    return agree_boxes(a, b, classes, iou=given["iou"])
+    found = agree_boxes(a, b, classes, iou=given["iou"])
+    found = dataclasses.replace(found, sides=((sides[0], a), (sides[1], b)))
+    if given["save_to"]:
+        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
+            save_agreement(found, output.write)
+    return found
