@@ -353,6 +353,7 @@ def words() -> str:
                 ("PairOptions", "ReadOptions", [("gt_", reading), ("det_", reading)]),
                 ("ValidateOptions", "BothOptions", [("gt_", reading), ("det_", reading)]),
                 ("AgreeOptions", "ReadOptions", [("a_", reading), ("b_", reading)]),
+                ("DiffOptions", "ReadOptions", [("old_", reading), ("new_", reading)]),
                 ("ConvertOptions", "BothOptions", [("from_", reading), ("to_", writing)]),
             ]
         ),

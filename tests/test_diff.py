@@ -210,6 +210,19 @@ def test_exit_codes(files):
             run("old.json", "new.json", option, "nan")
 
 
+def test_the_function_takes_what_is_in_memory_and_writes_the_same(files):
+    run("old.json", "new.json", "-q", "--save", "saved")
+    found = odm.diff(odm.read("old.json"), "new.json", save="again", report="page.html")
+    assert found.to_dict()["boxes"] == json.loads((files / "saved" / "diff.json").read_text())["boxes"]
+    for name in ("changes.csv", "images.csv"):
+        assert (files / "again" / name).read_text() == (files / "saved" / name).read_text()
+    assert (files / "page.html").stat().st_size > 10_000
+    with pytest.raises(UsageError, match=r"^tolerance -1"):
+        odm.diff("old.json", "new.json", tolerance=-1)
+    with pytest.raises(UsageError, match="diff takes"):
+        odm.diff(3, 4)
+
+
 def test_saved_files(files):
     run("old.json", "new.json", "-q", "--save", "saved")
     assert sorted(p.name for p in (files / "saved").iterdir()) == [

@@ -32,6 +32,7 @@ OF_THE_TERMINAL = {
     "fail_under": "an exit code",
     "fail_on_regression": "an exit code",
     "require_no_worse": "an exit code",
+    "fail_on_change": "an exit code",
     "open": "a notebook shows the page",
     "O": "the options of formats are keywords",
     "h": "help() shows the function's",
@@ -45,7 +46,7 @@ def commands():
     return [name for name in _app.COMMANDS if name not in NO_FUNCTION and name not in TO_COME]
 
 
-TO_COME = ("convert", "validate", "diff")
+TO_COME = ("convert", "validate")
 
 
 def named(param):

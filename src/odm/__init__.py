@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from odm.tables import Boxes, Categories, Dataset, Flag, Images
     from odm.verbs.agreement import agree
     from odm.verbs.comparison import compare
+    from odm.verbs.differences import diff
     from odm.verbs.evaluation import eval  # noqa: A004 -- the command's name
     from odm.verbs.showing import show, stats
 
@@ -45,6 +46,7 @@ __all__ = [
     "agree",
     "compare",
     "convert",
+    "diff",
     "eval",
     "read",
     "repair",
@@ -60,6 +62,7 @@ _HOMES = {
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
     "verbs.agreement": ("agree",),
     "verbs.comparison": ("compare",),
+    "verbs.differences": ("diff",),
     "verbs.evaluation": ("eval",),
     "verbs.showing": ("show", "stats"),
 }

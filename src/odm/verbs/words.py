@@ -277,6 +277,61 @@ class AgreeOptions(ReadOptions, total=False):
     b_units: Literal["auto", "normalized", "pixel"]
 
 
+class DiffOptions(ReadOptions, total=False):
+    """Options of formats, and for one side only."""
+
+    old_attribute: Any
+    old_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    old_category: Any
+    old_classes: Path
+    old_columns: Any
+    old_conf_column: Literal["last", "second"]
+    old_coords: Literal["abs", "rel"]
+    old_decimal: Literal["comma", "point"]
+    old_excel_safe: bool
+    old_field: Any
+    old_first_frame: Literal["0", "1"]
+    old_ids: Literal["80", "positions", "positions-from-1"]
+    old_image_size: Any
+    old_image_sizes: Path
+    old_images: Path
+    old_job: Any
+    old_label_map: Path
+    old_names: Any
+    old_origin: Literal["0", "1"]
+    old_project: Any
+    old_results: Any
+    old_score: Any
+    old_sep: Any
+    old_split: Any
+    old_units: Literal["auto", "normalized", "pixel"]
+    new_attribute: Any
+    new_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    new_category: Any
+    new_classes: Path
+    new_columns: Any
+    new_conf_column: Literal["last", "second"]
+    new_coords: Literal["abs", "rel"]
+    new_decimal: Literal["comma", "point"]
+    new_excel_safe: bool
+    new_field: Any
+    new_first_frame: Literal["0", "1"]
+    new_ids: Literal["80", "positions", "positions-from-1"]
+    new_image_size: Any
+    new_image_sizes: Path
+    new_images: Path
+    new_job: Any
+    new_label_map: Path
+    new_names: Any
+    new_origin: Literal["0", "1"]
+    new_project: Any
+    new_results: Any
+    new_score: Any
+    new_sep: Any
+    new_split: Any
+    new_units: Literal["auto", "normalized", "pixel"]
+
+
 class ConvertOptions(BothOptions, total=False):
     """Options of formats, and for one side only."""
 
