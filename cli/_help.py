@@ -48,8 +48,8 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
         "no_stratify seed",
         "Checks": "select ignore strict tolerance explained against",
         "Repair": "fix out to dry_run",
-        "Output": "output wide markdown save_to plots report report_images report_size report_title open_ "
-        "overwrite dry_run quiet verbose max_errors max_per_code",
+        "Output": "output wide markdown save_to plots report report_images report_size report_title language "
+        "open_ overwrite dry_run quiet verbose max_errors max_per_code",
         READING: "format_ from_ kind gt skip_bad skip_bad_files encoding follow_links max_size",
         SIDES["gt"]: "gt_format gt_encoding",
         SIDES["det"]: "det_format det_encoding",

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from odm.cli._options import TARGET, Option, all_of, option
+from odm.cli._options import TARGET, Option, all_of, choice, option
 from odm.cli._print import say
 from odm.files import Output
 from odm.terminal import markdown
-from odm.verbs.reports import IMAGES, SIZE
+from odm.verbs.reports import IMAGES, LANGUAGES, SIZE
 
 
 def report_options(*, name: str = "--report", required: bool = False) -> Option:
@@ -34,6 +34,9 @@ def report_options(*, name: str = "--report", required: bool = False) -> Option:
             default=SIZE,
         ),
         option("--report-title TEXT", "Title of the report.", default=""),
+        choice(
+            "--language", LANGUAGES, "Language of the report; otherwise the reader's browser decides.", default=""
+        ),
     )
 
 

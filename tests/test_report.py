@@ -20,10 +20,12 @@ from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.output.report_data import KINDS, MISSES, score_levels
-from odm.issues import Log, PathError
+from odm.evaluate.results import COVERAGE
+from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
 from odm.report.columns import choose
 from odm.tables import Dataset, Flag
+from odm.verbs import reports
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +262,19 @@ def test_no_text_is_missing():
                 *(re.findall(r"{(\w+)}", f) for f in forms(english[key]))
             ), key
             assert isinstance(text, str) or "other" in text, key
+
+
+def test_a_page_has_the_words_of_all_languages_or_of_the_one_that_is_asked_for(data, tmp_path, capsys):
+    call = ["eval", data / "gt.json", data / "det.csv", "-q"]
+    for name, given in (("all", []), ("zh", ["--language", "zh"])):
+        assert run(*call, *given, "--report", tmp_path / f"{name}.html") == 0
+    shown = {name: (tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("all", "zh")}
+    there = {name: ["Precision over recall" in page, "召回率曲线" in page] for name, page in shown.items()}
+    assert there == {"all": [True, True], "zh": [False, True]}
+    assert reports.LANGUAGES == words.LANGUAGES
+    assert words.table("en")["coverage"] == COVERAGE
+    with pytest.raises(UsageError, match="language de: expected one of en, zh"):
+        write(build.Page("dataset", {}, [], []), str(tmp_path / "r.html"), language="de")
 
 
 def forms(text):
@@ -525,8 +540,8 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     for image in changes.images:
         for boxes, errors in ((image.first, image.errors_first), (image.other, image.errors_other)):
             assert sum(kind in ("FP", "FN") for kind in boxes.kind) == errors
-    why = {text for image in changes.images for text in image.other.why if text.startswith("missed")}
-    assert any(text == "missed · no detection near it" for text in why)
+    why = {text for image in changes.images for text in map(words.english, image.other.why)}
+    assert "missed · no detection near it" in why
     assert not any(text.removeprefix("missed · ") in MISSES for text in why)
     same = changes_of(first, first)
     assert same.counts["fixed"] == same.counts["broken"] == 0
@@ -547,12 +562,12 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
     for folder in ("one", "other"):
         (tmp_path / "runs" / folder).mkdir(parents=True)
         (tmp_path / "runs" / folder / "det.csv").write_bytes((data / "det.csv").read_bytes())
-    words = ["compare", data / "gt.json", *(tmp_path / "runs" / run / "det.csv" for run in ("one", "other"))]
-    words += ["--images", data / "photos", "--replicates", 2, "-q", "--at-score", 0.293]
-    assert run(*words, "--report", tmp_path / "c.html") == 0
+    call = ["compare", data / "gt.json", *(tmp_path / "runs" / run / "det.csv" for run in ("one", "other"))]
+    call += ["--images", data / "photos", "--replicates", 2, "-q", "--at-score", 0.293]
+    assert run(*call, "--report", tmp_path / "c.html") == 0
     shown, _, _ = read_page(tmp_path / "c.html")
     assert shown["names"] == ["one/det.csv", "other/det.csv"]
-    assert shown["title"] == "other/det.csv compared with one/det.csv"
+    assert words.english(shown["title"]) == "other/det.csv compared with one/det.csv"
     assert shown["scores"] == [0.29, 0.29]
     assert {doubt["code"] for doubt in shown["doubts"]} == {"class-only-in-detections", "groups-as-objects"}
 

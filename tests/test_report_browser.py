@@ -35,9 +35,9 @@ def visit(browser):
     """Opens a page in a given size and theme, and fails on whatever a page must not do."""
     wrong, contexts = [], []
 
-    def opened(path, fragment="", *, size=WIDE, theme="light"):
+    def opened(path, fragment="", *, size=WIDE, theme="light", locale="en-US"):
         context = browser.new_context(
-            viewport=size, color_scheme=theme, reduced_motion="reduce", offline=True
+            viewport=size, color_scheme=theme, reduced_motion="reduce", offline=True, locale=locale
         )
         contexts.append(context)
         page = context.new_page()
@@ -131,6 +131,28 @@ def number(page, key, within="#numbers"):
 def show_all(page):
     while page.locator("#images .more .btn").is_visible():
         page.locator("#images .more .btn").click()
+
+
+# ----------------------------------------------------------------------------------------------- languages
+
+TEXTS = """() => [...document.querySelectorAll("body *:not(script):not(style)")]
+  .filter((e) => e.checkVisibility() && e.lang !== "en")
+  .flatMap((e) => [...e.childNodes, ...[...e.attributes].filter((a) => /label|title|placeholder/.test(a.name))])
+  .filter((n) => n.nodeType !== 1).map((n) => n.nodeValue.trim()).filter(Boolean)"""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_chinese_browser_shows_the_page_in_chinese(visit, made, name):
+    top, _ = made
+    page = visit(top / name, locale="zh-TW")
+    assert page.locator("html").get_attribute("lang") == "zh"
+    # Names, definitions and messages are those of the data.
+    known = page.evaluate("unpack(byId('data').textContent).then(JSON.stringify)")
+    left = {text for text in page.evaluate(TEXTS) if re.search(r"(?<![-\w])[A-Za-z]{4,} [a-z]{2,}", text)}
+    assert {text for text in left if json.dumps(text, ensure_ascii=False)[1:-1] not in known} == set()
+    page.goto(f"file://{top / name}")
+    page.goto(page.locator("footer [lang=en]").evaluate("a => a.href"))
+    page.wait_for_selector("html[data-ready='1'][lang=en]")
 
 
 # ------------------------------------------------------------------------------------------------- numbers

@@ -130,7 +130,7 @@ def found_by(
             add(says if says in CLASSES else thing.name, truth, box + jitter, sure)
         if says == "twice":
             shift = [0.1 * box[2], 0.06 * box[3], -0.05 * box[2], 0]
-            add(thing.name, truth, box + shift, 0.7 * sure)
+            add(thing.name, truth, box + shift, 0.9 * sure)
     ghosts = [ghost[:3] for ghost in scene.ghosts if ghost[3] in (run, "both")]
     for _ in range(5):  # what no detector is sure of, but every one lists
         x, y, size = rng.integers((0, 170, 14), (560, 300, 60)).tolist()

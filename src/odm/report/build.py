@@ -90,6 +90,7 @@ def write(
     overwrite: bool = False,
     sources: Sequence[str] = (),
     log: Log | None = None,
+    language: str = "",
 ) -> str:
     """Write a report, whole or not at all, and answer the path of the page.
 
@@ -106,18 +107,20 @@ def write(
         Paths that the target must not lie in or replace.
     log
         Takes notes: of pictures that cannot be shown, and of a file that is large.
+    language
+        ``"en"`` or ``"zh"``; without it, the browser of whoever reads the page decides.
 
     Raises
     ------
     PathError
         If the target cannot be used, or one file would exceed `LARGEST_FILE`.
     UsageError
-        If `size` is not a sensible number of pixels.
+        If `size` is not a sensible number of pixels, or there is no such `language`.
     """
     log = Log() if log is None else log
     single = is_file(target)
     with Output(target, single=single, overwrite=overwrite, sources=sources) as output:
-        content = _filled(page, size, log, target, None if single else output.write)
+        content = _filled(page, size, log, target, None if single else output.write, language)
         output.write("" if single else "index.html", content)
     if single and len(content) > FOLDER_ABOVE:
         log.note(
@@ -127,15 +130,17 @@ def write(
     return target if single else os.path.join(target, "index.html")
 
 
-def inline(page: Page, *, size: int = SIZE, log: Log | None = None) -> str:
+def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str = "") -> str:
     """The page as one text, for a frame of a notebook; otherwise as `write`."""
-    return _filled(page, size, Log() if log is None else log, "the page", None).decode()
+    return _filled(page, size, Log() if log is None else log, "the page", None, language).decode()
 
 
 def _filled(
-    page: Page, size: int, log: Log, target: str, write: Callable[[str, bytes], object] | None
+    page: Page, size: int, log: Log, target: str, write: Callable[[str, bytes], object] | None, language: str
 ) -> bytes:
     """The page with its pictures in it, unless `write` puts them beside it."""
+    if language and language not in words.LANGUAGES:
+        raise UsageError(f"language {printable(language)}: expected one of {', '.join(words.LANGUAGES)}")
     if not 16 <= size <= 10_000:
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     entries: list[list[Any]] = []  # name, width, height and remark of each picture
@@ -168,7 +173,7 @@ def _filled(
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif lacking:
         log.note(f"report: {lacking} of {len(entries)} pictures were not found")
-    content = _html(page, entries, held, single=write is None)
+    content = _html(page, entries, held, language, single=write is None)
     if write is None and len(content) > LARGEST_FILE:
         raise _too_large(target)
     return content
@@ -184,7 +189,9 @@ def _too_large(target: str) -> PathError:
 # ------------------------------------------------------------------------------------------------- HTML
 
 
-def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: bool) -> bytes:
+def _html(
+    page: Page, entries: list[list[Any]], pictures: list[str], language: str, *, single: bool
+) -> bytes:
     data = {
         "kind": page.kind,
         "odm": VERSION,
@@ -195,14 +202,16 @@ def _html(page: Page, entries: list[list[Any]], pictures: list[str], *, single: 
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     style = _asset("page.css")
-    script = words.script() + "\n".join(_asset(name) for name in (*SHARED, *SCRIPTS[page.kind], "end.js"))
+    tables = words.tables(language)
+    files = (*SHARED, *SCRIPTS[page.kind], "end.js")
+    script = words.script(tables) + "\n".join(map(_asset, files))
     images = "data:" if single else "file: 'self'"
     holes = {
         # The content security policy: this script, this style, these pictures, and no connection at all.
         "POLICY": f"default-src 'none'; script-src {_sha(script)}; style-src {_sha(style)}; "
         f"img-src {images}; base-uri 'none'; form-action 'none'",
-        "NOSCRIPT": html.escape(words.text("noscript")),
-        "TITLE": html.escape(printable(str(data["title"]))),
+        "NOSCRIPT": html.escape(" ".join(table["noscript"] for table in tables.values())),
+        "TITLE": html.escape(printable(words.english(data["title"]))),
         "STYLE": style,
         "SCRIPT": script,
         # JSON, deflated, in base64: nothing in it can end the element that holds it.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
-from odm.evaluate.results import COVERAGE, plain
+from odm.evaluate.results import plain
 from odm.issues import Code, Log, UsageError
 from odm.report import words
 from odm.report.build import Page
@@ -52,7 +52,7 @@ class RunBoxes:
     """(n, 4)"""
     score: Floats
     """(n,) NaN for ground truth."""
-    why: Sequence[str]
+    why: Sequence[words.Said]
     """A few words for each."""
 
 
@@ -150,18 +150,18 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
     return made
 
 
-def _kind_words(kind: int) -> str:
+def _kind_words(kind: int) -> words.Said:
     if kind in (0, len(KINDS) - 1):
-        return words.text("ignored" if kind else "found")
-    return words.text("false", kind=words.text("kind." + KINDS[kind]))
+        return words.said("ignored" if kind else "found")
+    return words.said("false", kind=words.said("kind." + KINDS[kind]))
 
 
-def _truth_words(table: ReportData, row: int, kind: str) -> str:
+def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
     if kind != "FN":
-        return words.text("truth" if kind == "GT" else "ignored")
+        return words.said("truth" if kind == "GT" else "ignored")
     if table.truth.found_by[row] >= 0:
-        return words.text("found-only-at", score=f"{table.truth.score[row]:.2f}")
-    return words.text("missed-because", why=words.text("miss." + MISSES[table.truth.miss[row]]))
+        return words.said("found-only-at", score=f"{table.truth.score[row]:.2f}")
+    return words.said("missed-because", why=words.said("miss." + MISSES[table.truth.miss[row]]))
 
 
 def compare_page(
@@ -211,12 +211,11 @@ def compare_page(
     n_images = sum(changes.counts.values()) or len(changes.images)
     data = {
         **reading(log or Log(), sources, doubtful),
-        "title": title or words.text("title.compare", first=first, other=other),
+        "title": title or words.said("title.compare", first=first, other=other),
         "names": [first, other],
         "scores": changes.scores,
         "definition": definition,
         "metric": metric,
-        "coverage": COVERAGE,
         "imageCount": n_images,
         "summary": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in summary],
         "classes": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in classes],

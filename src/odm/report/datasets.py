@@ -91,7 +91,7 @@ def _data(
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return {
         **reading(log or Log(), sources),
-        "title": title or words.text("made-and").join(map(last_part, sources)) or words.text("title.dataset"),
+        "title": title or words.listed([*map(last_part, sources)]) or words.said("title.dataset"),
         "side": dataset.kind,
         "imageCount": len(dataset.images),
         "boxCount": len(boxes),

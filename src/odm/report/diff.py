@@ -12,7 +12,7 @@ from odm.issues import Log
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, distinct_parts, reading, rounded
 from odm.report.pictures import Picture
-from odm.report.words import text
+from odm.report.words import said
 from odm.tables import Longs
 
 
@@ -65,7 +65,7 @@ def diff_page(
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
     data = {
         **reading(log or Log(), sources),
-        "title": title or text("title.diff", old=old, new=new),
+        "title": title or said("title.diff", old=old, new=new),
         "old": {"images": len(found.old.images), "boxes": len(found.old)},
         "new": {"images": len(found.new.images), "boxes": len(found.new)},
         "counts": {
@@ -122,7 +122,7 @@ def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[
     own = np.where(present[row] & ~before, category[1][row], category[0][row])
     flags = [np.append(side.boxes.flags, 0) for side in (found.old, found.new)]
     shift = np.where(bits & Change.MOVED, np.abs(new[row] - old[row]).max(axis=1, initial=0), 0)
-    said = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
+    changes = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
     return {
         "image": at.tolist(),
         "kind": kind.tolist(),
@@ -130,7 +130,7 @@ def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[
         "was": np.where(relabelled, category[0][row], -1).tolist(),
         "change": bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
-        "flags": [_flags(*pair, changed=bit) for pair, bit in zip(said, bits.tolist(), strict=True)],
+        "flags": [_flags(*pair, changed=bit) for pair, bit in zip(changes, bits.tolist(), strict=True)],
         "box": [rounded(column, 2) for column in xyxy.T],
     }
 

@@ -87,11 +87,11 @@ def evaluation_page(
     return shown.page("evaluation", data, pictures)
 
 
-def _title(sources: Sequence[str]) -> str:
+def _title(sources: Sequence[str]) -> words.Said:
     if len(sources) != 2:
-        return words.text("page.detections")
+        return words.said("page.detections")
     gt, det = map(last_part, sources)
-    return words.text("title.evaluation", gt=gt, det=det)
+    return words.said("title.evaluation", gt=gt, det=det)
 
 
 def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:

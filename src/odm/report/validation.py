@@ -95,9 +95,9 @@ def validation_page(
     return shown.page("validation", data, [known[name] for name in names])
 
 
-def _title(sources: Sequence[str]) -> str:
-    names = words.text("made-and").join(map(last_part, sources))
-    return words.text("title.check-of", names=names) if names else words.text("title.check")
+def _title(sources: Sequence[str]) -> words.Said:
+    names = words.listed([*map(last_part, sources)])
+    return words.said("title.check-of", names=names) if names else words.said("title.check")
 
 
 def _find(issue: Issue, sides: Sequence[_Side]) -> tuple[int, int, int]:

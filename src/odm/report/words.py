@@ -1,7 +1,8 @@
 """The words of the pages: one table per language, ``words/LANGUAGE.json``, which the script and Python read.
 
 A text has ``{places}``. One that depends on the number ``{n}`` is a table by plural form: ``one``, ``other``,
-and what else the language has (the names of CLDR).
+and what else the language has (the names of CLDR). A page holds all languages, and the browser of its reader
+decides, unless one is asked for.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import functools
 import json
 import pkgutil
+from collections.abc import Sequence
 from typing import Any
 
-LANGUAGES = ("en",)
-"""The first is that of the words which Python writes into a page."""
+LANGUAGES = ("en", "zh")
+"""The first is that of a reader whose browser asks for none of them."""
+
+Said = str | list[Any]
+"""A text for the script to put into words: ``[key, {place: text}]``; or plain text."""
 
 
 @functools.cache
@@ -24,12 +29,33 @@ def table(language: str) -> dict[str, Any]:
     return found
 
 
-def text(key: str, **values: str) -> str:
+def said(key: str, **values: Said) -> Said:
     """A text without plural forms, with values in its places."""
-    return str(table(LANGUAGES[0])[key]).format(**values)
+    return [key, values]
 
 
-def script() -> str:
-    """The beginning of the script of a page: the tables of all languages."""
-    tables = json.dumps({name: table(name) for name in LANGUAGES}, ensure_ascii=False, separators=(",", ":"))
-    return f'"use strict";\nconst LANGUAGES = {tables};\n'
+def english(text: Said) -> str:
+    """A text in the first language."""
+    if isinstance(text, str):
+        return text
+    key, values = text
+    return str(table(LANGUAGES[0])[key]).format(**{name: english(value) for name, value in values.items()})
+
+
+def listed(names: Sequence[str]) -> Said:
+    """Names with "and" between them; empty if there are none."""
+    found: Said = ""
+    for name in names:
+        found = said("and", a=found, b=name) if found else name
+    return found
+
+
+def tables(language: str = "") -> dict[str, dict[str, Any]]:
+    """The texts of a language, or of all."""
+    return {name: table(name) for name in LANGUAGES if language in ("", name)}
+
+
+def script(tables: dict[str, dict[str, Any]]) -> str:
+    """The beginning of the script of a page."""
+    text = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
+    return f'"use strict";\nconst LANGUAGES = {text};\n'

@@ -46,6 +46,7 @@ def compare(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
+    language: Literal["", "en", "zh"] = "",
     overwrite: bool = False,
     at_score: float | None = None,
     diagnose: bool = False,

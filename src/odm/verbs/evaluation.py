@@ -68,6 +68,7 @@ def eval(  # noqa: A001 -- the command's name
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
+    language: Literal["", "en", "zh"] = "",
     overwrite: bool = False,
     analyze: Analysis | Literal["all"] | Sequence[Analysis] | None = None,
     confusion: Literal["counts", "gt", "det"] | None = None,
@@ -144,7 +145,7 @@ class_agnostic, diagnose
     thresholds, save_thresholds, at_scores
         Chooses a score threshold per class by a rule (``"f1"``, ``"precision:0.9"``), writes them, or uses
         those of a file.
-    save, plots, report, report_images, report_size, report_title, overwrite
+    save, plots, report, report_images, report_size, report_title, language, overwrite
         Files to write: a folder of JSON and CSV, a folder of plots, a page (``NAME.html``) or a folder.
     image_labels, hierarchy
         Of Open Images: a file, or rows and a nested mapping as `odm.evaluate.evaluate` takes them.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from odm.report import Page, Picture
 
 IMAGES = 200
+LANGUAGES = ("en", "zh")
+"""Those of `odm.report.words`, which is imported when a page is written."""
 SIZE = 640
 HEIGHT = 760
 """Of a page in a notebook, in pixels."""
@@ -64,6 +66,7 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], t
         overwrite=given["overwrite"],
         sources=sources,
         log=log,
+        language=given["language"],
     )
     tell(log)
     return path
@@ -100,6 +103,6 @@ def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Te
     from odm.report import inline
 
     log = Log()
-    text = inline(page, size=given["report_size"], log=log)
+    text = inline(page, size=given["report_size"], log=log, language=given["language"])
     tell(log)
     return Shown(html=text)

@@ -33,6 +33,7 @@ def stats(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
+    language: Literal["", "en", "zh"] = "",
     overwrite: bool = False,
     max_size: int = MAX_SIZE,
     encoding: str = "",
@@ -49,8 +50,9 @@ def stats(
     plots, report, overwrite
         A folder for plots (extra ``[plot]``), a page (``NAME.html``) or a folder for it, and whether they may
         replace what is there.
-    report_images, report_size, report_title
-        At most how many images the page shows, the longest side of each in pixels, and its title.
+    report_images, report_size, report_title, language
+        At most how many images the page shows, the longest side of each in pixels, its title, and its
+        language, which is otherwise that of the reader's browser.
     format, kind, gt, skip_bad, max_size, encoding, follow_links, **options
         As for `odm.read`.
     log
@@ -113,6 +115,7 @@ def show(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
+    language: Literal["", "en", "zh"] = "",
     overwrite: bool = False,
     format: FormatName | None = None,  # noqa: A002 -- the field's word
     kind: Kind | None = None,
@@ -135,8 +138,9 @@ def show(
     out, overwrite
         Where to write the page: ``NAME.html``, or a folder, and whether it may replace what is there. Without
         `out` the page is in the answer, which shows it in a notebook.
-    report_images, report_size, report_title
-        At most how many images, the longest side of each in pixels, and the title.
+    report_images, report_size, report_title, language
+        At most how many images, the longest side of each in pixels, the title, and the language, which is
+        otherwise that of the reader's browser.
     format, kind, gt, skip_bad, max_size, encoding, follow_links, **options
         As for `odm.read`; ``images`` is the folder of the pictures.
     log

@@ -22,7 +22,11 @@ const s = (tag, attributes, ...children) =>
 // ---- words: what a reader sees stands in words/LANGUAGE.json, as text with {places}, or as one text for each
 // plural form of the language, which the number {n} decides.
 
-const LANGUAGE = "en";
+// The language that the address of the page names, or the first of the reader's that is there.
+const LANGUAGE = [new URLSearchParams(location.search).get("language"), ...navigator.languages]
+  .map((name) => String(name).split("-")[0])
+  .concat(Object.keys(LANGUAGES))
+  .find((name) => Object.hasOwn(LANGUAGES, name));
 const FORMS = new Intl.PluralRules(LANGUAGE);
 
 // The text of a key, with values in its places: numbers are grouped, and elements may stand there too.
@@ -34,6 +38,12 @@ function phrase(key, values) {
 }
 const t = (key, values = {}) => phrase(key, values).join("");
 const hasText = (key) => key in LANGUAGES[LANGUAGE];
+
+// A text that Python leaves to be put into words: plain, or [key, {place: text}].
+const told = (said) =>
+  typeof said === "string"
+    ? said
+    : t(said[0], Object.fromEntries(Object.entries(said[1]).map(([place, value]) => [place, told(value)])));
 
 // ---- text and numbers
 
@@ -134,7 +144,7 @@ function sparse(table) {
 function head(X, eyebrow, ...about) {
   fill(byId("head"), {}, [
     h("p", { class: "eyebrow" }, eyebrow),
-    h("h1", {}, nameOf(X.title, 90)),
+    h("h1", {}, nameOf(told(X.title), 90)),
     about,
     doubts(X.doubts),
     readingNotes(X),
@@ -222,7 +232,12 @@ function links(list) {
 function foot(X, what) {
   const date = X.made ? t("made-on", { date: X.made }) : "";
   const sources = X.sources.map((name, i) => [t(i ? "made-and" : "made-from"), nameOf(name)]);
-  byId("foot").append(h("p", {}, phrase("made-by", { version: X.odm, date, sources, what })));
+  const others = Object.keys(LANGUAGES).filter((name) => name !== LANGUAGE);
+  const link = (name) => h("a", { href: "?language=" + name, lang: name }, LANGUAGES[name].language);
+  byId("foot").append(
+    h("p", {}, phrase("made-by", { version: X.odm, date, sources, what })),
+    others.length ? h("p", {}, others.map(link)) : "",
+  );
 }
 
 // A table that can be sorted by its columns. A column is {key, label, text?, cell(row), value(row)}.

@@ -119,7 +119,7 @@ function deltaTable(X, st, redraw) {
   section(
     "classes",
     t("compare.classes", { metric: X.metric }),
-    t("compare.classes.hint", { coverage: X.coverage }),
+    t("compare.classes.hint", { coverage: t("coverage") }),
     list.parts,
   );
 
@@ -164,7 +164,7 @@ function compareGallery(X, st, sources, redraw) {
         score: columns.score[i],
         name,
         label: columns.kind[i] === "FN" ? t("missed-class", { name: short(name, 22) }) : short(name, 22),
-        why: columns.why[i],
+        why: told(columns.why[i]),
       };
     }),
   );

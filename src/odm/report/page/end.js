@@ -7,6 +7,7 @@
   byId("bar").setAttribute("aria-label", t("bar"));
   const data = await unpack(byId("data").textContent);
   const sources = byId("pictures").textContent.split("\n");
+  document.title = clean(told(data.title));
   drawPage(data, sources);
   showTips();
   document.documentElement.dataset.ready = "1";
