@@ -15,6 +15,7 @@ import odm
 from odm.cli._app import app
 from odm.evaluate.analysis.diff import diff
 from odm.issues import UsageError
+from odm.report.words import english
 from odm.tables import Dataset
 
 CLASSES = ["cat", "dog", "bird"]
@@ -262,7 +263,7 @@ def test_the_page_shows_the_same_numbers(tmp_path, monkeypatch):
     odm.write(changed, "new.csv", "csv")
     run("gt.json", "new.csv", "-q", "--images", "photos", "--report", "page.html")
     page, pictures, _ = read_page(tmp_path / "set" / "page.html")
-    assert (page["kind"], page["title"]) == ("diff", "From gt.json to new.csv")
+    assert (page["kind"], english(page["title"])) == ("diff", "From gt.json to new.csv")
     assert page["counts"] == {
         **dict.fromkeys(page["counts"], 0), "unchanged": len(boxes) - 2, "moved": 1, "removed": 1,
     }  # fmt: skip

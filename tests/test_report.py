@@ -247,7 +247,7 @@ def test_no_text_is_missing():
     code = "".join(
         path.read_text(encoding="utf-8") for path in (*report.glob("*.py"), *report.glob("page/*.js"))
     )
-    asked = set(re.findall(r"""(?:\bt|\bphrase|words\.text)\(\s*"([^"]+)"(?!\s*\+)""", code))
+    asked = set(re.findall(r"""(?:\bt|\bphrase|\bsaid)\(\s*"([^"]+)"(?!\s*\+)""", code))
     literal = set(re.findall(r'"([^"\n]*)"', code))
     english = words.table("en")
     assert asked - set(english) == set()
