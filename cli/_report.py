@@ -34,9 +34,7 @@ def report_options(*, name: str = "--report", required: bool = False) -> Option:
             default=SIZE,
         ),
         option("--report-title TEXT", "Title of the report.", default=""),
-        choice(
-            "--language", LANGUAGES, "Language of the report; otherwise the reader's browser decides.", default=""
-        ),
+        choice("--language", LANGUAGES, "Language of the report; otherwise the reader's browser decides."),
     )
 
 

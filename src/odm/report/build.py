@@ -90,7 +90,7 @@ def write(
     overwrite: bool = False,
     sources: Sequence[str] = (),
     log: Log | None = None,
-    language: str = "",
+    language: str | None = None,
 ) -> str:
     """Write a report, whole or not at all, and answer the path of the page.
 
@@ -130,16 +130,21 @@ def write(
     return target if single else os.path.join(target, "index.html")
 
 
-def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str = "") -> str:
+def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str | None = None) -> str:
     """The page as one text, for a frame of a notebook; otherwise as `write`."""
     return _filled(page, size, Log() if log is None else log, "the page", None, language).decode()
 
 
 def _filled(
-    page: Page, size: int, log: Log, target: str, write: Callable[[str, bytes], object] | None, language: str
+    page: Page,
+    size: int,
+    log: Log,
+    target: str,
+    write: Callable[[str, bytes], object] | None,
+    language: str | None,
 ) -> bytes:
     """The page with its pictures in it, unless `write` puts them beside it."""
-    if language and language not in words.LANGUAGES:
+    if language is not None and language not in words.LANGUAGES:
         raise UsageError(f"language {printable(language)}: expected one of {', '.join(words.LANGUAGES)}")
     if not 16 <= size <= 10_000:
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
@@ -190,7 +195,7 @@ def _too_large(target: str) -> PathError:
 
 
 def _html(
-    page: Page, entries: list[list[Any]], pictures: list[str], language: str, *, single: bool
+    page: Page, entries: list[list[Any]], pictures: list[str], language: str | None, *, single: bool
 ) -> bytes:
     data = {
         "kind": page.kind,

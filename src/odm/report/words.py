@@ -50,9 +50,9 @@ def listed(names: Sequence[str]) -> Said:
     return found
 
 
-def tables(language: str = "") -> dict[str, dict[str, Any]]:
+def tables(language: str | None = None) -> dict[str, dict[str, Any]]:
     """The texts of a language, or of all."""
-    return {name: table(name) for name in LANGUAGES if language in ("", name)}
+    return {name: table(name) for name in LANGUAGES if language in (None, name)}
 
 
 def script(tables: dict[str, dict[str, Any]]) -> str:

@@ -46,7 +46,7 @@ def compare(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
-    language: Literal["", "en", "zh"] = "",
+    language: Literal["en", "zh"] | None = None,
     overwrite: bool = False,
     at_score: float | None = None,
     diagnose: bool = False,

@@ -68,7 +68,7 @@ def eval(  # noqa: A001 -- the command's name
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
-    language: Literal["", "en", "zh"] = "",
+    language: Literal["en", "zh"] | None = None,
     overwrite: bool = False,
     analyze: Analysis | Literal["all"] | Sequence[Analysis] | None = None,
     confusion: Literal["counts", "gt", "det"] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from odm.converters import Loaded
 from odm.converters.plots import save_plots
@@ -33,7 +33,7 @@ def stats(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
-    language: Literal["", "en", "zh"] = "",
+    language: Literal["en", "zh"] | None = None,
     overwrite: bool = False,
     max_size: int = MAX_SIZE,
     encoding: str = "",
@@ -115,7 +115,7 @@ def show(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
-    language: Literal["", "en", "zh"] = "",
+    language: Literal["en", "zh"] | None = None,
     overwrite: bool = False,
     format: FormatName | None = None,  # noqa: A002 -- the field's word
     kind: Kind | None = None,
