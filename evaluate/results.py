@@ -25,6 +25,7 @@ from odm.tables import Dataset, Floats
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
     from odm.evaluate.output.report_data import ReportData
+    from odm.evaluate.output.report_ious import AtIou
 
 VERSION = 1
 """Of the JSON contract."""
@@ -180,6 +181,15 @@ class Result:
         from odm.evaluate.output.report_data import report_data
 
         return report_data(self.sides, self.rules, self.detections, self.overall.score)
+
+    def report_ious(self) -> list[AtIou]:
+        """What became of the boxes at each IoU from 0.5 to 0.95, as with ``iou=`` of `evaluate`.
+
+        It is empty under protocols with one threshold per object or one count per image.
+        """
+        from odm.evaluate.output.report_ious import at_ious
+
+        return list(at_ious(self.sides, self.rules, self.detections))
 
     @property
     def sides(self) -> Joined:

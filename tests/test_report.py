@@ -47,7 +47,7 @@ def read_page(path):
 
 def dense(table):
     array = np.zeros(int(np.prod(table["shape"])), np.int64)
-    array[np.cumsum(table["at"])] = table["n"]
+    array[np.cumsum(table["at"], dtype=np.int64)] = table["n"]
     return array.reshape(table["shape"])
 
 
@@ -129,6 +129,45 @@ def test_outcomes_and_misses_are_those_of_the_files(data):
     never = table.truth.counts & np.isnan(table.truth.score)
     assert ((table.truth.miss >= 0) == never).all()
     assert never.sum() == result.overall.fn
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", "lvis", "openimages"])
+def test_every_iou_of_the_slider_is_an_evaluation(data, protocol):
+    result = evaluation(data, protocol).result
+    table = result.report_data()
+    at_ious = result.report_ious()
+    assert [at.iou for at in at_ious] == [k / 100 for k in range(50, 100, 5)]
+    for at in at_ious[::3]:
+        own = evaluation(data, protocol, iou=at.iou).result
+        expected, found = own.report_data(), table.at(at)
+        assert [row.ap for row in own.classes] == pytest.approx(at.ap.tolist(), abs=0, nan_ok=True)
+        assert (found.kind == expected.kind).all()
+        assert (found.truth.found_by == expected.truth.found_by).all()
+        for name in ("outcomes", "objects"):
+            assert (getattr(found, name).dense() == getattr(expected, name).dense()).all()
+        assert found.wrong_images == expected.wrong_images
+
+
+def test_ious_of_the_page_are_changes_from_one_to_the_next(data, tmp_path):
+    write(
+        evaluation_page(evaluation(data, "voc2012", iou=0.6), [Picture("a")] * 14), str(tmp_path / "r.html")
+    )
+    (result,) = read_page(tmp_path / "r.html")[0]["results"]
+    own = result["ious"]["own"]
+    assert (own, result["ious"]["values"][own]) == (2, 0.6)
+    assert not result["ious"]["outcomes"][own]["n"]
+    counts = dense(result["outcomes"])
+    for i in (1, 0):  # towards lower thresholds
+        counts += dense({**result["ious"]["outcomes"][i], "shape": counts.shape})
+    expected = evaluation(data, "voc2012", iou=0.5).result.report_data()
+    assert (counts == expected.outcomes.dense()).all()
+    shown = [int(kind) for kind in result["ious"]["kind"][0]]
+    assert sorted(shown) == sorted(expected.kind.tolist())
+
+
+@pytest.mark.parametrize("protocol", ["imagenet-det", "corloc", "imagenet-loc"])
+def test_protocols_without_a_single_iou_have_no_slider(data, protocol):
+    assert evaluation(data, protocol).result.report_ious() == []
 
 
 def test_why_an_object_is_missed():

@@ -223,6 +223,34 @@ def test_the_page_agrees_with_at_score(visit, made, score, tmp_path, capsys):
     assert shown == expected
 
 
+@pytest.mark.parametrize(("iou", "score"), [(0.5, 0.2), (0.75, 0.0), (0.9, 0.4)])
+def test_the_page_agrees_with_iou(visit, made, iou, score, capsys):
+    top, _ = made
+    sides = [top / "set/gt.json", top / "set/det.csv", "--images", top / "set/photos", "-q"]
+    asked = ["--protocol", "coco", "--iou", iou, "--at-score", score, "--output", "json"]
+    assert run("eval", *sides, *asked) == 0
+    result = json.loads(capsys.readouterr().out)["results"][0]
+    page = visit(top / "eval.html", f"#s={score}")
+    page.locator("#iou").fill(str(round((iou - 0.5) / 0.05)))
+    page.wait_for_timeout(200)
+    for key in ("precision", "recall", "f1"):
+        assert number(page, key) == pytest.approx(result["overall"][key], abs=1e-12)
+    for row in result["classes"]:
+        line = f'#classes tr[data-class="{row["class"]}"]'
+        assert number(page, "ap-at", line) == (
+            None if row["ap"] is None else pytest.approx(row["ap"], abs=1e-12)
+        )
+        assert [number(page, key, line) for key in ("precision", "f1")] == [row["precision"], row["f1"]]
+    assert page.locator("#iou + output").inner_text() == f"{iou:.2f}"
+    show_all(page)
+    cards = [
+        sum(int(text) for text in page.locator(f'.shot [data-key="{key}"] b').all_inner_texts())
+        for key in ("tp", "fp", "fn")
+    ]
+    assert cards == [number(page, key) for key in ("tp", "fp", "fn")]
+    assert f"i={iou:g}" in page.url or iou == 0.5
+
+
 def test_every_number_of_the_summary_is_there(visit, made):
     top, contract = made
     page = visit(top / "eval.html")
@@ -405,7 +433,7 @@ def test_by_keyboard_alone(visit, made):
     page.locator("#score").focus()
     page.keyboard.press("End")
     page.wait_for_timeout(200)
-    assert page.locator("output").inner_text() == "1.00"
+    assert page.locator("#score + output").inner_text() == "1.00"
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, OutcomeTable, Truths
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
-from odm.evaluate.matching.sides import Joined
+from odm.evaluate.matching.sides import Joined, Mask
 from odm.tables import Floats, Ints
 
 KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
@@ -30,6 +30,7 @@ KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
 
 CLS, LOC, BOTH, DUPE, BKG = range(5)
 _REASONS_OF_KINDS = ("class", "localisation", "both", "duplicate", "background")
+_NUMBERS = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -58,36 +59,64 @@ class DetectionTable:
     """(n,) position in ``truth`` that was matched, -1 = none."""
     truth_ious: tuple[Floats, Floats]
     """(g,) highest IoU of each ground truth with detections of its class, and of the others."""
+    counting_ious: tuple[Floats, Floats]
+    """(n,) highest IoU with the counting ground truths of its class, and of the others."""
+    has_truth: Mask
+    """(n,) whether its image has a counting ground truth."""
 
 
-def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
-    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
-    threshold = table.threshold
-    has_truth = np.zeros(len(table.images), np.bool_)
-    has_truth[table.truth.image[table.counting]] = True
-    same, other = overlaps.same.iou, overlaps.other.iou
-    kind = np.select(
+def kinds_at(threshold: float, has_truth: Mask, same: Floats, other: Floats, taken: Mask) -> NDArray[np.int8]:
+    """(n,) the kind that each detection would be as an error, a number in `KINDS`.
+
+    Parameters
+    ----------
+    threshold
+        IoU from which on a detection finds an object.
+    has_truth, same, other
+        As in `DetectionTable`: whether there is a ground truth, and the highest IoU with those of the class
+        and with the others.
+    taken
+        (n,) whether one of its class that another detection took reaches the threshold.
+    """
+    return np.select(
         [
-            ~has_truth[table.image],
+            ~has_truth,
             (same >= BACKGROUND) & (same <= threshold),
             other >= threshold,
-            overlaps.matched.iou >= threshold,
+            taken,
             np.maximum(same, other) <= BACKGROUND,
         ],
         [np.int8(BKG), np.int8(LOC), np.int8(CLS), np.int8(DUPE), np.int8(BKG)],
         np.int8(BOTH),
     )
+
+
+def reasons_of(kind: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(n,) the same as numbers in `REASONS`."""
+    return _NUMBERS[kind]
+
+
+def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
+    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
+    taken = overlaps.matched.iou >= table.threshold
+    kind = kinds_at(table.threshold, _has_truth(table), overlaps.same.iou, overlaps.other.iou, taken)
     taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)
     return np.where((table.outcome == FP) | taken_by_ignored, kind, np.int8(-1))
+
+
+def _has_truth(table: OutcomeTable) -> Mask:
+    has_truth = np.zeros(len(table.images), np.bool_)
+    has_truth[table.truth.image[table.counting]] = True
+    of_detection: Mask = has_truth[table.image]
+    return of_detection
 
 
 def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
     """What became of every detection of `joined`, under the protocol of `matches`."""
     table = OutcomeTable.of(joined, matches)
     overlaps = overlaps_of(joined, table)
-    number = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8)
     kind = error_types(table, overlaps)
-    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), number[kind], np.int8(-1))
+    reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), reasons_of(kind), np.int8(-1))
     # The matches may be of shards in any order; the input's rows tell which detection is which.
     rows = np.argsort(matches.row)
     gt = np.where(table.gt >= 0, table.truth.row[table.gt], -1) if len(table.truth) else table.gt
@@ -106,4 +135,6 @@ def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
         truth=table.truth,
         at=table.gt[rows],
         truth_ious=(overlaps.truth_same.iou, overlaps.truth_other.iou),
+        counting_ious=(overlaps.same.iou[rows], overlaps.other.iou[rows]),
+        has_truth=_has_truth(table)[rows],
     )

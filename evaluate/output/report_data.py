@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
-from odm.evaluate.analysis.overlaps import BACKGROUND
+from odm.evaluate.analysis.overlaps import BACKGROUND as BACKGROUND  # noqa: PLC0414 -- part of the page
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.confusion import counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.order import first_of_runs, one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
+from odm.evaluate.output.report_ious import AtIou, outcome_kinds
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.tables import Floats, Ints, Longs
 
@@ -56,7 +57,8 @@ class TruthTable:
     """(n,) whether it is an object to be found. Where a class counts once per image (corloc, imagenet-loc)
     this is one box per image and class: the one that was hit, else the first."""
     found_by: Ints
-    """(n,) row in the `DetectionTable` of the true positive that it was matched with, -1 = none."""
+    """(n,) row in the `DetectionTable` of the true positive that it was matched with, -1 = none. This column
+    alone is of the IoU of `ReportData.at`; ``score`` and ``miss`` stay those of the protocol."""
     score: Floats
     """(n,) the score of that detection, so the highest score from which on it is found; NaN = never."""
     same_iou: Floats
@@ -150,7 +152,33 @@ class ReportData:
     @property
     def wrong_images(self) -> list[int]:
         """(L,) how many images have a false positive or a missed object at each level."""
-        return [int(np.count_nonzero(self.wrong_at(level)[2])) for level in range(len(self.levels))]
+        n_levels, detections, truth = len(self.levels), self.detections, self.truth
+        # An image is wrong up to its surest false positive, and above the level that finds all its objects.
+        false = (self.kind > 0) & (self.kind < len(KINDS) - 1)
+        last_false = np.full(len(self.images), -1, np.int64)
+        np.maximum.at(last_false, detections.image[false], self.level[false])
+        by = truth.found_by[truth.counts]
+        until = np.where(by >= 0, self.level[by] if len(self.level) else -1, -1)
+        all_found = np.full(len(self.images), n_levels, np.int64)
+        np.minimum.at(all_found, truth.image[truth.counts], until)
+        right = np.zeros(n_levels + 1, np.int64)
+        some = last_false < all_found
+        np.add.at(right, last_false[some] + 1, 1)
+        np.add.at(right, np.minimum(all_found[some] + 1, n_levels), -1)
+        return (len(self.images) - np.cumsum(right)[:n_levels]).tolist()  # type: ignore[no-any-return]
+
+    def at(self, iou: AtIou) -> ReportData:
+        """The same under another IoU threshold; the confusion stays that of `CONFUSION_IOU`."""
+        truth = dataclasses.replace(self.truth, found_by=iou.found_by)
+        n_classes, n_levels = len(self.classes), len(self.levels)
+        shape = n_classes, len(KINDS), n_levels
+        return dataclasses.replace(
+            self,
+            kind=iou.kind,
+            truth=truth,
+            outcomes=Counts.of(shape, self.detections.category, iou.kind, self.level),
+            objects=_objects(truth, self.level, n_classes, n_levels),
+        )
 
 
 def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_score: float) -> ReportData:
@@ -161,15 +189,10 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
     joined, _ = prepare(joined, rules)
     levels = score_levels(table.score)
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
-    is_fp = table.outcome == OUTCOMES.index("FP")
-    kind = np.where(is_fp, 1 + table.reason, np.where(table.outcome == 0, 0, len(KINDS) - 1)).astype(np.int8)
+    kind = outcome_kinds(table.outcome, table.reason)
     truth = _truth_table(rules, table)
     n_classes, n_levels = len(table.classes), len(levels)
     pairing = _pairing(joined, rules)
-    side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
-    size = np.searchsorted(SIDES, side, side="right")
-    since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
-    own = truth.counts
     return ReportData(
         classes=table.classes,
         images=table.images,
@@ -179,13 +202,20 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
         level=level,
         truth=truth,
         outcomes=Counts.of((n_classes, len(KINDS), n_levels), table.category, kind, level),
-        objects=Counts.of(
-            (n_classes, len(SIDES) + 1, 1 + n_levels), truth.category[own], size[own], since[own]
-        ),
+        objects=_objects(truth, level, n_classes, n_levels),
         pairing=pairing,
         confusion=_confusions(table, truth, pairing, level, n_levels),
         best_score=best_score,
     )
+
+
+def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> Counts:
+    side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
+    size = np.searchsorted(SIDES, side, side="right")
+    since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
+    own = truth.counts
+    shape = n_classes, len(SIDES) + 1, 1 + n_levels
+    return Counts.of(shape, truth.category[own], size[own], since[own])
 
 
 def score_levels(score: Floats) -> Floats:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
-from odm.evaluate.output.report_data import KINDS, MISSES, SIDES, Counts, ReportData
+from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, Counts, ReportData
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
@@ -77,6 +78,7 @@ def evaluation_page(
         "imageCount": len(names),
         "kinds": list(KINDS),
         "misses": list(MISSES),
+        "background": BACKGROUND,
         "sides": list(SIDES),
         "tags": {},
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
@@ -134,6 +136,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "confusion": _sparse(table.confusion),
         "curves": curves,
         **_boxes(table, shown),
+        "ious": _ious(result, table, shown),
     }
 
 
@@ -178,15 +181,67 @@ def _sparse(counts: Counts) -> dict[str, Any]:
     }
 
 
+def _ious(result: Result, table: ReportData, on_page: Shown) -> dict[str, Any] | None:
+    """What a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
+
+    ``own`` is the position of the protocol's. Kinds of the boxes that are shown are a digit each; of their
+    objects, those are listed that another detection finds than at the protocol's IoU.
+    """
+    found = result.report_ious()
+    if not found:
+        return None
+    own = [one.iou for one in found].index(result.rules.ious[result.rules.reference])
+    of_det, of_gt = _places(table, on_page)
+    shown_det, shown_gt = np.flatnonzero(of_det[:-1] >= 0), np.flatnonzero(of_gt[:-1] >= 0)
+    tables = [table if i == own else table.at(one) for i, one in enumerate(found)]
+    nearer = [tables[i + (i < own) - (i > own)] for i in range(len(tables))]
+    by = [of_det[one.truth.found_by[shown_gt]] for one in tables]
+    changed = [np.flatnonzero(one != by[own]) for one in by]
+    return {
+        "values": [one.iou for one in found],
+        "own": own,
+        "averaged": result.rules.averaged,
+        "ap": [[None if math.isnan(v) else v for v in one.ap.tolist()] for one in found],
+        "wrong": [one.wrong_images for one in tables],
+        "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, nearer, strict=True)],
+        "objects": [_change(a.objects, b.objects) for a, b in zip(tables, nearer, strict=True)],
+        "kind": ["".join(map(str, one.kind[shown_det].tolist())) for one in tables],
+        "by": [[at.tolist(), one[at].tolist()] for at, one in zip(changed, by, strict=True)],
+    }
+
+
+def _floored(iou: NDArray[np.float64]) -> list[float]:
+    """Three decimals, never rounded up, so that an IoU is on the same side of a threshold of the slider."""
+    return rounded(np.floor(iou * 1000 + 1e-9) / 1000, 3)
+
+
+def _change(counts: Counts, before: Counts) -> dict[str, Any]:
+    change = (counts.dense() - before.dense()).ravel()
+    at = np.flatnonzero(change)
+    return {"at": np.diff(at, prepend=0).tolist(), "n": change[at].tolist()}
+
+
+def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(rows + 1,) the number among the boxes on the page of each detection, and of each ground truth.
+
+    -1 is not shown; the last one stands for none.
+    """
+    detections, truth = table.detections, table.truth
+    places = []
+    for side in (detections, truth):
+        own = np.flatnonzero(on_page.boxes(side.image, side.xyxy) >= 0)
+        place = np.full(len(side.image) + 1, -1, np.int32)
+        place[own] = np.arange(len(own), dtype=np.int32)
+        places.append(place)
+    return places[0], places[1]
+
+
 def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
     """The boxes of the images that are shown, as columns; they name each other by position."""
     detections, truth, pairing = table.detections, table.truth, table.pairing
     of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
     own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
-    place_det = np.full(len(detections.score) + 1, -1, np.int32)  # the last one stands for none
-    place_det[own_det] = np.arange(len(own_det), dtype=np.int32)
-    place_gt = np.full(len(truth) + 1, -1, np.int32)
-    place_gt[own_gt] = np.arange(len(own_gt), dtype=np.int32)
+    place_det, place_gt = _places(table, on_page)
     shown = place_det[pairing.det] >= 0
     return {
         "det": {
@@ -208,8 +263,8 @@ def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
             "paired": pairing.eligible[own_gt].astype(int).tolist(),
             "by": place_det[truth.found_by[own_gt]].tolist(),
             "miss": truth.miss[own_gt].tolist(),
-            "same": rounded(truth.same_iou[own_gt], 3),
-            "other": rounded(truth.other_iou[own_gt], 3),
+            "same": _floored(truth.same_iou[own_gt]),
+            "other": _floored(truth.other_iou[own_gt]),
             "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
         },
         "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],

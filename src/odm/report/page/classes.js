@@ -3,7 +3,14 @@
 function classTable({ X, R, st, redraw, counts }) {
   const total = Object.values(R.summary)[0];
   const hasAp = R.rows.some((row) => isNumber(row.ap));
-  const apOf = (row) => (row.i < 0 ? (hasAp ? total : null) : R.rows[row.i].ap);
+  const averaged = Boolean(R.ious?.averaged); // then AP is of no single IoU
+  const constant = !R.ious || averaged;
+  const apOf = (row) => {
+    if (!constant && !counts.own()) return apAt(row);
+    return row.i < 0 ? (hasAp ? total : null) : R.rows[row.i].ap;
+  };
+  // At the IoU of the slider.
+  const apAt = (row) => (row.i < 0 ? mean(R.rows.map((_, i) => counts.apOf(i))) : counts.apOf(row.i));
   const number = (key) => ({
     key,
     value: (row) => row[key],
@@ -19,11 +26,23 @@ function classTable({ X, R, st, redraw, counts }) {
     { ...number("gt"), label: t("column.objects") },
     {
       key: "ap",
-      label: t("column.ap"),
+      get label() {
+        return constant || counts.own() ? t("column.ap") : t("column.ap-at", { iou: shownIou(R, st) });
+      },
       about: t("metric.ap"),
       value: apOf,
       cell: (row) => [percent(apOf(row)), shareBar(apOf(row))],
       data: (row) => ({ "data-key": row.i < 0 ? null : "ap", "data-value": apOf(row) }),
+    },
+    {
+      key: "ap-at",
+      get label() {
+        return t("column.ap-at", { iou: shownIou(R, st) });
+      },
+      about: t("metric.ap-at"),
+      value: apAt,
+      cell: (row) => percent(apAt(row)),
+      data: (row) => ({ "data-key": "ap-at", "data-value": apAt(row), "data-iou": shownIou(R, st) }),
     },
     { ...number("precision"), label: t("precision"), about: t("metric.precision") },
     { ...number("recall"), label: t("recall"), about: t("metric.recall") },
@@ -32,7 +51,7 @@ function classTable({ X, R, st, redraw, counts }) {
     { ...number("fp"), label: t("column.fp"), about: t("hint.fp") },
     { ...number("fn"), label: t("column.fn"), about: t("hint.fn") },
     { key: "mix", label: t("column.mix"), fixed: true, class: "l", cell: (row) => mix(row) },
-  ].filter((column) => hasAp || column.key !== "ap");
+  ].filter((column) => (column.key === "ap" ? hasAp : column.key !== "ap-at" || (hasAp && averaged)));
   const table = sortedTable({
     caption: t("classes.caption"),
     columns,
@@ -77,6 +96,11 @@ function classTable({ X, R, st, redraw, counts }) {
       h("tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, t("all")), table.cells(sum)),
     );
   };
+}
+
+function mean(values) {
+  const defined = values.filter(isNumber);
+  return defined.length ? defined.reduce((a, b) => a + b, 0) / defined.length : null;
 }
 
 function mix(row) {

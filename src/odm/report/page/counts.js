@@ -5,30 +5,53 @@ const IN_MATRIX = 13;
 const WHOLE_MATRIX = 16;
 const REDRAW_GALLERY = 60;
 
-// The numbers of one result at any position of the slider, from sparse histograms.
-function makeCounts(X, R) {
+// A table of one result at one IoU: that of the protocol with all changes up to the position asked for.
+function tableAt(R, name, at) {
+  const base = R[name];
+  const table = new Int32Array(base.shape.reduce((a, b) => a * b, 1));
+  const add = (part) => {
+    const [places, n] = sparse(part);
+    places.forEach((place, i) => (table[place] += n[i]));
+  };
+  add(base);
+  if (!R.ious) return table;
+  const step = Math.sign(at - R.ious.own);
+  for (let i = R.ious.own; i !== at; i += step) add(R.ious[name][i + step]);
+  return table;
+}
+
+// The numbers of one result at any position of the two sliders; `st.iou` is the position of that of IoU.
+function makeCounts(X, R, st) {
   const [classes, kinds, levels] = R.outcomes.shape;
   const reasons = kinds - 2;
   const steps = levels + 1;
-  const sums = new Float64Array((classes + 1) * kinds * steps); // the last class is all of them
-  const [at, n] = sparse(R.outcomes);
-  at.forEach((place, i) => {
-    const level = place % levels;
-    const kind = Math.floor(place / levels) % kinds;
-    const category = Math.floor(place / levels / kinds);
-    sums[(category * kinds + kind) * steps + level] += n[i];
-    sums[(classes * kinds + kind) * steps + level] += n[i];
-  });
-  const exact = sums.slice();
-  for (let row = 0; row < (classes + 1) * kinds; row++) {
-    for (let level = levels - 1; level >= 0; level--)
-      sums[row * steps + level] += sums[row * steps + level + 1];
-  }
   const objects = R.rows.map((row) => row.gt);
   objects.push(objects.reduce((a, b) => a + b, 0));
   const row = (category, kind) => ((category < 0 ? classes : category) * kinds + kind) * steps;
+  let exact = null;
+  let sums = null; // by class, the last being all of them; kind; level: so many have that score or a higher one
+  let at = null;
+
+  function follow() {
+    if (exact && at === st.iou) return;
+    at = st.iou;
+    exact = new Int32Array((classes + 1) * kinds * steps);
+    const table = tableAt(R, "outcomes", at);
+    for (let i = 0; i < classes * kinds; i++) {
+      const own = exact.subarray(i * steps, i * steps + levels);
+      own.set(table.subarray(i * levels, (i + 1) * levels));
+      const all = (classes * kinds + (i % kinds)) * steps;
+      for (let level = 0; level < levels; level++) exact[all + level] += own[level];
+    }
+    sums = exact.slice();
+    for (let i = 0; i < (classes + 1) * kinds; i++) {
+      for (let level = levels - 1; level >= 0; level--)
+        sums[i * steps + level] += sums[i * steps + level + 1];
+    }
+  }
 
   function counts(level, category = -1) {
+    follow();
     const tp = sums[row(category, 0) + level];
     const gt = objects[category < 0 ? classes : category];
     const why = [];
@@ -44,24 +67,41 @@ function makeCounts(X, R) {
       : [null, null, null];
     return { tp, fp, fn, gt, why, precision, recall, f1 };
   }
-  const exactly = (level, category, kind) => exact[row(category, kind) + level];
-  const curve = (category) => R.curves[category];
-  const iou = () => "";
-  return { counts, exactly, curve, iou, levels, reasons };
+
+  function exactly(level, category, kind) {
+    follow();
+    return exact[row(category, kind) + level];
+  }
+
+  const own = () => !R.ious || st.iou === R.ious.own;
+
+  // Recall and precision of a class: of the protocol's IoU at every detection, of others at every score.
+  function curve(category) {
+    if (own() || !R.curves[category]) return R.curves[category];
+    const points = Array.from({ length: levels }, (_, k) => counts(levels - 1 - k, category));
+    return [points.map((x) => x.recall), points.map((x) => x.precision)];
+  }
+
+  const apOf = (category) => (R.ious ? R.ious.ap[st.iou][category] : null);
+  const wrongImages = (level) => (R.ious ? R.ious.wrong[st.iou] : R.wrongImages)[level];
+  return { counts, exactly, curve, apOf, wrongImages, own, levels, reasons };
 }
 
-function makeSizes(X, R) {
+function makeSizes(X, R, st) {
   const [, groups, steps] = R.objects.shape;
-  const [at, n] = sparse(R.objects);
+  let table = null;
+  let at = null;
   return (level, category) => {
+    if (!table || at !== st.iou) table = tableAt(R, "objects", (at = st.iou));
     const found = new Float64Array(groups);
     const all = new Float64Array(groups);
-    at.forEach((place, i) => {
+    table.forEach((n, place) => {
+      if (!n) return;
       const since = (place % steps) - 1;
       const group = Math.floor(place / steps) % groups;
       if (category >= 0 && Math.floor(place / steps / groups) !== category) return;
-      all[group] += n[i];
-      if (since >= level) found[group] += n[i];
+      all[group] += n;
+      if (since >= level) found[group] += n;
     });
     return [found, all];
   };
@@ -97,12 +137,31 @@ function makeBoxes(X, R, st) {
   gt.image.forEach((image, g) => of.gt[image].push(g));
   R.pairs[0].forEach((d, i) => of.pairs[det.image[d]].push([d, R.pairs[1][i]]));
   const last = X.kinds.length - 1;
+  // What a detection is, and which detection finds an object, at the IoU of now.
+  const kindOf = (d) => (R.ious ? Number(R.ious.kind[st.iou][d]) : det.kind[d]);
+  const threshold = () => (R.ious ? R.ious.values[st.iou] : R.iou);
+  let found = null;
+  function byOf(g) {
+    if (!R.ious) return gt.by[g];
+    if (found?.at !== st.iou) {
+      const [at, by] = R.ious.by[st.iou];
+      found = { at: st.iou, by: new Map(at.map((one, i) => [one, by[i]])) };
+    }
+    return found.by.get(g) ?? gt.by[g];
+  }
+  // Why an object is never found.
+  function missOf(g) {
+    if (!R.ious) return X.misses[gt.miss[g]];
+    if (gt.same[g] >= threshold()) return "assigned";
+    if (gt.other[g] >= threshold()) return "class";
+    return gt.same[g] >= X.background ? "localisation" : "undetected";
+  }
   const className = (category) => R.rows[category].class;
   const corner = (side, i) => side.box.map((column) => column[i]);
 
   class Detection {
     constructor(d) {
-      const kind = det.kind[d];
+      const kind = kindOf(d);
       this.d = d;
       this.key = "d" + d;
       this.reason = kind > 0 && kind < last ? kind - 1 : -1;
@@ -130,7 +189,7 @@ function makeBoxes(X, R, st) {
 
   class Truth {
     constructor(g) {
-      const by = gt.by[g];
+      const by = byOf(g);
       this.g = g;
       this.key = "g" + g;
       this.reason = -1;
@@ -150,9 +209,9 @@ function makeBoxes(X, R, st) {
       const row = t("row", { row: String(gt.row[this.g]) });
       if (this.kind === "IG") return dotted(t(R.perImage ? "once-per-image" : "ignored"), row);
       if (this.kind === "GT") return dotted(t("truth"), row);
-      const by = gt.by[this.g];
+      const by = byOf(this.g);
       if (by >= 0) return dotted(t("found-only-at", { score: det.score[by].toFixed(2) }), row);
-      const miss = X.misses[gt.miss[this.g]];
+      const miss = missOf(this.g);
       const iou = miss === "localisation" ? gt.same[this.g] : miss === "class" ? gt.other[this.g] : 0;
       return dotted(t("missed-because", { why: t("miss." + (miss || "never")) }), iouText(iou), row);
     }

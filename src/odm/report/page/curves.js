@@ -168,7 +168,7 @@ function curves({ X, R, st, redraw, counts }) {
   }
 
   return () => {
-    const wanted = `${st.category} ${counts.iou()}`;
+    const wanted = `${st.category} ${st.iou}`;
     if (drawnFor !== wanted) {
       drawnFor = wanted;
       const all = R.levels.map((_, level) => counts.counts(level, st.category));

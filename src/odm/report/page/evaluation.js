@@ -6,6 +6,7 @@ function drawPage(X, sources) {
   const st = {
     result: 0,
     level: null,
+    iou: null,
     category: -1,
     kind: "",
     cell: null,
@@ -23,6 +24,8 @@ function drawPage(X, sources) {
     byId("barin").replaceChildren();
     const R = X.results[st.result];
     if (st.level === null || st.level >= R.levels.length) st.level = R.best;
+    if (!R.ious) st.iou = null;
+    else if (!R.ious.values[st.iou]) st.iou = R.ious.own;
     drawResult(X, R, sources, st, shown, opening, show);
   }
   show();
@@ -46,6 +49,7 @@ function readAddress(X, st) {
       const below = R.levels.filter((level) => level <= Number(value) + 1e-12).length - 1;
       st.level = Math.max(0, below);
     }
+    if (key === "i" && R.ious?.values.includes(Number(value))) st.iou = R.ious.values.indexOf(Number(value));
     if (key === "c" && R.rows[value]) st.category = Number(value);
     if (key === "k" && /^(FP[0-9]?|FN|TP)$/.test(value)) st.kind = value;
   }
@@ -53,6 +57,7 @@ function readAddress(X, st) {
 
 function keepAddress(X, R, st) {
   const parts = ["s=" + levelText(R, st.level)];
+  if (R.ious && st.iou !== R.ious.own) parts.push("i=" + R.ious.values[st.iou]);
   if (st.category >= 0) parts.push("c=" + st.category);
   if (st.kind) parts.push("k=" + st.kind);
   if (st.result) parts.push("r=" + st.result);
@@ -60,7 +65,7 @@ function keepAddress(X, R, st) {
 }
 
 function drawResult(X, R, sources, st, shown, opening, show) {
-  const tools = { counts: makeCounts(X, R), sizes: makeSizes(X, R), confusion: makeConfusion(R) };
+  const tools = { counts: makeCounts(X, R, st), sizes: makeSizes(X, R, st), confusion: makeConfusion(R) };
   if (st.category >= R.rows.length) st.category = -1;
   let queued = false;
   const redraw = () => {
@@ -71,8 +76,11 @@ function drawResult(X, R, sources, st, shown, opening, show) {
       now();
     });
   };
+  const ofProtocol = makeCounts(X, R, { iou: R.ious ? R.ious.own : null });
   const context = { X, R, st, redraw, ...tools, shown, sources };
-  opening.replaceChildren(...[protocolTabs(X, st, show), hero(context)].filter(Boolean));
+  opening.replaceChildren(
+    ...[protocolTabs(X, st, show), hero({ ...context, counts: ofProtocol })].filter(Boolean),
+  );
   const parts = [bar, tiles, classTable, curves, analyses, errors]
     .map((make) => make(context))
     .filter(Boolean);
@@ -91,6 +99,31 @@ function drawResult(X, R, sources, st, shown, opening, show) {
     document.documentElement.dataset.redrawTime = String(Math.round(performance.now() - begin));
   }
   now();
+}
+
+const shownIou = (R, st) => R.ious.values[st.iou].toFixed(2);
+
+// The threshold from which on a box is right; nothing under protocols that have no single one.
+function iouSlider(R, st, redraw) {
+  if (!R.ious) return null;
+  const output = h("output", { for: "iou" }, shownIou(R, st));
+  const move = (event) => {
+    st.iou = Number(event.target.value);
+    output.textContent = shownIou(R, st);
+    event.target.setAttribute("aria-valuetext", t("spoken-iou", { iou: shownIou(R, st) }));
+    redraw();
+  };
+  const attributes = { type: "range", id: "iou", min: 0, max: R.ious.values.length - 1, step: 1 };
+  const label = h("label", { for: "iou", "data-tip": t("iou-at-least.about") }, t("iou-at-least"));
+  const range = h("input", {
+    ...attributes,
+    value: st.iou,
+    "data-tip": t("iou-at-least.about"),
+    on: { input: move },
+  });
+  range.value = st.iou;
+  range.setAttribute("aria-valuetext", t("spoken-iou", { iou: shownIou(R, st) }));
+  return h("div", { class: "slide iou" }, label, range, output);
 }
 
 // The bar repeats the numbers of the tiles only while these are out of sight.
@@ -135,6 +168,7 @@ function bar({ X, R, st, redraw, counts }) {
   nav.append(clear);
   byId("barin").append(
     h("div", { class: "slide" }, h("label", { for: "score" }, t("score-at-least")), range, output),
+    iouSlider(R, st, redraw),
     live,
     nav,
   );

@@ -187,15 +187,20 @@ function tiles({ X, R, st, counts }) {
     main.det.textContent = count(x.tp + x.fp);
     under.precision.textContent = t("of-detections-right");
     under.recall.textContent = t("of-objects-found");
-    under.f1.textContent =
-      st.level === R.best ? t("best-f1") : t("best-near", { score: levelText(R, R.best) });
+    under.f1.textContent = !counts.own()
+      ? ""
+      : st.level === R.best
+        ? t("best-f1")
+        : t("best-near", { score: levelText(R, R.best) });
     under.gt.textContent =
       st.category < 0
         ? t("classes", { n: R.rows.filter((row) => row.gt).length })
         : short(R.rows[st.category].class, 20);
     const whose = st.category < 0 ? "with-errors" : "with-errors-any";
-    under.images.textContent = t(whose, { n: R.wrongImages[st.level] });
-    under.det.textContent = t("score", { score });
+    under.images.textContent = t(whose, { n: counts.wrongImages(st.level) });
+    under.det.textContent = counts.own()
+      ? t("score", { score })
+      : t("score-iou", { score, iou: shownIou(R, st) });
     under.tp.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.tp / x.gt, 0) }) : "";
     under.fp.textContent = t("per-image", { n: (x.fp / Math.max(1, X.imageCount)).toFixed(2) });
     under.fn.textContent = x.gt ? t("share-of-objects", { share: withUnit(x.fn / x.gt, 0) }) : "";

@@ -1,0 +1,99 @@
+"""What the IoU slider of a report shows: outcomes, found objects and AP at every IoU from 0.5 to 0.95.
+
+Each position is what ``odm eval --iou`` gives: the detections are matched anew. The kinds of false positives
+are those of `odm.evaluate.analysis.errors` at that IoU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.errors import DetectionTable, kinds_at, reasons_of
+from odm.evaluate.analysis.outcome_table import TP, OutcomeTable
+from odm.evaluate.matching.match import match_all
+from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches, bits_of_area
+from odm.evaluate.matching.pairs import Pairs, find_pairs
+from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.sides import Joined
+from odm.evaluate.scores.curves import PrecisionReader
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.ranking import Ranked, ranked_rows, rows_by_class
+from odm.tables import Flag, Floats, Ints, Longs
+
+IOUS = tuple(k / 100 for k in range(50, 100, 5))
+"""The positions of the slider, beside the protocol's own threshold."""
+
+
+def outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(n,) what each detection is, a number in `odm.evaluate.output.report_data.KINDS`."""
+    kind = np.where(outcome == OUTCOMES.index("FP"), 1 + reason, np.where(outcome == TP, 0, 1 + len(REASONS)))
+    return kind.astype(np.int8)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class AtIou:
+    """What became of the boxes of a `DetectionTable` and its ground truths at one IoU."""
+
+    iou: float
+    kind: NDArray[np.int8]
+    """(n,) number in `odm.evaluate.output.report_data.KINDS`."""
+    found_by: Ints
+    """(g,) row in the table of the true positive that each ground truth was matched with, -1 = none."""
+    ap: Floats
+    """(classes,) NaN where it is not defined."""
+
+
+def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[AtIou]:
+    """The table at each of `IOUS` and at the protocol's own IoU; nothing where it has no such threshold.
+
+    `joined` are the two sides that `table` was made from, under the protocol `rules`.
+    """
+    if rules.size_threshold or rules.metric in ("corloc", "top-k"):  # where a class counts once per image
+        return
+    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+    sides, _ = prepare(joined, rules)
+    own = rules.ious[rules.reference]
+    ious = sorted({own, *(iou for iou in IOUS if not math.isclose(iou, own))})
+    pairs = find_pairs(sides, plain, ious[0])
+    rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
+    place = np.empty_like(rows)
+    place[rows] = np.arange(len(rows))
+    each = [dataclasses.replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
+    for matches in match_all(joined, each):
+        yield _at(joined, table, matches, pairs, place)
+
+
+def _at(joined: Joined, table: DetectionTable, matches: Matches, pairs: Pairs, place: Longs) -> AtIou:
+    own = OutcomeTable.of(joined, matches)
+    rows = np.argsort(matches.row)
+    outcome, gt = own.outcome[rows], own.gt[rows]
+    found_by = np.full(len(own.truth), -1, np.int32)
+    hits = np.flatnonzero((outcome == TP) & (gt >= 0))
+    found_by[gt[hits]] = hits
+    threshold = own.threshold
+    taken = np.zeros(len(rows), np.bool_)  # which overlap an object of their class that is found already
+    for piece in pairs.pieces():
+        again = (piece.iou >= threshold) & own.counting[piece.gt] & (found_by[piece.gt] >= 0)
+        taken[place[piece.det[again]]] = True
+    same, other = table.counting_ious
+    reason = reasons_of(kinds_at(threshold, table.has_truth, same, other, taken))
+    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _ap(matches))
+
+
+def _ap(matches: Matches) -> Floats:
+    """(classes,) the AP of each class, as the evaluation computes it."""
+    ap = np.full(len(matches.classes), np.nan)
+    rules = matches.protocol
+    if rules.metric != "ap":
+        return ap
+    (word_bit,) = bits_of_area(rules)
+    for ranked in Ranked.of(matches, *rows_by_class(matches, ranked_rows(matches))):
+        own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
+        counted = ranked.counted(*word_bit, ranked.unmatched(0))
+        ap[own] = PrecisionReader(rules, matches.npos[own, 0]).average(counted)
+    return ap
