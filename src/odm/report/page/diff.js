@@ -94,7 +94,9 @@ function diffBoxes(X) {
     const name = X.classes[columns.class[i]].name;
     const was = columns.was[i] < 0 ? "" : short(X.classes[columns.was[i]].name, 22);
     const [x0, y0, x1, y1] = columns.box.map((column) => column[i]);
-    const said = CHANGED.filter((key) => columns.change[i] & BITS[key]).map((key) => t("column." + key).toLowerCase());
+    const said = CHANGED.filter((key) => columns.change[i] & BITS[key]).map((key) =>
+      t("column." + key).toLowerCase(),
+    );
     const [width, height] = [x1 - x0, y1 - y0].map((edge) => Math.round(Math.abs(edge)));
     return {
       key: "b" + i,
