@@ -13,6 +13,13 @@ For each image a line with its name, a line with the number of faces, and a row 
 readme in ``wider_face_split`` (http://shuoyang1213.me/WIDERFACE): ``left top width height blur expression
 illumination invalid occlusion pose``, in pixels, unchanged.
 
+``label.txt`` of RetinaFace has no numbers of faces::
+
+    # 0--Parade/0_Parade_marchingband_1_849.jpg
+    449 330 122 149 488.906 373.643 0.0 542.089 376.442 0.0 515.031 412.83 0.0 485.174 425.893 0.0 538.357 ...
+
+Its rows have the box, five landmarks (x, y and a mark, or -1) and the blur; without landmarks, 4 numbers.
+
 Reading
 -------
 - A file, or a folder with ``wider_face_<split>_bbx_gt.txt`` or with any other files of this format, such as
@@ -24,6 +31,8 @@ Reading
   the flag *occluded*. The other attributes are counted but not kept.
 - An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
   of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image.
+- Of the rows of RetinaFace, the landmarks are counted but not kept. A folder ``train``, ``val`` or ``test``
+  gives the split.
 - The class is ``face``, unless a row ends with a class name.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder, or
   in ``WIDER_train/images``, ``WIDER_val/images`` and ``WIDER_test/images`` there or one level up.
@@ -32,6 +41,7 @@ Writing
 -------
 ``wider_face_bbx_gt.txt``, or one file per split; detections as ``wider_face_det.txt`` likewise. Rows
 of other classes than ``face`` end with the class, which programs that count columns from the left ignore.
+``-O layout=retinaface`` writes ``label.txt``, or one in a folder for each split, without flags and landmarks.
 """
 
 from __future__ import annotations
@@ -42,16 +52,23 @@ import itertools
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, Sniff, format_of
+from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.split_names import (
+    SplitOptions,
+    files_of_split,
+    split_files,
+    split_in_name,
+    write_splits,
+)
 from odm.formats._shared.text_files import listing, report_others
 from odm.formats._shared.text_rows import are_text, class_text, refuse_classes, report_numbers
 from odm.formats._shared.text_tokens import NUMBER, cells, text_of
@@ -78,7 +95,18 @@ _HEAVY = "degrees of occlusion"
 _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
 _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
 """Rows of only numbers, as nearly all are."""
+_LANDMARKS = 15
+"""Numbers of the five landmarks of RetinaFace."""
 _SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class WiderfaceOptions(SplitOptions):
+    """Options of WIDER FACE."""
+
+    layout: str = option(
+        "widerface", "whose files to write", choices=("widerface", "retinaface"), side="write"
+    )
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -143,6 +171,9 @@ def _is_row(line: bytes) -> bool:
 
 def _blocks(lines: list[bytes]) -> Iterator[_Block]:
     """The lines image by image, whatever is wrong with them."""
+    if next((line for line in lines if line.strip()), b"").startswith(b"# "):
+        yield from _retinaface_blocks(lines)
+        return
     at, n = 0, len(lines)
     while at < n:
         line = lines[at].strip(b" \t")
@@ -174,6 +205,19 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
         yield block
 
 
+def _retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
+    block = _Block(b"", 0, 0)
+    for number, line in enumerate(lines, 1):
+        if line.startswith(b"#"):
+            if block.line:
+                yield block
+            block = _Block(line[1:].strip(b" \t"), number, 0)
+        elif line.strip(b" \t"):
+            block.rows.append((number, line.strip(b" \t")))
+            block.count = len(block.rows)
+    yield block
+
+
 def _is_zero(line: bytes) -> bool:
     words = line.split()
     return len(words) >= 4 and set(words) == {b"0"}
@@ -181,7 +225,10 @@ def _is_zero(line: bytes) -> bool:
 
 def _split_of(source: Source, file: str) -> str:
     """The split in the name of a file, or an empty string."""
-    match = _OFFICIAL.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
+    path = file or source.path.replace("\\", "/")
+    match = _OFFICIAL.fullmatch(path.rsplit("/", 1)[-1])
+    if match is None and path.endswith("label.txt"):  # of RetinaFace
+        return split_in_name(path)
     return (match[1] or "") if match else ""
 
 
@@ -199,6 +246,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
         for base in (home, os.path.normpath(os.path.join(home, os.pardir)))
         for split in ("train", "val", "test")
     ]
+    official += [os.path.join(home, *split, "images") for split in ((), ("train",), ("val",), ("test",))]
     folders = tuple(filter(os.path.isdir, official)) or own_folder(source)
     gather = Gather(source, builder, log, options, folders, ask_other="needed")
     for file in log.track(files, "reading"):
@@ -247,7 +295,12 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
     words, extras = row.split(), gather.builder.extras
     n, name = len(words), b""
     text: str | None = CLASS
-    if n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
+    if n >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
+        if any(float(word) != -1 for word in words[4 : 4 + _LANDMARKS]):
+            extras["landmarks"] += 1
+        n, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
+        text = class_text(name) if name else CLASS
+    elif n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
         n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n))
         n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
         if n == 6 and len(words) == 6:  # a class that is a number stands after a score
@@ -298,12 +351,14 @@ def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
     log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(found)} values")
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:
     """Write one file, or one per split."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    det = dataset.kind == "det"
+    det, retinaface = dataset.kind == "det", options.layout == "retinaface"
     tail = "det" if det else "bbx_gt"
     files = split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{tail}.txt")
+    if retinaface:
+        files = split_files(dataset, lambda split: f"{split}{'/' if split else ''}label.txt")
     refused = refuse_classes(dataset, log, words=False)
     for row, name in enumerate(images.name):
         if _is_row(name.encode()) or name != name.strip(" \t"):
@@ -322,6 +377,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
     if det:
         ends = decimals(boxes.score[order])
+    elif retinaface:
+        ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)
     else:
         flags = boxes.flags[order].tolist()
         ends = [f"0 0 0 {1 if f & Flag.CROWD else 0} {1 if f & Flag.OCCLUDED else 0} 0" for f in flags]
@@ -331,19 +388,28 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), ends, names, strict=True)
     ]
     bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    none = "" if det else "0 0 0 0 0 0 0 0 0 0\n"
+    none = "" if det or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
     blocks = (
-        f"{name}\n{end - start}\n{''.join(rows[start:end]) or none}"
+        (f"# {name}\n" if retinaface else f"{name}\n{end - start}\n") + f"{''.join(rows[start:end]) or none}"
         for name, (start, end) in zip(images.name, itertools.pairwise(bounds), strict=True)
     )
     write_splits(dataset, target, files, blocks)
 
 
+_KEEPS = frozenset("extension empty score wh split crowd occluded".split())
+
+
+def adapt(options: WiderfaceOptions) -> dict[str, Any]:
+    """What RetinaFace's file cannot hold."""
+    return {"keeps": _KEEPS - {"crowd", "occluded"} if options.layout == "retinaface" else _KEEPS}
+
+
 FORMAT = format_of(
     __name__,
-    title="WIDER FACE",
+    title="WIDER FACE and RetinaFace",
     use="challenges",
-    written_by="WIDER FACE (ground truth lists and prediction files)",
+    written_by="WIDER FACE (ground truth lists and prediction files), RetinaFace (label.txt)",
     suffixes=(".txt",),
-    keeps=frozenset("extension empty score wh split crowd occluded".split()),
+    options=WiderfaceOptions,
+    keeps=_KEEPS,
 )

@@ -37,11 +37,9 @@ CODES = {
 
 def options_of(name):
     known = {spec.name for spec in option_specs(FORMATS[name].options)}
-    return (
-        {"image_size": "64x48"}
-        if name in ("txt", "yolo", "automl", "fiftyone") and "image_size" in known
-        else {}
-    )
+    format_ = FORMATS[name]
+    asks = name in ("txt", "fiftyone") or (format_.needs_size and "size" not in format_.keeps)
+    return {"image_size": "64x48"} if asks and "image_size" in known else {}
 
 
 def three(folder, name):

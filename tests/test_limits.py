@@ -113,7 +113,7 @@ JSON_LINES = JSON | {
     "lists": times(b"", b"[]\n"),
 }
 KINDS = dict.fromkeys((".jsonl", ".ndjson", ".manifest", ".odgt"), JSON_LINES) | {
-    ".tfrecord": RECORDS, ".parquet": PARQUET, ".json": JSON, ".txt": LINES, ".csv": TABLE, ".xml": XML,
+    ".tfrecord": RECORDS, ".parquet": PARQUET, ".json": JSON, ".txt": LINES, ".dat": LINES, ".csv": TABLE, ".xml": XML,
 }  # fmt: skip
 OWN = {
     "automl": {"far": times(b"", b"TRAIN,a.jpg,x,9,9,,,9,9,,\n")},

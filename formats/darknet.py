@@ -1,0 +1,110 @@
+"""darknet's ``result.json``: the detections in each image, as ``darknet detector test -out`` writes them.
+
+Reference: the writer of the program (``detection_to_json`` in https://github.com/AlexeyAB/darknet)::
+
+    [{"frame_id": 1, "filename": "data/dog.jpg", "objects": [
+        {"class_id": 16, "name": "dog", "confidence": 0.977956,
+         "relative_coordinates": {"center_x": 0.29, "center_y": 0.66, "width": 0.28, "height": 0.56}}]}]
+
+Coordinates are relative to the size of the image, and are multiplied by it; the size comes from ``--images``,
+``--image-size``, ``--image-sizes`` or the other side of an evaluation. ``confidence`` is the score. If no
+object has one, the file contains ground truth.
+
+Writing: the same, with enough decimals to preserve pixels within 1e-6, and without ``confidence`` for ground
+truth. ``class_id`` counts the classes as they occur.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.gather import own_folder
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Row,
+    Size,
+    file_items,
+    have_sizes,
+    images_of,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+_PLACE = ("center_x", "center_y", "width", "height")
+_OBJECT = frozenset({"class_id", "name", "confidence", "relative_coordinates"})
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first image."""
+    first = look.first.get("", {})
+    if look.top == "[" and first.get("objects") == "[" and {"frame_id", "filename"} & first.keys():
+        return SURE, "its records have a frame_id and objects, as darknet's result.json has"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
+        for frame in file_items(reader, file, "a list of images"):
+            with contextlib.suppress(BadRecord):
+                _read_frame(frame)
+    reader.finish(field="confidence")
+
+
+def _read_frame(frame: Item) -> None:
+    objects = frame.rows("objects")
+    frame.count_unread(frozenset({"frame_id", "filename", "objects"}))
+    image = frame.image("filename")
+    size: Size | None = (1, 1)
+    if objects and image is not None:
+        size = frame.reader.known_size(frame.text("filename"), frame.at)
+    objects.read(image if size else None, _read_object, size)
+
+
+def _read_object(found: Row, size: Size) -> None:
+    category, score = found.category("name"), found.score("confidence")
+    numbers = found.object("relative_coordinates").numbers(*_PLACE)
+    x, y, width, height = (n * pixels for n, pixels in zip(numbers, (*size, *size), strict=True))
+    found.count_unread(_OBJECT)
+    corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    found.add(category, corners, score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "result.json", "detections", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    numbers: dict[str, int] = {}
+    places = relative_places(dataset, form="cxcywh")
+    texts = []
+    for image in images_of(dataset):
+        objects = [
+            {"class_id": numbers.setdefault(box.label, len(numbers)), "name": box.label}
+            | {"relative_coordinates": dict(zip(_PLACE, places(box.row), strict=True))}
+            | box.scored("confidence")
+            for box in image.boxes
+        ]
+        texts.append(dump({"frame_id": image.row + 1, "filename": image.name, "objects": objects}))
+    target.write(name, f"{lines(iter(texts))}\n".encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="darknet result.json",
+    use="results",
+    written_by="darknet detector test -ext_output -out result.json",
+    single=True,
+    keeps=frozenset({"extension", "empty", "score"}),
+    max_error_px=1e-6,
+    needs_size=True,
+)

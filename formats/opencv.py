@@ -1,0 +1,198 @@
+"""OpenCV annotations (``info.dat``): the objects of one class, one line per image, for cascade classifiers.
+
+Specification: "Cascade Classifier Training" in the documentation of OpenCV, for ``opencv_createsamples`` and
+``opencv_annotation``::
+
+    img/img1.jpg  1  140 100 45 45
+    img/img2.jpg  2  100 200 50 50   50 30 25 25
+
+A line has the path of the image, the number of its objects, and left, top, width and height of each in
+pixels, read and written unchanged. Detections have a score after each of them; OpenCV writes none.
+
+The class is the name of the file, ``object`` for ``info``, ``annotations``, ``positives`` and ``pos``, or
+that of ``-O category=NAME``. In a folder, the files of all classes are read, and ``bg.txt``, ``neg.txt`` or
+``negatives.txt`` lists images without objects.
+
+The files have no image sizes (``--images``, ``--image-size`` or ``--image-sizes`` give them) and no flags.
+
+Writing: ``person.dat`` for the class ``person`` (``%3A`` stands for a colon), ``info.dat`` for ``object``,
+and ``bg.txt`` if there are images without objects. OpenCV reads whole numbers only; ``-O round=true`` writes
+these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from urllib.parse import quote, unquote
+
+from odm.files import Output, Source
+from odm.formats._contract import NARROWER, SURE, Sniff, format_of, option
+from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.damaged_files import report_unread
+from odm.formats._shared.gather import At, own_folder
+from odm.formats._shared.items import Origin, Row, Rows, images_of, round_boxes
+from odm.formats._shared.json_values import Reader
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_rows import refuse_classes
+from odm.formats._shared.text_tokens import lines_are, text_of
+from odm.formats._shared.xml_items import numerals
+from odm.issues import Log, Trusted
+from odm.names import BAD_NAME, PICTURE_SUFFIXES
+from odm.tables import Builder, Dataset
+
+CLASS, CLASS_FILE = "object", "info"
+_UNNAMED = ("info", "annotations", "positives", "pos")
+_NEGATIVES = ("bg.txt", "neg.txt", "negatives.txt")
+_SUFFIXES = (".dat", ".txt", ".info", ".lst")
+_ODD = re.compile(r'[%/\\:*?"<>|]')
+"""Characters that a class may have and a file name may not; they are written as in a URL."""
+_PLACE = ("left", "top", "width", "height")
+_FIELDS = (*_PLACE, "score")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OpencvOptions(ImageOptions):
+    """Options of OpenCV annotations."""
+
+    category: str | None = option(None, "the class of all boxes, in place of the file's name", side="read")
+    round: bool = option(False, "write whole numbers only", side="write")
+
+
+def _parts(line: str) -> tuple[str, list[str], int] | None:
+    """The path in a line, the words after the number of its objects, and it; None if they do not fit it."""
+    words = line.split()
+    for at in range(1, len(words)):
+        n, said = len(words) - at - 1, words[at]
+        if said.isascii() and said.isdigit() and len(said) < 9 and n in (4 * int(said), 5 * int(said)):
+            return line.rsplit(None, n + 1)[0].strip(), words[at + 1 :], int(said)
+        if words[at - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and said.isdigit():
+            break
+    return None
+
+
+def _fitting(source: Source, file: str) -> tuple[int, int]:
+    """How many of the first lines of a file are of a picture and its boxes, and how many there are."""
+    lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
+    looked_at = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
+    parts = [_parts(line) for line in looked_at]
+    named = () if source.relative(file).lower().endswith(".txt") else ("",)
+    suffixes = (*PICTURE_SUFFIXES, *named)  # rows of other text files may have a number there
+    return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(looked_at)
+
+
+def _fits(source: Source, file: str) -> bool:
+    good, total = _fitting(source, file)
+    return 3 * good > 2 * total
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Lines of a picture, a number, and four times as many numbers."""
+    files = source.with_suffix(*_SUFFIXES)[:20] if source.is_dir else [""]
+    file = next((file for file in files if _fits(source, file)), None)
+    if file is None:
+        return None
+    found = lines_are(*_fitting(source, file))
+    negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
+    sure = NARROWER if negatives else SURE  # WIDER FACE takes a list of names for its own
+    return Sniff(sure, f"{found} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers")
+
+
+def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> None:
+    """Read a file, or those of a folder, line by line."""
+    reader = Reader(source, builder, log, options, own_folder(source))
+    files, negatives = [""], []
+    if source.is_dir:
+        given = source.with_suffix(*_SUFFIXES)
+        negatives = [file for file in given if file.rpartition("/")[2].lower() in _NEGATIVES]
+        good = [file for file in given if file not in negatives and _fits(source, file)]
+        files = [file for file in given if file in good or (good and file.endswith((".dat", ".info")))]
+        report_unread(source, given, [*files, *negatives], "annotations for OpenCV", log)
+    images: dict[str, tuple[int | None, str]] = {}
+    """The row of each image, and the file that it was last in."""
+    for file in log.track([*files, *negatives], "reading"):
+        path, data = source.full(file), source.read(file, log)
+        stem = source.relative(file).rpartition("/")[2].rpartition(".")[0]
+        label = options.category or (CLASS if stem.lower() in _UNNAMED else unquote(stem))
+        origin, text = Origin(builder, path), b"" if data is None else text_of(data, path, log)
+        for line, content in enumerate(text.decode("utf-8", "replace").split("\n"), 1):
+            if not content.strip():
+                continue
+            at, parts = At(path, line=line), _parts(content)
+            if parts is None and file in negatives:
+                parts = content.strip(), [], 0
+            if parts is None:
+                expected = Trusted("a path, a number, and as many times left, top, width and height")
+                found = f"{len(content.split())} values"
+                log.report(WRONG_COUNT, path, line=line, expected=expected, found=found)
+                builder.skipped += 1
+                continue
+            name, words, n = parts
+            row, last = images.get(name, (None, file))
+            if name not in images or last == file:
+                row = reader.image(name, at, file=origin.number, line=line)
+            images[name] = row, file
+            step = len(words) // max(n, 1)
+            held = [dict(zip(_FIELDS, words[step * i :][:step], strict=False)) for i in range(n)]
+            Rows(reader, at, held, origin).read(row, _read_box, label)
+    reader.finish()
+
+
+def _read_box(box: Row, label: str) -> None:
+    box.record = numerals(box.record, *_FIELDS)
+    score, (corners, wh) = box.score("score"), box.xywh(*_PLACE)
+    box.add(box.category_named(label, box.at), corners, wh=wh, score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) -> None:
+    """Write a file for each class."""
+    fits = not refuse_classes(dataset, log, words=False)
+    for row, name in enumerate(dataset.images.name):
+        if (_parts(f"{name} 0") or ("",))[0] != name:
+            path, line, pointer = dataset.image_place(row)
+            reason = "it would not be read back as an image name"
+            log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
+            fits = False
+    for label in dataset.categories.name:
+        if label.lower() in _UNNAMED:
+            reason = "the name of its file would be read back as another class"
+            log.report(UNWRITABLE, "", value=label, reason=reason, way="rename the class")
+            fits = False
+    texts: dict[str, list[str]] = {}
+    none: list[str] = []
+    for image in images_of(round_boxes(dataset, log) if options.round else dataset):
+        places: dict[str, list[str]] = {}
+        for box in image.boxes:
+            values = [*box.xyxy[:2], *box.wh, *box.scored("score").values()]
+            places.setdefault(box.label, []).append(" ".join(map(repr, values)))
+        for label, found in places.items():
+            texts.setdefault(label, []).append(f"{image.name} {len(found)} {' '.join(found)}\n")
+        if not places:
+            none.append(f"{image.name}\n")
+    for lines in texts.values() if len(texts) > 1 else ():
+        lines.sort()  # as the next reader finds the images in another order
+    names = {
+        label: "info" if label == CLASS else _ODD.sub(lambda c: quote(c[0], safe=""), label)
+        for label in texts
+    }
+    files = {f"{names[label]}.dat": lines for label, lines in texts.items()}
+    files |= {"bg.txt": none} if none or not files else {}
+    owners = [f"the class {label}" for label in texts] + ["the images without objects"]
+    if not target.plan(list(files), owners[: len(files)], log) or not fits:
+        return
+    note_spaces(dataset.images.name, log)
+    for file, lines in files.items():
+        target.write(file, "".join(lines).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="OpenCV annotations (info.dat)",
+    use="training",
+    written_by="opencv_annotation, and lists for opencv_createsamples",
+    suffixes=(".dat",),
+    looks_at=_SUFFIXES,
+    begins=None,
+    keeps=frozenset({"extension", "empty", "score", "wh"}),
+)
