@@ -5,7 +5,6 @@ Issues of one code stand together. A few of each are printed and all counted, so
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -105,17 +104,6 @@ def issue_lines(
             if len(issues) == len(found[name]):  # no more are kept: one line stands for all
                 where = ""
             yield f"... and {grouped(more)} more {name}{where}"
-
-
-def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
-    """The first `n` issues of each code."""
-    seen: Counter[str] = Counter()
-    found = []
-    for issue in issues:
-        seen[issue.code] += 1
-        if seen[issue.code] <= n:
-            found.append(issue)
-    return found
 
 
 def _location(issue: Issue) -> tuple[str, int, int]:

@@ -22,11 +22,11 @@ from odm.cli._options import (
     switch,
 )
 from odm.cli._print import show
-from odm.converters import Edits, Ledger, Selection, StrictLoss, convert
-from odm.converters.edit import CATEGORY_IDS, parse_renames
+from odm.converters import Ledger, StrictLoss
+from odm.converters.edit import CATEGORY_IDS
 from odm.converters.merging import SAME_IMAGE
-from odm.issues import UsageError, shorten
-from odm.verbs.sources import lines_of_files, reading, split_names
+from odm.issues import UsageError
+from odm.verbs.conversion import converted
 
 EXAMPLES = """
 \b
@@ -38,14 +38,6 @@ Examples:
   odm convert out/ back.json --dry-run
   odm convert a.json b.json all/ --to yolo --split-into train:80,val:20
 """
-
-
-SELECTION = "min_box min_area drop_empty sample split_into folds group_by seed".split()
-"""Options that choose and divide, as `Selection` names them."""
-SETTINGS = (
-    "from_ to kind gt strict skip_bad skip_bad_files keep_groups clip same_image overwrite dry_run".split()
-)
-"""Options that `convert` takes as they are."""
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
@@ -113,30 +105,10 @@ def command(sources: tuple[str, ...], target: str | None, **given: Any) -> int:
     if target is None or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if target else "Missing argument 'SRC...'.")
     log = terminal_log()
-    options = given["options"]
     lost: Ledger | None = None
     try:
-        ledger = convert(
-            sources,
-            target,
-            options=options[""],
-            from_options=options["from"],
-            source_options=_by_source(options, len(sources)),
-            to_options=options["to"],
-            edits=Edits(
-                only=split_names(given["only_classes"]),
-                drop=given["drop"],
-                rename=parse_renames(lines_of_files(given["rename"])),
-                category_ids=given["category_ids"],
-                order=_names_of_classes(given["class_list"]) if given["class_list"] else (),
-            ),
-            selection=Selection(
-                stratify=not given["no_stratify"], **{name: given[name] for name in SELECTION}
-            ),
-            log=log,
-            **{name: given[name] for name in SETTINGS},
-            **reading(given),
-        )
+        by_source = _by_source(given["options"], len(sources))
+        ledger = converted(list(sources), target, {**given, "source_options": by_source}, log)
     except StrictLoss as e:
         lost = e.ledger
         raise
@@ -158,10 +130,3 @@ def _by_source(options: dict[str, dict[str, Any]], n: int) -> list[dict[str, Any
                 f"-O {side}.{name}: there {'is only 1 source' if n == 1 else f'are only {n} sources'}"
             )
     return [options.get(str(i), {}) for i in range(1, n + 1)]
-
-
-def _names_of_classes(path: str) -> tuple[str, ...]:
-    """The lines of a file. UsageError for one whose lines are hardly names."""
-    if path.lower().endswith((".yaml", ".yml", ".json")):
-        raise UsageError(f"--class-list {shorten(path)}: give a text file with one class name per line")
-    return tuple(lines_of_files([f"@{path}"]))

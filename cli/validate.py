@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +14,7 @@ from odm.checks import TOLERANCE
 from odm.cli._common import FormatCommand, format_options, terminal_log
 from odm.cli._explain import all_codes, explain
 from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
-from odm.cli._messages import PER_CODE_VALIDATE, first_of_each, issue_lines, print_notes
+from odm.cli._messages import PER_CODE_VALIDATE, issue_lines, print_notes
 from odm.cli._options import (
     PATH,
     TARGET,
@@ -30,27 +28,13 @@ from odm.cli._options import (
 )
 from odm.cli._print import laid_out, say, show
 from odm.cli._report import check_markdown, markdown_option, report_options, say_written, write_markdown
-from odm.converters import Ledger, Loaded, chosen, examine, repair
+from odm.converters import Ledger, Loaded, chosen
 from odm.converters.repairs import REPAIRS
-from odm.converters.validation import check_codes, sort_issues
-from odm.evaluate import join
-from odm.files import read_bytes
-from odm.issues import (
-    CODES,
-    KEPT_PER_CODE,
-    AmbiguousFormat,
-    DataError,
-    Issue,
-    Log,
-    OdmError,
-    UsageError,
-    listed,
-    printable,
-    shorten,
-)
-from odm.tables import Kind
-from odm.verbs.reports import pictures_of, report_target, write_report
-from odm.verbs.sources import reading, request_of, split_names
+from odm.converters.validation import check_codes, first_of_each, sort_issues
+from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten
+from odm.verbs.reports import report_target
+from odm.verbs.sources import split_names
+from odm.verbs.validation import check_sides, examine_files, repaired, write_page
 
 EXAMPLES = """
 \b
@@ -65,8 +49,6 @@ Examples:
   odm validate labels/ --images photos/ --fix order,clip,dedupe --out fixed/
   odm validate --explain inverted-box
 """
-OF_REPAIR = "to kind gt skip_bad skip_bad_files tolerance overwrite dry_run".split()
-"""Options that `repair` takes as they are."""
 KEPT_FOR_MACHINES = 1_000_000
 """How many issues of one code an output for machines has; more would fill the memory."""
 
@@ -126,9 +108,7 @@ def command(sources: tuple[str, ...], explained: str | None, **given: Any) -> in
         return _explain(explained, given["output"])
     if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
-    if given["gt"] is not None and given["against"] is not None:
-        raise click.UsageError("--gt and --against exclude each other")
-    _check_fix(given)
+    check_sides(given)
     for name in ("gt", "against", "fix", "report"):
         if len(sources) > 1 and given[name] is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
@@ -149,43 +129,23 @@ def command(sources: tuple[str, ...], explained: str | None, **given: Any) -> in
     loaded: tuple[Loaded, ...] = ()
     if given["fix"] is not None:
         try:
-            ledger = _repair(source, given, log)
+            ledger = repaired(source, given, log)
         except DataError as e:
             refused = e
     elif len(sources) > 1:
         loaded, refused = _examine_each(sources, given, log)
     else:
-        loaded = _examine(source, given, log)
+        loaded = examine_files(source, given, log)
     log = chosen(log, select, ignore)
     if given["report"]:
-        _report(log, loaded, named, given)
+        datasets = [one.dataset for one in loaded]
+        notes = functools.partial(print_notes, given=given)
+        say_written(write_page(log, datasets, named, given, notes), given)
     _print(log, loaded, ledger, given)
     if refused is not None:
         raise refused
     failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
     return 1 if failed else 0
-
-
-def _report(
-    log: Log,
-    loaded: tuple[Loaded, ...],
-    sources: list[str],
-    given: dict[str, Any],
-) -> None:
-    from odm.report import validation_page
-
-    datasets = [one.dataset for one in loaded]
-    tell = functools.partial(print_notes, given=given)
-    page = validation_page(
-        datasets,
-        sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, given, tell) for one in datasets],
-        log=log,
-        sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
-    )
-    say_written(write_report(page, given, sources, tell), given)
 
 
 def _explain(name: str, output: str) -> int:
@@ -203,22 +163,6 @@ def _explain(name: str, output: str) -> int:
     return 0
 
 
-def _check_fix(given: dict[str, Any]) -> None:
-    if given["fix"] is None:
-        for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
-            if given[name] and not (name == "overwrite" and (given["report"] or given["markdown"])):
-                raise click.UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
-        return
-    if given["report"]:
-        raise click.UsageError("--report shows what is wrong in SRC: leave out --fix")
-    if given["out"] is None:
-        raise click.UsageError("--fix writes a copy: say where to with --out DST")
-    if given["against"] is not None:
-        raise click.UsageError("--fix repairs SRC only: leave out --against")
-    if not split_names(given["fix"]):
-        raise click.UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
-
-
 def _examine_each(
     sources: tuple[str, ...], given: dict[str, Any], log: Log
 ) -> tuple[tuple[Loaded, ...], OdmError | None]:
@@ -231,7 +175,7 @@ def _examine_each(
     for source in log.track(list(dict.fromkeys(sources)), "sources"):
         own = log.fresh()
         try:
-            loaded += _examine(source, given, own)
+            loaded += examine_files(source, given, own)
         except OdmError as e:
             refused.setdefault(str(e.args[0]), e)
         log.extend(own)
@@ -239,69 +183,6 @@ def _examine_each(
     for error in errors[:-1]:
         say(f"odm: error: {error.args[0]}")
     return tuple(loaded), errors[-1] if errors else None
-
-
-def _examine(source: str, given: dict[str, Any], log: Log) -> tuple[Loaded, ...]:
-    gt, against = given["gt"], given["against"]
-    if gt is None and against is None and (given["options"]["gt"] or given["options"]["det"]):
-        raise click.UsageError("options of one side (--gt-..., --det-...) need --gt or --against")
-
-    side = "gt" if against is not None else "det" if gt is not None else ""
-    kind: Kind | None = given["kind"] or (None if against is None else "gt")
-    try:
-        loaded = examine(
-            request_of(source, given, side, kind, "--format"),
-            log,
-            gt=None if gt is None else request_of(gt, given, "gt", "gt"),
-            against=None if against is None else request_of(against, given, "det", "det"),
-            tolerance=given["tolerance"],
-        )
-    except AmbiguousFormat:
-        # The text file of an image without objects is right in whichever format it is meant.
-        if side or os.path.isdir(source) or read_bytes(source).strip():
-            raise
-        log.note(f"{printable(source)}: empty, as for an image without objects")
-        return ()
-    if len(loaded) == 2:
-        add_refusals(loaded, log)
-    return loaded
-
-
-def add_refusals(loaded: tuple[Loaded, ...], log: Log) -> None:
-    """Report also what an evaluation would refuse the two sides for, and why they do not fit."""
-    from odm.evaluate.analysis.diagnosis import diagnose
-
-    joined = log.fresh()
-    truth, detections = (one.dataset for one in loaded)
-    with contextlib.suppress(DataError):
-        both = join(truth, detections, joined, extra_images="background")
-        diagnose(both, truth, detections.path, log)
-    of_both = [
-        name
-        for name in joined.counts
-        if CODES[name].severity == "error" and not CODES[name].row and name not in log.counts
-    ]
-    if of_both:
-        refusals = chosen(joined, of_both, ())
-        refusals.notes = []
-        log.extend(refusals)
-
-
-def _repair(source: str, given: dict[str, Any], log: Log) -> Ledger:
-    options = given["options"]
-    if options["gt"] or options["det"]:
-        raise click.UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
-    fixes = split_names(given["fix"])
-    return repair(
-        source,
-        given["out"],
-        REPAIRS if "all" in fixes else fixes,
-        format=given["format_"],
-        options=options[""],
-        log=log,
-        **{name: given[name] for name in OF_REPAIR},
-        **reading(given),
-    )
 
 
 def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:

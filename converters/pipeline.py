@@ -103,7 +103,12 @@ def write(
     format: str | None = None,  # noqa: A002 -- the field's word
     *,
     overwrite: bool = False,
+    dry_run: bool = False,
+    strict: bool = False,
     keep_groups: bool = False,
+    clip: bool = False,
+    shapes: AsShapes | None = None,
+    edits: Edits = Edits(),
     selection: Selection = Selection(),
     log: Log | None = None,
     **options: Any,
@@ -120,6 +125,8 @@ def write(
         The format of the target; taken from the suffix of `path` if omitted.
     keep_groups
         Write crowd and group-of boxes as ordinary boxes if the format cannot represent them.
+    dry_run, strict, clip, shapes, edits
+        As for `convert`.
     selection
         Which boxes and images to write, and how to split them into parts or folds.
     **options
@@ -150,16 +157,24 @@ def write(
     checks.run(dataset, log)
     if log.errors > errors:
         raise not_written(log, target)
+    own, pictures = pictures_asked(options, target, format_)
     wanted = Target(
         path=target,
         format=format_,
-        options=make_options(format_, options),
+        options=make_options(format_, own),
         overwrite=overwrite,
+        dry_run=dry_run,
+        strict=strict,
         keep_groups=keep_groups,
+        clip=clip,
+        shapes=shapes,
+        edits=edits,
         selection=selection,
+        pictures=pictures,
     )
     loaded = Loaded(dataset, format_)
-    return write_loaded(loaded, wanted, log, open_ledger(loaded, wanted.format.adapted(wanted.options).name))
+    name = format_.adapted(wanted.options).name
+    return write_loaded(loaded, wanted, log, open_ledger(loaded, name, dry_run=dry_run))
 
 
 @inputs.gather()

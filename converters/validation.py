@@ -226,3 +226,14 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
         return issue.severity != "error", issue.path, issue.line, issue.column, parts
 
     return sorted(issues, key=key)
+
+
+def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
+    """The first `n` issues of each code."""
+    seen: Counter[str] = Counter()
+    found = []
+    for issue in issues:
+        seen[issue.code] += 1
+        if seen[issue.code] <= n:
+            found.append(issue)
+    return found

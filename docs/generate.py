@@ -351,7 +351,11 @@ def words() -> str:
             options(title, base, "Options of formats, and for one side only.", sides)
             for title, base, sides in [
                 ("PairOptions", "ReadOptions", [("gt_", reading), ("det_", reading)]),
-                ("ValidateOptions", "BothOptions", [("gt_", reading), ("det_", reading)]),
+                (
+                    "ValidateOptions",
+                    "TypedDict",
+                    [("", (reading | writing) - {"images"}), ("gt_", reading), ("det_", reading)],
+                ),
                 ("AgreeOptions", "ReadOptions", [("a_", reading), ("b_", reading)]),
                 ("DiffOptions", "ReadOptions", [("old_", reading), ("new_", reading)]),
                 ("ConvertOptions", "BothOptions", [("from_", reading), ("to_", writing)]),

@@ -83,13 +83,13 @@ class Case:
         return source, request(self.path("gt"), kind="gt"), request(self.path("against"), kind="det")
 
     def examine(self, log):
-        from odm.cli.validate import add_refusals
         from odm.converters import examine
+        from odm.verbs.validation import add_refusals
 
         source, gt, against = self.requests()
         loaded = examine(source, log, gt=gt, against=against)
         if len(loaded) == 2:
-            add_refusals(loaded, log)
+            add_refusals(*(one.dataset for one in loaded), log)
         return loaded
 
     def log(self):

@@ -156,7 +156,7 @@ def test_class_ids_that_would_not_be_written_are_refused(tmp_path):
     with pytest.raises(UsageError, match="voc does not store class ids"):
         odm.convert(tmp_path / "a.json", tmp_path / "out", to="voc", edits=Edits(category_ids="1"))
     odm.write(data(score=[0.5] * 4), tmp_path / "d.csv")
-    with pytest.raises(UsageError, match="with --gt"):
+    with pytest.raises(UsageError, match="with gt"):
         odm.convert(
             tmp_path / "d.csv", tmp_path / "d.json", gt=tmp_path / "a.json", edits=Edits(category_ids="1")
         )
@@ -273,5 +273,5 @@ def test_the_way_out_is_named_where_there_is_one(tmp_path):
     with pytest.raises(DataError, match=r"xml-syntax; correct .*broken\.xml, or leave out such files"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="txt", skip_bad=True)
     (tmp_path / "in" / "broken.xml").unlink()
-    with pytest.raises(UsageError, match="--class-list FILE sets which classes are written"):
+    with pytest.raises(UsageError, match="class_list FILE sets which classes are written"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="yolo", options={"classes": "x"})

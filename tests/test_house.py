@@ -137,6 +137,7 @@ MAY_IMPORT = {
     "sharding": {*CORE, "checks", "converters", "evaluate", "formats"},
     "verbs": {
         *CORE,
+        "checks",
         "drawing",
         "terminal",
         "formats",

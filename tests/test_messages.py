@@ -11,8 +11,9 @@ import pytest
 
 from odm.cli import _app, _print
 from odm.cli._common import terminal_log
-from odm.cli._messages import first_of_each, print_log
+from odm.cli._messages import print_log
 from odm.cli._print import say
+from odm.converters.validation import first_of_each
 from odm.files import Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff
 from odm.formats._detect import detect

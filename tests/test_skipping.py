@@ -110,7 +110,7 @@ def test_a_stray_quote_in_a_header_is_no_row(tmp_path, odm_run):
 
 def test_bad_rows_alone_are_an_error(tmp_path):
     (tmp_path / "a.txt").write_text("cat 9 9 5 5\n")
-    with pytest.raises(DataError, match="--skip-bad would leave nothing"):
+    with pytest.raises(DataError, match="skip_bad would leave nothing"):
         odm.read(tmp_path, "txt", box="ltrb", skip_bad=True)
 
 

@@ -22,14 +22,16 @@ from odm.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
-    from odm.converters import Ledger, convert, read, repair, validate, write
+    from odm.converters import Ledger, repair
     from odm.issues import DataError, Issue, PathError, UsageError
     from odm.tables import Boxes, Categories, Dataset, Flag, Images
     from odm.verbs.agreement import agree
     from odm.verbs.comparison import compare
+    from odm.verbs.conversion import convert, read, write
     from odm.verbs.differences import diff
     from odm.verbs.evaluation import eval  # noqa: A004 -- the command's name
     from odm.verbs.showing import show, stats
+    from odm.verbs.validation import Validation, validate
 
 __all__ = [
     "Boxes",
@@ -42,6 +44,7 @@ __all__ = [
     "Ledger",
     "PathError",
     "UsageError",
+    "Validation",
     "__version__",
     "agree",
     "compare",
@@ -57,14 +60,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "converters": ("Ledger", "convert", "read", "repair", "validate", "write"),
+    "converters": ("Ledger", "repair"),
     "issues": ("DataError", "Issue", "PathError", "UsageError"),
     "tables": ("Boxes", "Categories", "Dataset", "Flag", "Images"),
     "verbs.agreement": ("agree",),
     "verbs.comparison": ("compare",),
+    "verbs.conversion": ("convert", "read", "write"),
     "verbs.differences": ("diff",),
     "verbs.evaluation": ("eval",),
     "verbs.showing": ("show", "stats"),
+    "verbs.validation": ("Validation", "validate"),
 }
 
 _PACKAGES = ("converters", "evaluate", "formats", "issues", "masks", "tables")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -31,6 +31,7 @@ def diff(
     report_images: int = IMAGES,
     report_size: int = SIZE,
     report_title: str = "",
+    language: Literal["en", "zh"] | None = None,
     overwrite: bool = False,
     old_format: FormatName | None = None,
     new_format: FormatName | None = None,
@@ -57,8 +58,8 @@ def diff(
     save, report, overwrite
         A folder for the lists as JSON and CSV, a page (``NAME.html``) or a folder for it, and whether they
         may replace what is there.
-    report_images, report_size, report_title
-        At most how many images the page shows, the longest side of each in pixels, and its title.
+    report_images, report_size, report_title, language
+        At most how many images the page shows, the longest side of each in pixels, its title and language.
     old_format, new_format, skip_bad, max_size, encoding, follow_links, **options
         How files are read; ``old_...`` and ``new_...`` are for one side only.
     log

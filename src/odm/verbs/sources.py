@@ -17,7 +17,7 @@ from odm.converters.edit import parse_renames
 from odm.converters.load import load_all
 from odm.files import Unreadable, read_bytes
 from odm.formats import FORMATS, option_specs
-from odm.issues import Log, PathError, UsageError, hint, printable
+from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
 from odm.tables import Dataset, Kind
 from odm.verbs.words import Path
 
@@ -49,11 +49,9 @@ def verb(function: Callable[P, T]) -> Callable[P, T]:
         try:
             with inputs.gather():
                 return function(*args, **keywords)
-        except UsageError as e:
-            text = _FLAG.sub(lambda match: match[1].replace("-", "_"), str(e.args[0]))
-            if text == e.args[0]:
-                raise
-            raise type(e)(text) from None
+        except OdmError as e:
+            e.args = (_FLAG.sub(lambda match: match[1].replace("-", "_"), str(e.args[0])), *e.args[1:])
+            raise
 
     return call
 
@@ -165,13 +163,18 @@ def dataset_of(
             request_of(os.fspath(path), given, side, kind, "" if side else "--format"),
             options=asked,
             shared={},
+            own_fields=bool(given.get("own_fields")),
+            wants=given.get("wants", frozenset()),
             spare=frozenset(asked) if len(listed) > 1 else frozenset(spare),
         )
         for path in listed
     ]
     how: dict[str, Any] = {"skip_bad": given["skip_bad"], "counterpart": other}
     loaded = load_all(requests, log, skip_bad_files=given.get("skip_bad_files", False), **how)
-    return loaded[0] if len(loaded) == 1 else merge([one.dataset for one in loaded], log=log).dataset
+    if len(loaded) == 1:
+        return loaded[0]
+    same_image = given.get("same_image", "error")
+    return merge([one.dataset for one in loaded], same_image=same_image, log=log).dataset
 
 
 def load_sides(

@@ -167,9 +167,44 @@ class PairOptions(ReadOptions, total=False):
     det_units: Literal["auto", "normalized", "pixel"]
 
 
-class ValidateOptions(BothOptions, total=False):
+class ValidateOptions(TypedDict, total=False):
     """Options of formats, and for one side only."""
 
+    attribute: Any
+    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    category: Any
+    classes: Path
+    columns: Any
+    conf_column: Literal["last", "second"]
+    coords: Literal["abs", "rel"]
+    copy_images: bool
+    decimal: Literal["comma", "point"]
+    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
+    excel_safe: bool
+    field: Any
+    first_frame: Literal["0", "1"]
+    ids: Literal["80", "positions", "positions-from-1"]
+    image_size: Any
+    image_sizes: Path
+    job: Any
+    label_map: Path
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "samples",
+        "tracking", "tree", "video"]
+    link_images: bool
+    names: Any
+    origin: Literal["0", "1"]
+    pictures: bool
+    prefix: Any
+    project: Any
+    results: Any
+    round: bool
+    score: Any
+    sep: Any
+    shards: Any
+    spaces: Literal["keep", "refuse", "underscore"]
+    split: Any
+    style: Literal["2013", "2015"]
+    units: Literal["auto", "normalized", "pixel"]
     gt_attribute: Any
     gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
     gt_category: Any
