@@ -217,6 +217,8 @@ def _read_pair(
         uses = [(side.format, "read") for side in sides if side.format is not None]
         shared = {**sides[0].request.shared, **sides[1].request.shared}
         check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
+    if (begin := sides[1].format.begin if sides[1].format else None) and not sides[1].request.own_fields:
+        begin(sides[1].source)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
             one.decides_with = two

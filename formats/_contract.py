@@ -150,6 +150,9 @@ class Format:
     """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
     about so many rows each where the files allow it. Reading one may not change what another means. Notes
     about files that are in no part go to the log; faults are reported when a part is read."""
+    begin: Callable[[Source], object] | None = None
+    """For a format that can use the time in which other things are done: begins to read detections that will
+    be asked for soon."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the declarations above."""
     settle: Callable[[Any, Dataset, bool], Any] | None = None
@@ -175,7 +178,7 @@ class Format:
         return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
 
 
-_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "adapt", "settle")
+_DEFINED = ("sniff", "read", "write", "parts", "decide_together", "begin", "adapt", "settle")
 """Functions of a module that are fields of its format by name."""
 
 

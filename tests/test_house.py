@@ -115,7 +115,7 @@ MAY_IMPORT = {
     "tracks": {"tables", "issues"},
     "terminal": {"issues"},
     "checks": {"checks", "codes", "masks", "names", "pairing", "tables", "tracks", "issues"},
-    "formats": {*CORE, "tracks", "formats"},
+    "formats": {*CORE, "parallel", "tracks", "formats"},
     "evaluate": {
         "arrays",
         "codes",
@@ -276,6 +276,7 @@ FORBIDDEN_OF_OS = {
 NO_FILES = {
     "odm.parallel": {"pickle", "fdopen", "write", "open"},
     "odm.inputs": {"stat"},
+    "odm.formats.coco.long_lists": {"mmap"},
     "odm.cli._print": {"write"},
     "odm.cli._issue_formats": {"urllib"},
 }

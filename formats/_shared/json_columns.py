@@ -166,7 +166,7 @@ _PYTHON = json.JSONDecoder(
 
 _BLANK = re.compile(rb"[ \t\r\n]*")
 _KEY = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
-_CUT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
+CUT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
 _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
@@ -293,10 +293,10 @@ class Document:
         if match:
             self._at = match.end()
             return
-        shapes = _Shapes(fields, rest=rest)
+        shapes = Shapes(fields, rest=rest)
         at, index, end = self._at + 1, 0, None
         while end is None:
-            cut = _CUT.search(data, at + self._size)
+            cut = CUT.search(data, at + self._size)
             if cut is None:
                 piece: Any = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
             else:
@@ -310,7 +310,7 @@ class Document:
         self._at = end
 
     def _piece(
-        self, piece: Any, at: int, index: int, shapes: _Shapes, *, whole: bool = True
+        self, piece: Any, at: int, index: int, shapes: Shapes, *, whole: bool = True
     ) -> tuple[Chunk, int | None]:
         """Decode one slice that begins at `at`, and where the list ended, None if it goes on.
 
@@ -455,7 +455,7 @@ def show(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------- columns
 
 
-class _Shapes:
+class Shapes:
     """The record types of one list; the last one that fitted is tried first."""
 
     def __init__(self, fields: Sequence[Field], *, rest: bool) -> None:

@@ -246,6 +246,13 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
     reader.finish()
 
 
+def begin(source: Source) -> None:
+    """Let other processes decode a long list from now on."""
+    from odm.formats.coco import long_lists
+
+    source.once(long_lists.begin)
+
+
 BYTES_PER_ROW = 60
 """Of JSON as many bytes as take, when they are read, the memory of a detection that is matched."""
 

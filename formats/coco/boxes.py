@@ -14,7 +14,7 @@ from odm.formats._shared.codes import BAD_FLAG, DUPLICATE_BOX_ID, UNKNOWN_CATEGO
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
 from odm.issues import Code, Log, Trusted, first_few
-from odm.tables import NO_ID, Builder, Flag, Id, Ints, Longs
+from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
 from odm.tables.other_fields import OwnRows
 
 FEW_IMAGES = 10
@@ -66,12 +66,7 @@ class Table:
         self._put("index", begin, index)
         self._put("wh", begin, None)
         self._put("xyxy", begin, None)
-        wh, xyxy = self.columns["wh"][begin:end], self.columns["xyxy"][begin:end]
-        with np.errstate(over="ignore"):  # an infinite edge is for the checks to name
-            for i in (0, 1):  # column by column, which is many times as fast as two at once
-                xyxy[:, i] = ltwh[:, i]
-                wh[:, i] = ltwh[:, i + 2]
-                np.add(ltwh[:, i], ltwh[:, i + 2], out=xyxy[:, i + 2])
+        put_edges(ltwh, self.columns["xyxy"][begin:end], self.columns["wh"][begin:end])
         for name in ("score", "area"):
             values = columns.get(name)
             if values is not None or name in self.columns:
@@ -305,6 +300,15 @@ _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
     "flags": ((), np.uint16, 0),
     "odd": ((), np.int64, 0),  # values of the flag's key that are neither 0 nor 1
 }
+
+
+def put_edges(ltwh: Floats, xyxy: Floats, wh: Floats) -> None:
+    """Fill (n, 4) edges, and (n, 2) widths and heights, from left, top, width and height."""
+    with np.errstate(over="ignore"):  # an infinite edge is for the checks to name
+        for i in (0, 1):  # column by column, which is many times as fast as two at once
+            xyxy[:, i] = ltwh[:, i]
+            wh[:, i] = ltwh[:, i + 2]
+            np.add(ltwh[:, i], ltwh[:, i + 2], out=xyxy[:, i + 2])
 
 
 def none(n: int) -> Longs:

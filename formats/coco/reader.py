@@ -49,6 +49,7 @@ from odm.formats.coco.ids import (
     packed,
     position_hint,
 )
+from odm.formats.coco.long_lists import begin
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, plural, printable
@@ -124,10 +125,15 @@ class Reader:
     def read(self, file: str, split: str) -> None:
         """Read one file; a syntax error ends it."""
         path = self._source.full(file)
+        values = Values(path, self._builder, self._log, self._dialect)
+        if not file and self._dialect.results and not self._builder.keeps_own:
+            quick, table = self._source.once(begin), Table(path, "")
+            if quick is not None and quick.fill(table):
+                self._take_list(table)
+                return
         data = self._source.read(file, self._log)
         if data is None:
             return
-        values = Values(path, self._builder, self._log, self._dialect)
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path)
@@ -418,11 +424,15 @@ class Reader:
         self._tubes.append(tubes)
 
     def _read_list(self, document: Document, values: Values) -> None:
-        path = values.path
-        self._lists.append(path)
-        table = Table(path, "")
+        table = Table(values.path, "")
         self._read_boxes(document, values, table, RESULT)
         document.end()
+        self._take_list(table)
+
+    def _take_list(self, table: Table) -> None:
+        """Keep a results list, and find out what its ids mean."""
+        path = table.path
+        self._lists.append(path)
         if self._own:
             return
         reference = self._builder.counterpart()

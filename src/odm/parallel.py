@@ -173,40 +173,54 @@ class Worker(Generic[T]):
             self._kill()
 
 
-def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``[work(item) for item in items]``, by several processes where that is possible.
+class Team(Generic[T, R]):
+    """Copies of this process that begin to work on items at once, until `results` joins in.
 
     Each takes the next item when it is done with one, so long ones should come first.
 
     Parameters
     ----------
     work
-        Must not change anything but what it returns.
+        Must not change anything but what it returns, or memory that is shared.
     items
         At most a few thousand.
     """
-    n = min(worker_count(), len(items))
-    if n < 2 or len(items) > _QUEUE // _NUMBER:
-        return [work(item) for item in items]
-    # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
-    take, put = os.pipe()
-    os.write(put, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
-    os.close(put)
 
-    def run() -> dict[int, R]:
+    def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
+        self._work, self._items, self._first = work, items, os.getpid()
+        self._stack = contextlib.ExitStack()
+        self._copies: list[Worker[dict[int, R]]] = []
+        n = min(worker_count(), len(items))
+        if n < 2 or len(items) > _QUEUE // _NUMBER:
+            return
+        # A pipe that all read from is a queue: a few bytes are read by one of them as a whole.
+        self._take, put = os.pipe()
+        os.write(put, b"".join(i.to_bytes(_NUMBER, "big") for i in range(len(items))))
+        os.close(put)
+        self._stack.callback(os.close, self._take)
+        self._copies += [self._stack.enter_context(Worker(self._run)) for _ in range(n - 1)]
+
+    def _run(self) -> dict[int, R]:
         done = {}
-        while number := os.read(take, _NUMBER):
+        while number := os.read(self._take, _NUMBER):
+            if self._first not in (os.getpid(), os.getppid()):
+                os._exit(1)  # nobody waits any more
             i = int.from_bytes(number, "big")
-            done[i] = work(items[i])
+            done[i] = self._work(self._items[i])
         return done
 
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.close, take)
-        copies = [stack.enter_context(Worker(run)) for _ in range(n - 1)]
-        done = run()
-        for copy in copies:
-            done.update(copy.result() or {})
-        return [done[i] if i in done else work(item) for i, item in enumerate(items)]
+    def results(self) -> list[R]:
+        """What the work returned for each item; the copies are gone then."""
+        with self._stack:
+            done = self._run() if self._copies else {}
+            for copy in self._copies:
+                done.update(copy.result() or {})
+            return [done[i] if i in done else self._work(item) for i, item in enumerate(self._items)]
+
+
+def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``[work(item) for item in items]``, by several processes where that is possible; see `Team`."""
+    return Team(work, items).results()
 
 
 _NUMBER = 2

@@ -1,0 +1,138 @@
+"""Long results lists, decoded in parts by several processes into columns that they share.
+
+A part is read where it is decoded, so the text is never held as a whole. All records must have just the four
+keys of a result, with numbers in them. If anything else is in any part, the whole file is read by `Reader`,
+which says what is wrong. A part is cut where ``}, {`` stands, and decoded strictly: a cut inside a string or
+an inner list leaves something unclosed, so none passes unseen (see `json_columns`).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from odm.files import Source, Unreadable
+from odm.formats._shared.json_columns import CUT, SLICE, Chunk, Shapes
+from odm.formats.coco.boxes import Table, put_edges
+from odm.formats.coco.values import RESULT
+from odm.parallel import Team, worker_count
+
+LONG = 2**23
+"""Bytes from which on other processes are worth it."""
+MARGIN = 2**16
+"""Bytes in which a record ends."""
+DENSEST = 0.75
+"""How long records are at least, in times of the first ones; where some are shorter, all are read in the
+other way."""
+COLUMNS = {"xyxy": 4, "wh": 2, "score": 1, "image_id": 1, "category_id": 1}
+_KEYS = {"image_id", "category_id", "bbox", "score"}
+
+
+class LongList:
+    """A list that other processes are decoding.
+
+    Each puts what a part holds after the room that all that stands before can need; at the end all is moved
+    together.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._file = source.open()
+        self._status = os.fstat(self._file.fileno())
+        size = self._status.st_size
+        self._n_parts = max(size // SLICE, 1)
+        self._shapes = Shapes(RESULT, rest=False)
+        self._columns: dict[str, Any] = {}
+        self._shared: list[mmap.mmap] = []
+        self._team: Team[int, tuple[int, int] | None] | None = None
+        first = self._decode(0)
+        if first is None or not first[1].n:  # which is all that other files cost
+            self._file.close()
+            return
+        (start, end), chunk = first
+        self._bytes_per_row = DENSEST * (end - start) / chunk.n
+        room = int(size / self._bytes_per_row) + 1
+        for name, width in COLUMNS.items():
+            self._shared.append(mmap.mmap(-1, 8 * width * room))
+            column = np.frombuffer(self._shared[-1], np.int64 if name.endswith("_id") else np.float64)
+            self._columns[name] = column.reshape(room, width) if width > 1 else column
+        self._team = Team(self._put, range(self._n_parts))
+
+    def _put(self, number: int) -> tuple[int, int] | None:
+        """Decode a part, and answer its first row and the number of its rows; None if it is unusual."""
+        found = self._decode(number)
+        if found is None:
+            return None
+        (start, end), chunk = found
+        row = int(start / self._bytes_per_row)
+        if row + chunk.n > int(end / self._bytes_per_row):
+            return None
+        own = slice(row, row + chunk.n)
+        put_edges(np.asarray(chunk.columns.pop("bbox")), self._columns["xyxy"][own], self._columns["wh"][own])
+        for key, values in chunk.columns.items():
+            self._columns[key][own] = values
+        return row, chunk.n
+
+    def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
+        """Where the records that begin in a part begin and end in the file, and their columns."""
+        import msgspec
+
+        begin, last = number * SLICE, number + 1 == self._n_parts
+        text = os.pread(self._file.fileno(), 2 * SLICE if last else SLICE + MARGIN, begin)
+        first = CUT.search(text) if number else None
+        after = None if last else CUT.search(text, SLICE)
+        if (number and first is None) or not (last or after):
+            return None
+        start = first.end() - 1 if first else 0
+        body = memoryview(text)[start : after.start() + 1 if after else len(text)]
+        try:
+            chunk = self._shapes.decode(b"".join((b"[" if number else b"", body, b"" if last else b"]")), 0)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if chunk is None or chunk.columns.keys() != _KEYS or chunk.extras or chunk.written_float:
+            return None
+        if not all(isinstance(column, np.ndarray) for column in chunk.columns.values()):
+            return None
+        return (begin + start, begin + start + len(body)), chunk
+
+    def fill(self, table: Table) -> bool:
+        """Put all records into a table; False if they cannot be had in this way."""
+        team, self._team = self._team, None
+        if team is None:
+            return False
+        found, now = team.results(), os.fstat(self._file.fileno())
+        self._file.close()
+        if (now.st_size, now.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
+            return False
+        n = 0
+        for place in found:
+            if place is None:
+                return False
+            row, more = place
+            for column in self._columns.values():
+                column[n : n + more] = column[row : row + more]
+            n += more
+        for memory in self._shared:  # what is left over goes back to the system
+            used = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
+            if used < len(memory):
+                memory.madvise(mmap.MADV_REMOVE, used)
+        for name, column in self._columns.items():
+            if name in ("image_id", "category_id"):
+                table.ids[name] = [column[:n]]
+            else:
+                table.columns[name] = column[:n]
+        table.columns["index"] = np.arange(n, dtype=np.int32)
+        table.n = table.seen = n
+        return True
+
+
+def begin(source: Source) -> LongList | None:
+    """Begin to decode a file that is a long list; None where that is not worth it, or cannot be."""
+    if source.is_dir or source.encoding or source.size() < LONG or worker_count() < 2:
+        return None
+    try:
+        return LongList(source)
+    except (Unreadable, OSError):
+        return None
