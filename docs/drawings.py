@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -463,6 +465,21 @@ DRAWINGS: dict[str, Callable[[], Paper]] = {
 }
 
 
+WORDS: dict[str, str] = json.loads((ROOT / "docs" / "zh" / "words.json").read_text(encoding="utf-8"))
+"""What is Chinese in drawings and tables, with ``#`` for every number."""
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def chinese(text: str) -> str:
+    """A short text in Chinese, or as it is where `WORDS` lacks it."""
+    numbers = iter(NUMBER.findall(text))
+    return re.sub("#", lambda _: next(numbers), WORDS.get(NUMBER.sub("#", text), NUMBER.sub("#", text)))
+
+
 def drawings() -> dict[str, str]:
-    """Every drawing by its file."""
-    return {f"{FOLDER}/{name}.svg": draw().svg() for name, draw in DRAWINGS.items()}
+    """Every drawing by its file, in English and in Chinese."""
+    made = {f"{FOLDER}/{name}.svg": draw().svg() for name, draw in DRAWINGS.items()}
+    for name in DRAWINGS:
+        text = re.sub(r"(?<=>)[^<>\n]+(?=</t)", lambda m: chinese(m[0]), made[f"{FOLDER}/{name}.svg"])
+        made[f"{FOLDER}/zh/{name}.svg"] = text
+    return made

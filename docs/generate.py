@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import functools
 import importlib.util
 import io
 import itertools
@@ -24,6 +25,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -230,6 +232,16 @@ def python_names() -> str:
     return "\n".join(lines)
 
 
+def chinese(make: Callable[[], str]) -> Callable[[], str]:
+    """The same table with its words in Chinese."""
+
+    def made() -> str:
+        rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in make().splitlines()]
+        return "\n".join(f"| {' | '.join(map(drawing_module().chinese, row))} |" for row in rows)
+
+    return made
+
+
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "verdict": verdict, "formats": formats_by_use},
     "docs/ci.md": {"action inputs": action_inputs},
@@ -239,6 +251,11 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/stability.md": {"python names": python_names},
     "docs/formats.md": {"formats": formats, "tools": tools, "pages": pages},
     "docs/metrics-explained.md": {"accumulated": accumulated, "differences": differences},
+    "docs/zh/metrics-explained.md": {
+        "accumulated": chinese(accumulated),
+        "differences": chinese(differences),
+    },
+    "README.zh-CN.md": {"quick start": quick_start, "verdict": verdict},
     **{f"docs/{page.name}": {} for page in sorted((ROOT / "docs").glob("from-*.md"))},
 }
 
@@ -257,15 +274,21 @@ def rewritten(file: str) -> str:
     return outputs(text)
 
 
-def drawings() -> dict[str, str]:
-    """The drawings of the page about metrics, by file."""
+@functools.cache
+def drawing_module() -> Any:
+    """``docs/drawings.py``."""
     spec = importlib.util.spec_from_file_location("docs_drawings", ROOT / "docs" / "drawings.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # its dataclasses look themselves up
     spec.loader.exec_module(module)
-    made: dict[str, str] = module.drawings()
+    return module
+
+
+def drawings() -> dict[str, str]:
+    """The drawings of the page about metrics, by file."""
+    made: dict[str, str] = drawing_module().drawings()
     return made
 
 

@@ -24,6 +24,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 OF_ROOT = {
     "README.md": "index.md",
+    "README.zh-CN.md": "zh/index.md",
     **{f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")},
 }
 """Pages in the root of the repository, if they are there, and where the site has them."""
@@ -43,7 +44,7 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+\.?[^)\s#]*)(#[^)\s]*)?\)")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add those pages of the root to the navigation that are there."""
     about = next(part["About"] for part in config.nav or [] if "About" in part)
-    about += [{old[:-3].capitalize(): new} for old, new in present() if new != "index.md"]
+    about += [{old[:-3].capitalize(): new} for old, new in present() if not new.endswith("index.md")]
     return config
 
 

@@ -18,9 +18,10 @@ from odm.formats import FORMATS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     ROOT / "README.md",
+    ROOT / "README.zh-CN.md",
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 
@@ -40,8 +41,9 @@ def test_generated_parts_are_up_to_date(file):
 
 def test_every_page_is_in_the_navigation_of_the_site():
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
-    assert {page for page in listed if "/" not in page} - {"index.md"} == pages
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    made = {page for page in listed if page.startswith("reference/") or page.endswith("index.md")}
+    assert set(listed) - made == pages
 
 
 def test_the_signs_of_formats_are_up_to_date():
@@ -54,7 +56,29 @@ def test_drawings_are_up_to_date():
         assert (ROOT / file).read_text(encoding="utf-8") == text, f"{file}: run python docs/generate.py"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_chinese_page_about_metrics_follows_the_english_one():
+    """The same sections, drawings, commands and parts in the same order, and the same options and numbers."""
+
+    def frame(page):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        text = re.sub(r"## 术语\n.*?(?=\n## )", "", text, flags=re.DOTALL)  # the glossary has no counterpart
+        text = text.replace("../", "").replace("/zh/", "/")
+        order = re.findall(r"^#+(?= )|^!\[|\]\([^)#]*svg\)|^odm .*|^<!-- \S+", text, re.MULTILINE)
+        return order, set(re.findall(r"(?<=`)--?[^`\n]+(?=`)|\b\d\.\d+\b", text))
+
+    english, chinese = frame("metrics-explained.md"), frame("zh/metrics-explained.md")
+    assert chinese[0] == english[0]
+    assert chinese[1] == english[1]
+
+
+def test_no_word_of_the_drawings_is_left_in_english():
+    module = generator().drawing_module()
+    for name, draw in module.DRAWINGS.items():
+        for text in re.findall(r">([^<>\n]*[a-z]{3}[^<>\n]*)</t", draw().svg()):
+            assert module.chinese(text) != text, f"{name}: {text} is not in docs/zh/words.json"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
