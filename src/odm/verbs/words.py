@@ -32,10 +32,10 @@ Analysis = Literal[
 
 
 FormatName = Literal[
-    "automl", "bdd100k", "coco", "createml", "crowdhuman", "csv", "cvat", "darwin", "dlib", "dota",
+    "automl", "bdd100k", "coco", "createml", "crowdhuman", "csv", "cvat", "darknet", "darwin", "dlib", "dota",
     "fiftyone", "icdar", "imagefolder", "kitti", "labelbox", "labelme", "labelmexml", "labelstudio", "lvis",
-    "mmdet", "mot", "paddleocr", "parquet", "sagemaker", "superannotate", "supervisely", "tfrecord", "txt",
-    "ultralytics", "via", "visdrone", "voc", "vott", "wheat", "widerface", "yolo", "yolokeras"
+    "mmdet", "mot", "opencv", "paddleocr", "parquet", "sagemaker", "superannotate", "supervisely", "tfrecord",
+    "txt", "ultralytics", "via", "visdrone", "voc", "vott", "wheat", "widerface", "yolo", "yolokeras"
 ]
 """A name of a format; other packages may add some."""
 
@@ -82,8 +82,8 @@ class WriteOptions(TypedDict, total=False):
     excel_safe: bool
     field: Any
     job: Any
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "samples",
-        "tracking", "tree", "video"]
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
+        "samples", "tracking", "tree", "video", "widerface"]
     link_images: bool
     origin: Literal["0", "1"]
     pictures: bool
@@ -101,8 +101,8 @@ class BothOptions(ReadOptions, total=False):
 
     copy_images: bool
     dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "samples",
-        "tracking", "tree", "video"]
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
+        "samples", "tracking", "tree", "video", "widerface"]
     link_images: bool
     pictures: bool
     prefix: Any
@@ -188,8 +188,8 @@ class ValidateOptions(TypedDict, total=False):
     image_sizes: Path
     job: Any
     label_map: Path
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "samples",
-        "tracking", "tree", "video"]
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
+        "samples", "tracking", "tree", "video", "widerface"]
     link_images: bool
     names: Any
     origin: Literal["0", "1"]
@@ -404,8 +404,8 @@ class ConvertOptions(BothOptions, total=False):
     to_excel_safe: bool
     to_field: Any
     to_job: Any
-    to_layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "samples",
-        "tracking", "tree", "video"]
+    to_layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
+        "retinaface", "samples", "tracking", "tree", "video", "widerface"]
     to_link_images: bool
     to_origin: Literal["0", "1"]
     to_pictures: bool
