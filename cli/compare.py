@@ -28,6 +28,7 @@ Examples:
   odm compare groundtruths/ old/ new/
   odm compare instances.json old.json new.json --protocol coco
   odm compare gt/ old/ new/ --tags weather.csv --save comparison/
+  odm compare instances.json runs/*/predictions.json --output markdown
   odm compare gt/ old/ new/ --fail-on-regression mAP
   odm compare gt/ old/ new/ --require-no-worse mAP=0.01 --replicates 5000
 """
@@ -73,7 +74,7 @@ def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
     Each difference has a confidence interval, computed by resampling images. In the options below, DET stands
-    for each of A, B, C.
+    for each of A, B, C. Of more than three runs a line each is shown, best first; --wide adds the others.
     """
     log = terminal_log()
     given |= {
@@ -102,11 +103,11 @@ def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
         width = table_width(given)
-        bold = "\n".join(wrapped(line, width) for line in headlines(comparison))
+        bold = "\n".join(wrapped(line, width) for line in headlines(comparison, wide=given["wide"]))
         lines = bold.split("\n") if form == "table" else ()
         show(render_comparison(comparison, form, width=width), headlines=lines)
     failed = regressions(comparison, gates)
     print_failed(failed, github=given["output"] == GITHUB)
     if given["markdown"]:
-        write_markdown(render_comparison(comparison, "markdown"), failed, given)
+        write_markdown(render_comparison(comparison, "markdown", width=table_width(given)), failed, given)
     return 1 if failed else 0

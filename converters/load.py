@@ -393,6 +393,6 @@ def check_one_run(detections: Dataset) -> None:
     if len(repeated) * 2 > len(np.unique(boxes.image)):
         path, n = printable(detections.path), len(np.unique(boxes.file))
         raise UsageError(
-            f"{path}: {n} files with detections of the same images: compare them with `odm compare GT "
-            f"{path.rstrip('/')}/*`, name one of them, or pool them with --merge-runs"
+            f"{path} holds {n} files with detections of the same images: compare them with `odm compare GT "
+            f"{path.rstrip('/')}/*`, or --merge-runs pools them"
         )

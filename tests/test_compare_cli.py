@@ -7,9 +7,11 @@ import math
 
 import analysis_cases as cases
 import corpus
+import numpy as np
 import pytest
 
 import odm
+from odm.names import distinct_parts
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +59,81 @@ def test_the_json_contract(data):
     assert slices["light", "day"]["summary"]["AP50"] is not None
     again, _ = run(data, "compare", *COCO, "--output", "json", "--tags", "tags.csv")
     assert again == out
+
+
+@pytest.fixture(scope="module")
+def many(data):
+    """Five runs in folders of their own: c has the detections of a in another order, d and e fewer."""
+    first, other = cases.detections(), cases.detections_b()
+    runs = {
+        "a": first,
+        "b": other,
+        "c": first.take(np.arange(len(first))[::-1]),
+        "d": first.take(np.arange(4)),
+        "e": other.take(np.arange(3)),
+    }
+    for name, dataset in runs.items():
+        odm.write(dataset, data / "many" / name / "best.csv", "csv")
+    return [f"many/{name}/best.csv" for name in runs]
+
+
+def test_many_runs_are_a_line_each(data, many):
+    words = ("compare", "gt.csv", *many, "--protocol", "coco", "--quiet", "--replicates", 60)
+    out, _ = run(data, *words, "--save", "board")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    top = next(i for i, line in enumerate(lines) if line.startswith("run "))
+    names = [line.split()[0] for line in lines[top + 2 : top + 6]]
+    found = json.loads((data / "board" / "comparison.json").read_text())
+    values = {r["name"].split("/")[1]: r["summary"]["AP"] for r in found["runs"]}
+    assert names == sorted("abde", key=lambda name: -values[name])
+    assert "c: the same detections as a" in lines
+    assert "AP of classes" not in out
+    assert "is the best of 4 runs: AP" in " ".join(lines[-2:])
+    places = found["ranking"]
+    assert [place["run"] for place in places] == [f"many/{name}/best.csv" for name in names]
+    assert [place["same"] for place in places if place["same"]] == [["many/c/best.csv"]]
+    rows = list(csv.DictReader((data / "board" / "ranking.csv").read_text().splitlines()))
+    assert [row["run"] for row in rows] == [place["run"] for place in places]
+    assert (rows[0]["delta"], rows[0]["p_holm"]) == ("0.0", "")
+    wide, _ = run(data, *words, "--wide")
+    assert "AP of classes" in wide
+    assert "C: many/c/best.csv (the same detections as A)" in wide
+    board, _ = run(data, *words, "--output", "markdown")
+    assert f"| {names[0]}     |" in board
+    assert "AP of classes" not in board
+
+
+def test_places_are_those_of_a_comparison_with_the_best(data, many):
+    found = odm.compare(data / "gt.csv", [data / path for path in many], protocol="coco", replicates=60)
+    best = found.ranking[0]
+    p = []
+    for place in found.ranking[1:]:
+        pair = odm.compare(
+            data / "gt.csv", {"best": best.run, "other": place.run}, protocol="coco", replicates=60
+        )
+        delta = pair.deltas[0]
+        assert (place.delta, place.delta_interval) == (delta.delta, delta.interval)
+        assert pair.verdict.startswith(("other is", "other differs from best by no more"))
+        p.append(delta.interval.p)
+    smallest = p.index(min(p))
+    assert found.ranking[1 + smallest].p_holm == pytest.approx(min(1, len(p) * p[smallest]))
+    assert found.verdict.startswith(f"{best.run.split('/')[-2]} is the best of 4 runs: AP ")
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a.json", "b.json"], ["a.json", "b.json"]),
+        (["x/a/best.json", "x/b/best.json"], ["a", "b"]),
+        (["x/a", "y/b"], ["a", "b"]),
+        (["a/1/r", "b/1/r", "b/2/r"], ["a/1/r", "b/1/r", "b/2/r"]),
+        (["r", "x/r"], ["r", "x/r"]),
+        (["a\n", "b"], ["a\\n", "b"]),
+    ],
+)
+def test_short_names_of_paths(paths, names):
+    assert distinct_parts(paths) == names
 
 
 def test_a_run_of_fewer_images_is_seen(data):
@@ -141,7 +218,10 @@ def test_other_outputs(data, output):
 def test_files_of_save(data, tmp_path):
     out, _ = run(data, "compare", *COCO, "--tags", "tags.csv", "--save", tmp_path / "x", "--output", "json")
     names = {p.name for p in (tmp_path / "x").iterdir()}
-    assert names == {"comparison.json", "summary.csv", "classes.csv", "images.csv", "slices.csv"}
+    assert names == {
+        "comparison.json",
+        *(f"{n}.csv" for n in ("summary", "classes", "images", "slices", "ranking")),
+    }
     assert (tmp_path / "x" / "comparison.json").read_text() == out
     rows = list(csv.DictReader((tmp_path / "x" / "images.csv").open()))
     assert list(rows[0]) == ["run", "image", "delta_error", "error_first", "error_other",

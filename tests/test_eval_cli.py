@@ -163,7 +163,7 @@ def test_several_results_files_of_the_same_images_are_no_run(run, tmp_path):
         make(tmp_path / "runs", {f"{name}.json": json.dumps(results)})
         make(tmp_path / "parts", {f"{name}.json": json.dumps(results[:4] if name == "a" else results[2:])})
     err = run("voc", "runs", "-q", code=2)[1]
-    assert "runs: 2 files with detections of the same images: compare them with" in err
+    assert "runs holds 2 files with detections of the same images: compare them with" in err
     assert "75.56 %" in run("voc", "runs", "--merge-runs")[0]
     per_class = {
         f"comp4_det_test_{name}.txt": f"{i:06} 0.9 1 1 9 9\n" for i in range(3) for name in ("cat", "dog")

@@ -605,8 +605,8 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
     call += ["--images", data / "photos", "--replicates", 2, "-q", "--at-score", 0.293]
     assert run(*call, "--report", tmp_path / "c.html") == 0
     shown, _, _ = read_page(tmp_path / "c.html")
-    assert shown["names"] == ["one/det.csv", "other/det.csv"]
-    assert words.english(shown["title"]) == "other/det.csv compared with one/det.csv"
+    assert shown["names"] == ["one", "other"]
+    assert words.english(shown["title"]) == "other compared with one"
     assert shown["scores"] == [0.29, 0.29]
     assert {doubt["code"] for doubt in shown["doubts"]} == {"class-only-in-detections", "groups-as-objects"}
 

@@ -24,13 +24,16 @@ from odm.evaluate.analysis.bootstrap import (
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
+from odm.evaluate.analysis.ranking import Place, rank, verdict
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
+from odm.evaluate.analysis.sections import interval, points
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 from odm.evaluate.scores.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import UsageError, first_few, hint, shorten
+from odm.issues import UsageError, first_few, hint, plural, shorten
+from odm.names import distinct_parts
 from odm.tables import Longs
 
 VERSION = 1
@@ -117,6 +120,17 @@ class Comparison:
     """Images that were drawn from."""
     lower_is_better: bool = False
     images_reason: str = ""
+    ranking: list[Place] = dataclasses.field(default_factory=list)
+    """The runs, best first."""
+
+    @property
+    def verdict(self) -> str:
+        """Of two runs whether the other is better, of more which is the best: a sentence."""
+        runs = [run.name for run in self.runs]
+        names = dict(zip(runs, distinct_parts(runs), strict=True))
+        if len(self.runs) == 2:
+            return headline(self, runs[1], names)
+        return verdict(self.ranking, names, self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, of plain data."""
@@ -127,6 +141,7 @@ class Comparison:
             "deltas": [delta.to_dict() for delta in self.deltas],
             "images": self.images,
             "slices": self.slices,
+            "ranking": [place.to_dict() for place in self.ranking],
         }
 
 
@@ -214,7 +229,31 @@ def compare(
         n_images=len(shown),
         lower_is_better=plans[0].lower_is_better,
         images_reason=counted[names[0]].reason,
+        ranking=rank(runs, plans, drawn, [run.intervals for run in of_runs], how),
     )
+
+
+def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
+    """Whether a run is better than the first, in a sentence in which both have other names."""
+    of_run = [d for d in comparison.deltas if d.run == run]
+    delta = next(d for d in of_run if d.category is None)
+    low, high = delta.interval.low, delta.interval.high
+    first, other = names[comparison.runs[0].name], names[run]
+    if math.isnan(low):
+        found = f"{other} against {first}"
+    elif low <= 0 <= high:
+        found = f"{other} differs from {first} by no more than chance"
+    else:
+        word = "better" if (high < 0) == comparison.lower_is_better else "worse"
+        found = f"{other} is {word} than {first}"
+    parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
+    if not math.isnan(low):
+        parts.append(f"{100 * comparison.level:g} % interval {interval(low, high)}")
+    classes = [d for d in of_run if d.category is not None and d.key == "AP"]
+    n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
+    verb = "is" if 1 in (n, len(classes)) else "are"
+    of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {verb} worse"
+    return ", ".join(parts) + (of_classes if classes else "")
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:

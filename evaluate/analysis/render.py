@@ -7,12 +7,13 @@ import string
 from collections.abc import Callable, Sequence
 
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
-from odm.evaluate.analysis.compare import Comparison, Delta
+from odm.evaluate.analysis.compare import Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
 from odm.evaluate.analysis.sections import interval, points, slice_rows
 from odm.evaluate.output.render import csv_text
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable, shorten
+from odm.names import distinct_parts
 from odm.terminal import json_text, number, percent, table, wrapped
 from odm.terminal import markdown as escaped
 
@@ -22,13 +23,16 @@ IMAGES_SHOWN = 5
 UNLIKE = 0.1
 """Runs whose numbers of images with detections differ by more than this share of all images say so."""
 WIDTH = 80
-DROPPED = (("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
+MOST_PAIRS = 3
+"""Of more runs a line each is shown."""
+DROPPED = (("its interval",), ("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
 """Columns that are left out where a table is too wide, in this order."""
 
 DELTA_COLUMNS = (
     *("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason"),
     *("first", "other"),
 )
+RANKING_COLUMNS = ("run", "key", "value", "low", "high", "delta", "delta_low", "delta_high", "p_holm", "same")
 SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "delta", "low", "high")
 
 
@@ -63,6 +67,9 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
         for row in comparison.slices
         for key in row["summary"]
     )
+    rows = [place.to_dict() for place in comparison.ranking]
+    board = ([*(row[key] for key in RANKING_COLUMNS[:-1]), " ".join(row["same"])] for row in rows)
+    write("ranking.csv", csv_text(RANKING_COLUMNS, board).encode())
     write("slices.csv", csv_text(SLICE_COLUMNS, slices).encode())
 
 
@@ -77,31 +84,19 @@ def deltas_csv(deltas: Sequence[Delta]) -> str:
     return csv_text(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
 
 
-def headlines(comparison: Comparison) -> list[str]:
-    """For each run but the first whether it is better, in a sentence."""
-    letters = _letters(len(comparison.runs))
-    lines = []
-    level = f"{100 * comparison.level:g} %"
-    for letter, run in zip(letters[1:], comparison.runs[1:], strict=True):
-        of_run = [d for d in comparison.deltas if d.run == run.name]
-        delta = next(d for d in of_run if d.category is None)
-        low, high = delta.interval.low, delta.interval.high
-        if math.isnan(low):
-            found = f"{letter} against {letters[0]}"
-        elif low <= 0 <= high:
-            found = f"{letter} differs from {letters[0]} by no more than chance"
-        else:
-            word = "better" if (high < 0) == comparison.lower_is_better else "worse"
-            found = f"{letter} is {word} than {letters[0]}"
-        parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
-        if not math.isnan(low):
-            parts.append(f"{level} interval {interval(low, high)}")
-        classes = [d for d in of_run if d.category is not None and d.key == "AP"]
-        n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
-        verb = "is" if 1 in (n, len(classes)) else "are"
-        of_classes = f"; {n} of {plural(len(classes), 'class', 'classes')} {verb} worse"
-        lines.append(", ".join(parts) + (of_classes if classes else ""))
-    return lines
+def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
+    """For each run but the first whether it is better, in a sentence; of a leaderboard its verdict."""
+    if is_leaderboard(comparison, wide=wide):
+        return [comparison.verdict]
+    names = [run.name for run in comparison.runs]
+    letters = dict(zip(names, _letters(len(names)), strict=True))
+    pairs = [headline(comparison, name, letters) for name in names[1:]]
+    return [*pairs, comparison.verdict] if len(names) > MOST_PAIRS else pairs
+
+
+def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
+    """Whether runs are shown in a line each, and not each pair and class."""
+    return len(comparison.runs) > MOST_PAIRS and not wide
 
 
 class _Text:
@@ -117,8 +112,14 @@ class _Text:
         head = [found.definition]
         detected = [run.detected_images for run in found.runs]
         differ = max(detected) - min(detected) > UNLIKE * found.n_images
+        narrow = is_leaderboard(found, wide=self.width is None)
+        twins = {name: place.run for place in found.ranking for name in place.same}
         for (name, letter), n in zip(self.letter.items(), detected, strict=True):
+            if narrow and not (differ and n < max(detected)):
+                continue
             images = f" (detections on {n} of {plural(found.n_images, 'image')})" if differ else ""
+            if name in twins and not narrow:
+                images = f" (the same detections as {self.letter[twins[name]]})"
             head.append(f"{letter}: {printable(name)}{images}")
         head.append(
             f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
@@ -126,11 +127,41 @@ class _Text:
         )
         lines = [f"- {escaped(line)}" if self.markdown else wrapped(line, self.width, "  ") for line in head]
         parts = ["\n".join(lines)]
-        for run in found.runs[1:]:
+        if len(found.runs) > MOST_PAIRS:
+            parts += self._leaderboard()
+        wide = self.width is None
+        for run in [] if is_leaderboard(found, wide=wide) else found.runs[1:]:
             parts.append(self._summary(run.name))
             for part in (self._classes(run.name), self._slices(run.name), self._images(run.name)):
                 parts += part
-        return [*parts, "\n".join(self._line(line) for line in headlines(found))]
+        return [*parts, "\n".join(self._line(line) for line in headlines(found, wide=wide))]
+
+    def _leaderboard(self) -> list[str]:
+        """The runs, best first."""
+        found = self.comparison
+        names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
+        key = found.ranking[0].key
+        rows = []
+        for place in found.ranking:
+            own, between, differs = place.interval, place.delta_interval, place.differs(found.level)
+            rows.append(
+                [
+                    self._name(names[place.run]),
+                    percent(place.value),
+                    "-" if math.isnan(own.low) else f"{100 * own.low:.2f} to {100 * own.high:.2f}",
+                    points(place.delta) if place.delta else "-",
+                    interval(between.low, between.high),
+                    number(place.p_holm, ".3f"),
+                    "-" if differs is None else "yes" if differs else "no",
+                ]
+            )
+        headers = ["run", key, "interval", "to the best", "its interval", "p (Holm)", "differs"]
+        same = [
+            f"{', '.join(names[name] for name in place.same)}: the same detections as {names[place.run]}"
+            for place in found.ranking
+            if place.same
+        ]
+        return [self._lines(self._table(rows, headers), *same)]
 
     def _summary(self, run: str) -> str:
         rows: list[list[str]] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from odm.issues import Code, Log
+from odm.issues import Code, Log, printable
 
 BAD_NAME = Code(
     "bad-name",
@@ -203,6 +203,21 @@ def stem(name: str) -> str:
     """
     dot = name.rfind(".")
     return name[:dot] if dot > 0 and name[dot:].lower() in PICTURE_SUFFIXES and name[dot - 1] != "/" else name
+
+
+def distinct_parts(paths: Sequence[str]) -> list[str]:
+    """Short printable names of some paths: the last part that alone tells all of them apart.
+
+    ``a`` and ``b`` for ``runs/a/best.json`` and ``runs/b/best.json``; where no single part does, as
+    many of the last ones as do.
+    """
+    parts = [[printable(p) for p in re.split(r"[/\\]", path) if p] or [printable(path)] for path in paths]
+    lengths = range(1, max(map(len, parts), default=0) + 1)
+    for cut in (*(slice(-n, 1 - n or None) for n in lengths), *(slice(-n, None) for n in lengths)):
+        names = ["/".join(own[cut]) for own in parts]
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return list(paths)
 
 
 def number_of(name: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,17 +47,6 @@ def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> 
 def last_part(path: str) -> str:
     """The last part of a path, printable."""
     return printable(os.path.basename(path.rstrip("/\\")) or path)
-
-
-def distinct_parts(paths: Sequence[str]) -> list[str]:
-    """The last parts of some paths, as many of each as tell them apart: ``a/run.json`` and ``b/run.json``."""
-    parts = [[printable(part) for part in re.split(r"[/\\]", path) if part] or [path] for path in paths]
-    names: list[str] = []
-    for n in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(own[-n:]) for own in parts]
-        if len(set(names)) == len(names):
-            break
-    return names
 
 
 def without_folders(text: str, sources: Sequence[str]) -> str:

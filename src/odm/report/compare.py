@@ -12,9 +12,10 @@ import numpy as np
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import plain
 from odm.issues import Code, Log, UsageError
+from odm.names import distinct_parts
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, choose, distinct_parts, reading, rounded
+from odm.report.columns import IMAGES, choose, reading, rounded
 from odm.report.pictures import Picture
 from odm.tables import Floats
 

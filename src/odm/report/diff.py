@@ -9,8 +9,9 @@ import numpy as np
 
 from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag_words
 from odm.issues import Log
+from odm.names import distinct_parts
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, distinct_parts, reading, rounded
+from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.words import said
 from odm.tables import Longs

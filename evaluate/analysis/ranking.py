@@ -1,0 +1,131 @@
+"""Runs in order, best first, and which of them differ from the best by more than chance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.evaluate.analysis.bootstrap import Interval, Resampling, delta_interval, difference, holm
+from odm.evaluate.analysis.replicates import Plan, Replicates
+from odm.evaluate.analysis.table import Table
+from odm.evaluate.results import plain
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A run among the others, by one metric; runs whose detections are the same share one."""
+
+    run: str
+    same: tuple[str, ...]
+    """The other runs with the same detections."""
+    key: str
+    """The metric: the first one of the protocol's summary."""
+    value: float
+    interval: Interval
+    """Of the value."""
+    delta: float
+    """The value less that of the best run."""
+    delta_interval: Interval
+    p_holm: float
+    """The p value of the difference, corrected for the number of runs; NaN for the best."""
+
+    def differs(self, level: float) -> bool | None:
+        """Whether it differs from the best by more than chance; None if that is not known."""
+        return None if math.isnan(self.p_holm) else self.p_holm < 1 - level
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON contract."""
+        own, of_delta = self.interval, self.delta_interval
+        return {
+            "run": self.run,
+            "same": list(self.same),
+            "key": self.key,
+            "value": plain(self.value),
+            "low": plain(own.low),
+            "high": plain(own.high),
+            "delta": plain(self.delta),
+            "delta_low": plain(of_delta.low),
+            "delta_high": plain(of_delta.high),
+            "p_holm": plain(self.p_holm),
+        }
+
+
+def rank(
+    runs: Mapping[str, Table],
+    plans: Sequence[Plan],
+    drawn: Sequence[Replicates],
+    intervals: Sequence[Mapping[str, Interval]],
+    how: Resampling,
+) -> list[Place]:
+    """The places of runs by the first metric of their protocol; of equal ones in the order given.
+
+    `plans`, `drawn` and `intervals` are those of each run, from the same draws of images.
+    """
+    names, tables = list(runs), list(runs.values())
+    same: dict[int, list[str]] = {}
+    for i, table in enumerate(tables):
+        twin = next((j for j in same if equal_detections(tables[j], table)), i)
+        same.setdefault(twin, []).append(names[i])
+    key = next(iter(tables[0].result.summary))
+    values = [table.result.summary[key] for table in tables]
+    sign = 1 if plans[0].lower_is_better else -1
+    order = sorted(same, key=lambda i: (math.isnan(values[i]), sign * values[i]))
+    best, n = order[0], plans[0].n_behind(how.images)
+    deltas = {i: difference(values[best], values[i]) for i in order}
+    between = {i: Interval() for i in order}
+    for i in order[1:]:
+        if key in drawn[i].summary:
+            between[i] = delta_interval(
+                drawn[best].summary[key],
+                drawn[i].summary[key],
+                deltas[i],
+                n,
+                level=how.level,
+                lower_is_better=plans[0].lower_is_better,
+            )
+    corrected = [math.nan, *holm([between[i].p for i in order[1:]])]
+    return [
+        Place(
+            names[i],
+            tuple(same[i][1:]),
+            key,
+            values[i],
+            intervals[i].get(key, Interval()),
+            deltas[i],
+            between[i],
+            p,
+        )
+        for i, p in zip(order, corrected, strict=True)
+    ]
+
+
+def equal_detections(one: Table, two: Table) -> bool:
+    """Whether two runs have the same detections, in any order."""
+    if len(one.score) != len(two.score) or one.classes != two.classes:
+        return False
+    columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (one, two)]
+    rows = [column[np.lexsort(column.T)] for column in columns]
+    return bool((rows[0] == rows[1]).all())
+
+
+def verdict(places: Sequence[Place], names: Mapping[str, str], level: float) -> str:
+    """Which run is the best, and which others differ from it by no more than chance, in a sentence."""
+    best = places[0]
+    if math.isnan(best.value):
+        return f"{best.key} is undefined for all runs"
+    head = f"{names[best.run]} is the best of {len(places)} runs: {best.key} {100 * best.value:.2f} %"
+    told = [place.differs(level) for place in places[1:]]
+    near = [names[place.run] for place, differs in zip(places[1:], told, strict=True) if differs is False]
+    if None in told:
+        return head
+    if not near:
+        return f"{head}; all others differ from it by more than chance"
+    if len(near) == len(told):
+        return f"{head}; none of the others differs from it by more than chance"
+    some = ", ".join(near[:3]) + (", ..." if len(near) > 3 else "")
+    verb = "differs" if len(near) == 1 else "differ"
+    return f"{head}; {len(near)} of the others {verb} from it by no more than chance: {some}"
