@@ -82,6 +82,8 @@ def compare(
     >>> c = odm.compare(truth, {"old": a, "new": b}, protocol="coco")  # doctest: +SKIP
     >>> c.verdict                                                      # doctest: +SKIP
 
+    All arguments that are not listed are those of `odm.eval`.
+
     Parameters
     ----------
     gt
@@ -94,8 +96,6 @@ def compare(
         Files with properties of images; runs are compared for each value.
     save, report
         A folder of JSON and CSV to write, and the page of two runs.
-
-    All other arguments are those of `odm.eval`.
 
     Raises
     ------
