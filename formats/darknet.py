@@ -11,7 +11,7 @@ Coordinates are relative to the size of the image, and are multiplied by it; the
 object has one, the file contains ground truth.
 
 Writing: the same, with enough decimals to preserve pixels within 1e-6, and without ``confidence`` for ground
-truth. ``class_id`` counts the classes as they occur.
+truth. ``class_id`` is the id of the class in the source or its position.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from odm.formats._shared.items import (
     Item,
     Row,
     Size,
+    class_ids,
     file_items,
     have_sizes,
     images_of,
+    in_pixels,
     one_file,
     relative_places,
 )
@@ -64,16 +66,12 @@ def _read_frame(frame: Item) -> None:
     objects = frame.rows("objects")
     frame.count_unread(frozenset({"frame_id", "filename", "objects"}))
     image = frame.image("filename")
-    size: Size | None = (1, 1)
-    if objects and image is not None:
-        size = frame.reader.known_size(frame.text("filename"), frame.at)
-    objects.read(image if size else None, _read_object, size)
+    objects.read_relative(image, frame, frame.get("filename"), None, _read_object)
 
 
 def _read_object(found: Row, size: Size) -> None:
-    category, score = found.category("name"), found.score("confidence")
-    numbers = found.object("relative_coordinates").numbers(*_PLACE)
-    x, y, width, height = (n * pixels for n, pixels in zip(numbers, (*size, *size), strict=True))
+    category, score = found.category_with_id("name", "class_id"), found.score("confidence")
+    x, y, width, height = in_pixels(found.object("relative_coordinates").numbers(*_PLACE), size)
     found.count_unread(_OBJECT)
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     found.add(category, corners, score=score)
@@ -84,12 +82,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     name = one_file(dataset, target, "result.json", "detections", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    numbers: dict[str, int] = {}
+    numbers = class_ids(dataset)
     places = relative_places(dataset, form="cxcywh")
     texts = []
     for image in images_of(dataset):
         objects = [
-            {"class_id": numbers.setdefault(box.label, len(numbers)), "name": box.label}
+            {"class_id": numbers[box.label], "name": box.label}
             | {"relative_coordinates": dict(zip(_PLACE, places(box.row), strict=True))}
             | box.scored("confidence")
             for box in image.boxes
@@ -104,7 +102,7 @@ FORMAT = format_of(
     use="results",
     written_by="darknet detector test -ext_output -out result.json",
     single=True,
-    keeps=frozenset({"extension", "empty", "score"}),
+    keeps=frozenset({"extension", "empty", "score", "category_id"}),
     max_error_px=1e-6,
     needs_size=True,
 )

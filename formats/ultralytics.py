@@ -32,7 +32,6 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.items import (
-    BAD_SIZE,
     BadRecord,
     Item,
     Row,
@@ -40,6 +39,7 @@ from odm.formats._shared.items import (
     Size,
     have_sizes,
     images_of,
+    in_pixels,
     line_items,
     one_file,
     relative_places,
@@ -103,13 +103,11 @@ def _read_image(record: Item, classes: dict[str, int], wanted: str | None, seen:
     }
     size = record.size("width", "height")
     image = record.image("file", size=size, split=split)
-    if image is not None and size is None and any(labels.values()):
-        size = record.reader.known_size(record.text("file"), record.at)
     for kind, rows in labels.items():
-        rows.read(image if size and size != BAD_SIZE else None, _read_label, kind, size, classes)
+        rows.read_relative(image, record, record.get("file"), size, _read_label, kind, classes)
 
 
-def _read_label(label: Row, kind: str, size: Size, classes: dict[str, int]) -> None:
+def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
     number, *values = label.any_numbers(kind) or [NAN]
     n, score = len(values), NAN
     if kind in ("segments", "obb"):
@@ -120,10 +118,11 @@ def _read_label(label: Row, kind: str, size: Size, classes: dict[str, int]) -> N
         label.report(WRONG_COUNT, expected=Trusted(expected), found=n + 1)
         raise BadRecord
     if kind in ("segments", "obb"):
-        points = [(x * size[0], y * size[1]) for x, y in zip(values[0::2], values[1::2], strict=True)]
+        values = in_pixels(values, size)
+        points = list(zip(values[0::2], values[1::2], strict=True))
         corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
     else:
-        x, y, width, height = (v * s for v, s in zip(values[:4], (*size, *size), strict=True))
+        x, y, width, height = in_pixels(values[:4], size)
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         score = values[4] if n == 5 else NAN
         if n > 5:

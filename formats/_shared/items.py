@@ -260,6 +260,17 @@ class Item:
             rows[id_] = -1 if row is None else row
         return rows
 
+    def category_with_id(self, key: str, id_key: str) -> int:
+        """The row of the class that is named under a key; the id beside it becomes that of the class."""
+        name, id_ = self.record.get(key), self.record.get(id_key)
+        new = isinstance(name, str) and name not in self.reader.classes
+        if not new or type(id_) is not int or not 0 <= id_ < 2**31:
+            return self.category(key)
+        row = self.reader.category(name, self.at / key, source_id=id_)
+        if row is None:
+            self.fault()
+        return -1 if row is None else row
+
     def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
         """The row of the class of this number, which is its name where no `classes` are listed."""
         whole = type(value) in NUMBER_TYPES and value == int(value)
@@ -463,6 +474,23 @@ class Rows:
                 continue
             self.reader.builder.skipped -= not row.bad
 
+    def read_relative(
+        self,
+        image: int | None,
+        item: Item,
+        name: Any,
+        size: Size | None,
+        read: Callable[..., None],
+        *more: Any,
+    ) -> None:
+        """Call ``read(row, size, *more)`` for each row of an image whose size its coordinates need.
+
+        If no `size` is given, it is looked for by the image's name; if there is none, the `item` is reported.
+        """
+        if size is None and image is not None and len(self):
+            size = self.reader.known_size(str(name), item.at)
+        self.read(image if size and size != BAD_SIZE else None, read, size, *more)
+
 
 # ------------------------------------------------------------------------------------------------- files
 
@@ -508,6 +536,11 @@ def line_items(reader: Reader, file: str) -> Iterator[Item]:
             yield Item(reader, value, at, lines if at.line else listed, line)
         except BadRecord:
             continue
+
+
+def in_pixels(numbers: Sequence[float], size: Size) -> list[float]:
+    """Numbers that are relative to the width and height in turn, in pixels."""
+    return [n * size[i % 2] for i, n in enumerate(numbers)]
 
 
 # ----------------------------------------------------------------------------------------------- writing
@@ -580,6 +613,13 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
             for i, category, xyxy, wh, score, flags in columns
         ]
         yield Image(row, name, int(images.width[row]), int(images.height[row]), found)
+
+
+def class_ids(dataset: Dataset) -> dict[str, int]:
+    """The ids of classes by their names: those of the source if they are some, else numbers from 0."""
+    names, ids = dataset.categories.name, dataset.categories.source_id.tolist()
+    fits = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids) and len(set(ids)) == len(ids)
+    return dict(zip(names, ids if fits else range(len(names)), strict=True))
 
 
 def relative_places(

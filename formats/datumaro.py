@@ -1,0 +1,179 @@
+"""Datumaro JSON: the format of Datumaro and OpenVINO's training tools, which CVAT exports too.
+
+Reference: "Datumaro format" in the documentation of Datumaro (https://github.com/open-edge-platform/datumaro)
+and its exporter. A data set has a file ``annotations/SUBSET.json`` for each subset::
+
+    {"dm_format_version": "1.0", "media_type": 2, "infos": {},
+     "categories": {"label": {"labels": [{"name": "person", "parent": "", "attributes": []}]}},
+     "items": [{"id": "a", "image": {"path": "a.jpg", "size": [480, 640]}, "annotations": [
+         {"id": 1, "type": "bbox", "label_id": 0, "bbox": [10.0, 20.0, 100.0, 200.0], "group": 0,
+          "z_order": 0, "attributes": {"occluded": false}}]}]}
+
+``bbox`` is left, top, width and height in pixels, read and written unchanged; ``size`` is height and width.
+Polygons, rotated boxes and ellipses are counted and read as their bounding box, with a warning. Masks,
+points, lines, captions, labels of whole images and the like are counted but not read.
+
+Of the attributes, ``difficult``, ``crowd`` (``is_crowd``), ``truncated``, ``occluded``, ``group_of``,
+``depiction`` and ``inside`` are flags and ``score`` is the score of a detection; others are counted but not
+kept. If every object has a score, the file contains detections. If only some have one, it is read as ground
+truth without the scores, with a warning.
+
+The image is named by ``id``, with the extension of ``path``. The name of the file is the split, ``default``
+is none; ``--split`` selects one.
+
+Writing: ``annotations/SUBSET.json`` for each split.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.codes import UNKNOWN_SHAPE
+from odm.formats._shared.gather import NAN
+from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import (
+    FLAG_NAMES,
+    Reader,
+    around_ellipse,
+    choose_files,
+    dump,
+    lines,
+    may_write,
+)
+from odm.formats._shared.split_names import SplitOptions, files_of_split
+from odm.issues import Log
+from odm.names import stem
+from odm.tables import Builder, Dataset, Flag
+
+_FLAGS = {**FLAG_NAMES, "is_crowd": Flag.CROWD}
+_OTHER = frozenset(
+    {"mask", "points", "polyline", "label", "caption", "cuboid_3d", "skeleton", "super_resolution"}
+)
+_ANNOTATION = frozenset(
+    {"id", "type", "label_id", "bbox", "points", "attributes", "group", "z_order", "object_id"}
+)
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys."""
+    if look.top == "{" and (
+        "dm_format_version" in look.keys or {"infos", "categories", "items"} <= look.keys.keys()
+    ):
+        return SURE, "it has the keys of a data set of Datumaro"
+    return None
+
+
+def _split_of(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
+    return "" if name == "default" else name
+
+
+def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, sized=True)
+    files = choose_files(source, looks_like, "Datumaro JSON", log)
+    files = files_of_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            whole = file_item(reader, file)
+            labels = list(
+                whole.object("categories", optional=True).object("label", optional=True).items("labels")
+            )
+            rows = [reader.category(label.get("name"), label.at / "name", listed=True) for label in labels]
+            classes = {str(number): -1 if row is None else row for number, row in enumerate(rows)}
+            whole.need("items")
+            for item in whole.items("items"):
+                with contextlib.suppress(BadRecord):
+                    _read_item(item, _split_of(file or source.path), classes)
+    reader.finish()
+
+
+def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
+    rows = item.rows("annotations")
+    item.count_unread(frozenset({"id", "annotations", "image", "media", "attr"}))
+    media = item.object(item.first_key("image", "media"), optional=True)
+    if len(given := media.array("size")) == 2:
+        media.record.update(height=given[0], width=given[1])
+    size = media.size("width", "height")
+    name, path = item.get("id"), media.get("path")
+    if isinstance(name, str) and isinstance(path, str):
+        base = path.replace("\\", "/").rpartition("/")[2]
+        end = base[len(stem(base)) :]
+        name += "" if name.lower().endswith(end.lower()) else end
+    rows.read(item.image_named(name, field="id", size=size, split=split), _read_annotation, classes)
+
+
+def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
+    kind, wh = shape.text("type"), None
+    if kind in _OTHER:
+        shape.reader.count(f"{kind} annotations")
+        return
+    shape.need("label_id")
+    category = shape.category_number(shape.get("label_id"), shape.at / "label_id", classes)
+    if kind == "bbox":
+        corners, wh = shape.ltwh("bbox")
+    elif kind == "polygon":
+        values = shape.any_numbers("points")
+        corners = shape.around(
+            list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)], "polygons"
+        )
+    elif kind == "ellipse":
+        left, top, right, bottom = shape.number_list("points", 4, "4 numbers: left, top, right, bottom")
+        corners = left, top, right, bottom
+        shape.outline("ellipses")
+    elif kind == "rotated_bbox":
+        x, y, width, height, turn = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
+        c, s = abs(math.cos(math.radians(turn))), abs(math.sin(math.radians(turn)))
+        corners = around_ellipse(x, y, (width * c + height * s) / 2, (width * s + height * c) / 2)
+        shape.outline("rotated boxes")
+    else:
+        shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
+        raise BadRecord
+    attributes = shape.object("attributes", optional=True)
+    score = attributes.score("score")
+    rest = {key: value for key, value in attributes.record.items() if key != "score"}
+    shape.count_unread(_ANNOTATION)
+    if not shape.bad:
+        shape.add(
+            category, corners, wh=wh, score=score, flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,))
+        )
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+    """Write a file for each split."""
+    splits: dict[str, list[str]] = {split: [] for split in dict.fromkeys(dataset.images.split) or ("",)}
+    files = {split: f"annotations/{split or 'default'}.json" for split in splits}
+    fits = may_write(dataset, log)
+    if not target.plan(list(files.values()), [f"the split {split}" for split in files], log) or not fits:
+        return
+    numbers = {label: number for number, label in enumerate(dataset.categories.name)}
+    names = sorted({*FLAG_NAMES} - {"crowd"})
+    for image in images_of(dataset):
+        annotations = []
+        for box in image.boxes:
+            attributes = {**dict.fromkeys(box.flags_in(names), True), **box.scored("score")}
+            attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
+            about = {"id": box.row + 1, "type": "bbox", "attributes": attributes, "group": 0}
+            place = [*box.xyxy[:2], *box.wh]
+            annotations.append({**about, "label_id": numbers[box.label], "z_order": 0, "bbox": place})
+        size = {"size": [image.height, image.width]} if image.size else {}
+        item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
+        splits[dataset.images.split[image.row]].append(dump(item))
+    labels = [{"name": label, "parent": "", "attributes": []} for label in numbers]
+    categories = {"label": {"labels": labels, "label_groups": [], "attributes": []}}
+    head = dump({"dm_format_version": "1.0", "media_type": 2, "infos": {}, "categories": categories})
+    for split, items in splits.items():
+        target.write(files[split], f'{head[:-1]},\n"items": {lines(iter(items))}}}\n'.encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Datumaro JSON",
+    use="training",
+    written_by="Datumaro, CVAT (Datumaro), OpenVINO Training Extensions and Geti",
+    keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES}),
+)

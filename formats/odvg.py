@@ -1,0 +1,119 @@
+"""ODVG JSON lines: detection and grounding data for Grounding DINO and MM Grounding DINO.
+
+Specification: "Data preparation" of MM Grounding DINO in MMDetection
+(https://github.com/open-mmlab/mmdetection) and of Open-GroundingDino::
+
+    {"filename": "a.jpg", "height": 480, "width": 640, "detection": {"instances": [
+        {"bbox": [10.0, 20.0, 110.0, 220.0], "label": 0, "category": "person"}]}}
+    {"filename": "b.jpg", "height": 480, "width": 640, "grounding": {"caption": "A dog runs.", "regions": [
+        {"bbox": [10.0, 20.0, 110.0, 220.0], "phrase": "A dog"}]}}
+
+Each record is on one line. ``bbox`` is left, top, right and bottom in pixels, read and written unchanged. The
+class is ``category``, or else the number ``label``; in grounding data it is ``phrase``, and a region may have
+a list of boxes. Captions are counted but not kept. A ``score``, which these programs do not write, is that of
+a detection.
+
+Writing: detection data, ``label`` being the id of the class in the source or its position; in a folder with
+``label_map.json``, which the programs ask for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.items import BadRecord, Item, Row, class_ids, images_of, line_items
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump, may_write
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+_SUFFIXES = (".jsonl", ".json", ".odvg")
+_EDGES = "4 numbers: left, top, right, bottom"
+_BOX = frozenset({"bbox", "label", "category", "phrase", "score"})
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
+    keys = look.keys if look.top == "{" else look.first.get("", {})
+    if keys.get("filename") != '"' or not {keys.get("detection"), keys.get("grounding")} & {"{"}:
+        return None
+    if b'"instances"' in head or b'"regions"' in head:
+        return SURE, "its records have a filename and a detection or grounding, as ODVG has"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the records one by one."""
+    reader = Reader(source, builder, log, options, sized=True)
+    for file in log.track(choose_files(source, looks_like, "ODVG", log, _SUFFIXES), "reading"):
+        for record in line_items(reader, file):
+            with contextlib.suppress(BadRecord):
+                _read_record(record)
+    reader.finish()
+
+
+def _read_record(record: Item) -> None:
+    image = record.image("filename", size=record.size("width", "height"))
+    record.count_unread(frozenset({"filename", "width", "height", "detection", "grounding"}))
+    if "detection" in record:
+        record.object("detection").rows("instances").read(image, _read_instance, "category")
+    if "grounding" in record:
+        grounding = record.object("grounding")
+        if grounding.get("caption"):
+            record.reader.count("captions")
+        grounding.rows("regions").read(image, _read_instance, "phrase")
+
+
+def _read_instance(box: Row, key: str) -> None:
+    box.need("bbox")
+    if key in box or "label" not in box:
+        category = box.category_with_id(key, "label")
+    else:
+        category = box.category_number(box.get("label"), box.at / "label", {})
+    score, given = box.score("score"), box.array("bbox")
+    box.count_unread(_BOX)
+    if given and isinstance(given[0], list):  # of a phrase in the plural
+        found = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(given)]
+    else:
+        found = [box.number_list("bbox", 4, _EDGES)]
+    if None in found:
+        box.fault()
+    for edges in found:
+        if edges is not None:
+            left, top, right, bottom = edges
+            box.add(category, (left, top, right, bottom), score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+    """Write the records, and in a folder the numbers of the classes."""
+    names = [""] if target.single else ["odvg.jsonl", "label_map.json"]
+    fits = may_write(dataset, log)
+    if not (target.single or target.plan(names, ["the records", "the classes"], log)) or not fits:
+        return
+    numbers = class_ids(dataset)
+    texts = []
+    for image in images_of(dataset):
+        instances = [
+            {"bbox": box.xyxy, "label": numbers[box.label], "category": box.label, **box.scored("score")}
+            for box in image.boxes
+        ]
+        record = {"filename": image.name, **image.size, "detection": {"instances": instances}}
+        texts.append(f"{dump(record)}\n")
+    target.write(names[0], "".join(texts).encode())
+    for name in names[1:]:
+        target.write(name, dump({str(number): label for label, number in numbers.items()}).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="ODVG JSON lines",
+    use="training",
+    written_by="MMDetection (coco2odvg.py and the like), Open-GroundingDino",
+    suffixes=(".jsonl",),
+    looks_at=_SUFFIXES,
+    single=True,
+    keeps=frozenset("size extension empty score category_id".split()),
+)

@@ -1,0 +1,187 @@
+"""Vertex AI JSON lines: files to import into a data set of Google Cloud, and batch predictions.
+
+Specification: "Prepare image training data for object detection" and "Interpret prediction results" in the
+documentation of Vertex AI (https://cloud.google.com/vertex-ai/docs)::
+
+    {"imageGcsUri": "gs://bucket/a.jpg",
+     "boundingBoxAnnotations": [{"displayName": "person", "xMin": "0.1", "yMin": "0.2", "xMax": "0.3",
+                                 "yMax": "0.4"}],
+     "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": "training"}}
+
+    {"instance": {"content": "gs://bucket/a.jpg", "mimeType": "image/jpeg"},
+     "prediction": {"displayNames": ["person"], "confidences": [0.97], "bboxes": [[0.1, 0.3, 0.2, 0.4]]}}
+
+Each record is on one line. Coordinates are relative to the size of the image and are multiplied by it; the
+size comes from ``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. A
+predicted box is x min, x max, y min, y max, in this order. Predictions are detections.
+
+``gs://`` and the bucket are removed from the name of an image. ``ml_use`` is the split: training, validation
+or test; ``--split`` selects one. The CSV of Vertex AI is the format ``automl``.
+
+Writing: ``-O prefix=gs://bucket/folder`` is put before the image names; detections are written as
+predictions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of, option
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    Rows,
+    Size,
+    have_sizes,
+    images_of,
+    in_pixels,
+    line_items,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.split_names import SplitOptions, miss_split
+from odm.formats._shared.xml_items import numeral
+from odm.issues import Log, Trusted
+from odm.tables import Builder, Dataset
+
+_SUFFIXES = (".jsonl", ".ndjson")
+_PLACE = ("xMin", "yMin", "xMax", "yMax")
+_USE = "aiplatform.googleapis.com/ml_use"
+_USES = {"training": "train", "validation": "val", "test": "test"}
+_LISTS = ("displayNames", "confidences", "bboxes")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class VertexaiOptions(SplitOptions):
+    """Options of Vertex AI JSON lines."""
+
+    prefix: str = option("", "prefix of the image names, as in gs://bucket/folder", side="write")
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
+    if look.top == "{" and "imageGcsUri" in look.keys and b"lassificationAnnotation" not in head:
+        return SURE, "its records have an imageGcsUri, as in Vertex AI"
+    if look.top == "{" and {"instance", "prediction"} <= look.keys.keys() and b'"bboxes"' in head:
+        return SURE, "its records have an instance and a prediction with bboxes, as in Vertex AI"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
+    """Read the records one by one."""
+    reader = Reader(source, builder, log, options, ask_other=True)
+    seen = set[str]()
+    for file in log.track(
+        choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES), "reading"
+    ):
+        for record in line_items(reader, file):
+            with contextlib.suppress(BadRecord):
+                _read_record(record, _USES.get(options.split or "", options.split), seen)
+    if seen:
+        miss_split(_USES.get(options.split or "", options.split), seen, source, log)
+    reader.finish(field="confidences")
+
+
+def _name(path: str) -> str:
+    """The path without the bucket."""
+    return path.partition("://")[2].partition("/")[2] if path.startswith("gs://") else path
+
+
+def _read_record(record: Item, wanted: str | None, seen: set[str]) -> None:
+    labels = record.object("dataItemResourceLabels", optional=True)
+    use = labels.get(_USE, "")
+    split = _USES.get(use, use) if isinstance(use, str) else ""
+    seen.add(split)
+    if wanted not in (None, split):
+        return
+    if "prediction" in record:
+        held, key = record.object("instance"), "content"
+        boxes = _predicted(record.object("prediction"))
+    else:
+        held, key = record, "imageGcsUri"
+        record.count_unread(frozenset({key, "boundingBoxAnnotations", "dataItemResourceLabels"}))
+        boxes = record.rows("boundingBoxAnnotations")
+    image = held.image(key, _name, split=split)
+    boxes.read_relative(image, held, _name(str(held.get(key))), None, _read_box)
+
+
+def _predicted(prediction: Item) -> Rows:
+    """The boxes of a prediction, whose values stand in lists of the same length."""
+    lists = [prediction.array(key) for key in _LISTS]
+    at = prediction.at / "bboxes"
+    if len(set(map(len, lists))) > 1:
+        expected, found = (
+            Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes"),
+            " and ".join(str(len(values)) for values in lists),
+        )
+        prediction.report(WRONG_COUNT, expected=expected, found=Trusted(found))
+        raise BadRecord
+    held: list[Any] = [
+        dict(zip(("displayName", "confidence", "bbox"), v, strict=True)) for v in zip(*lists, strict=True)
+    ]
+    return Rows(prediction.reader, at, held, Origin(prediction.reader.builder, at.path))
+
+
+def _read_box(box: Row, size: Size) -> None:
+    category, score = box.category("displayName"), box.score("confidence")
+    if "bbox" in box:
+        left, right, top, bottom = box.number_list("bbox", 4, "4 numbers: x min, x max, y min, y max")
+    else:
+        box.record = {
+            k: numeral(v) if k in _PLACE and isinstance(v, str) else v for k, v in box.record.items()
+        }
+        left, top, right, bottom = box.numbers(*_PLACE)
+        box.count_unread(frozenset({"displayName", *_PLACE}))
+    left, top, right, bottom = in_pixels((left, top, right, bottom), size)
+    box.add(category, (left, top, right, bottom), score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "import.jsonl", "records", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    uses = {split: use for use, split in _USES.items()}
+    places = relative_places(dataset, form="ltrb")
+    texts = []
+    for image in images_of(dataset):
+        split = dataset.images.split[image.row]
+        labels = {"dataItemResourceLabels": {_USE: uses.get(split, split)}} if split else {}
+        if dataset.kind == "det":
+            found = {
+                "displayNames": [box.label for box in image.boxes],
+                "confidences": [box.score for box in image.boxes],
+                "bboxes": [[places(box.row)[i] for i in (0, 2, 1, 3)] for box in image.boxes],
+            }
+            record = {"instance": {"content": prefix + image.name}, "prediction": found}
+        else:
+            boxes = [
+                {"displayName": box.label, **dict(zip(_PLACE, places(box.row), strict=True))}
+                for box in image.boxes
+            ]
+            record = {"imageGcsUri": prefix + image.name, "boundingBoxAnnotations": boxes}
+        texts.append(dump({**record, **labels}) + "\n")
+    target.write(name, "".join(texts).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Vertex AI JSON lines",
+    use="annotation tools",
+    written_by="Vertex AI (import files and exports, batch predictions)",
+    suffixes=(".jsonl",),
+    looks_at=_SUFFIXES,
+    single=True,
+    keeps=frozenset("extension empty score split".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)
