@@ -73,15 +73,6 @@ def is_usual(name: str) -> bool:
     return len(name) < 100 and _USUAL_NAME.fullmatch(name) is not None and _rule.get() is None
 
 
-def are_usual(names: Sequence[str]) -> bool:
-    """Whether all of many names are."""
-    return (
-        max(map(len, names), default=0) < 100
-        and all(map(_USUAL_NAME.fullmatch, names))
-        and _rule.get() is None
-    )
-
-
 def refuse_name(name: str) -> str | None:
     """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
     if is_usual(name):

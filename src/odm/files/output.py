@@ -15,7 +15,7 @@ from odm.files import scratch
 from odm.files.opening import GIVE_A_PATH, Unreadable, in_archive, kind_of, read_bytes, reason_of
 from odm.files.stores import refuse_target
 from odm.issues import Code, Log, PathError, printable, shorten
-from odm.names import accept_name, are_usual, is_hidden, refuse_name
+from odm.names import accept_name, is_hidden, is_usual, refuse_name
 
 COLLISION = Code(
     "name-collision",
@@ -486,7 +486,7 @@ class Output:
 
 def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
     """Where each name stands first; names that are not safe, and names that are alike, are reported."""
-    plain = are_usual(names) and not any(map(is_hidden, names))
+    plain = all(map(is_usual, names)) and not any(map(is_hidden, names))
     if plain and len(set(map(str.casefold, names))) == len(names):
         return dict(zip(names, range(len(names)), strict=True))
     seen: dict[str, int] = {}
