@@ -1,7 +1,10 @@
-"""Whole commands side by side with their peers, in one run: wall time and peak memory, medians and ratios.
+"""Whole commands side by side with their peers, in one run: times and peak memory, medians and ratios.
 
     python benchmarks/compare.py            # all cases, five rounds
     python benchmarks/compare.py eval -n 9  # cases whose name contains "eval"
+    python benchmarks/compare.py eval-coco --one-core
+
+Processor time is that of all threads and child processes, memory the peak of the largest process.
 
 The first call makes an environment of its own for the peers (``benchmarks/work/peers``) and the data
 (``benchmarks/work/data``). In every round the contestants of a case run one after the other, so that a machine
@@ -60,6 +63,7 @@ for run in runs:
     run.evaluate(); run.accumulate()
 compare(*runs, n_bootstrap=int(sys.argv[4]), seed=0)
 """
+IMPORT = "import numpy"
 LOAD = """
 import sys, odm
 print(len(odm.read(sys.argv[2], "coco", kind="det", gt=sys.argv[1])))
@@ -71,7 +75,7 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     odm = [python, "-m", "odm"]
     bin_ = Path(peer).parent
     gt, dt = str(DATA / "instances.json"), str(DATA / "results.json")
-    big = WORK / "big"
+    big, lvis, tiny = WORK / "big", WORK / "lvis", WORK / "tiny"
     txt = [str(DATA / "txt" / "groundtruths"), str(DATA / "txt" / "detections")]
     voc = str(WORK / "voc")
     pan = [str(bin_ / "panlabel"), "convert", "--allow-lossy"]
@@ -87,6 +91,19 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
         "eval-coco": {
             "odm": [*evaluate, gt, dt],
             "hotcoco": [peer, "-c", HOTCOCO, gt, dt],
+        },
+        "eval-lvis": {
+            "odm": [*evaluate, str(lvis / "instances.json"), str(lvis / "results.json")],
+            "hotcoco": [peer, "-c", HOTCOCO, str(lvis / "instances.json"), str(lvis / "results.json")],
+        },
+        "start-help": {"odm": [*odm, "--help"], "import numpy": [python, "-c", IMPORT]},
+        "start-eval": {
+            "odm": [*evaluate, str(tiny / "instances.json"), str(tiny / "results.json")],
+            "import numpy": [python, "-c", IMPORT],
+        },
+        "start-convert": {
+            "odm": [*odm, "convert", "-q", "--to", "voc", str(tiny / "instances.json"), "{out}"],
+            "import numpy": [python, "-c", IMPORT],
         },
         "eval-coco-big": {
             "odm": [*evaluate, str(big / "instances.json"), str(big / "results.json")],
@@ -131,8 +148,8 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def once(command: list[str], out: Path) -> tuple[float, float]:
-    """Wall seconds and peak memory in MiB of one run of a command that may write to `out`."""
+def once(command: list[str], out: Path) -> tuple[float, float, float]:
+    """Wall and processor seconds, and peak memory in MiB, of one run of a command that may write to `out`."""
     command = [part.replace("{out}", str(out)) for part in command]
     start = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -143,7 +160,7 @@ def once(command: list[str], out: Path) -> tuple[float, float]:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         sys.exit(f"{' '.join(command)[:300]}\nended with {child.returncode}\n{error.decode()[-2000:]}")
-    return wall, usage.ru_maxrss / 1024
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def peers() -> str:
@@ -170,6 +187,12 @@ def prepare(names: list[str]) -> str:
     if any("big" in name for name in names) and not (WORK / "big").exists():
         size = ["--images", "80000", "--truths", "1200000", "--detections", "2400000", "--no-txt"]
         subprocess.run([*generate, str(WORK / "big"), *size], check=True)
+    if any("lvis" in name for name in names) and not (WORK / "lvis").exists():
+        size = ["--classes", "1203", "--truths", "75000", "--detections", "1500000", "--no-txt"]
+        subprocess.run([*generate, str(WORK / "lvis"), *size], check=True)
+    if not (WORK / "tiny").exists():
+        size = ["--images", "2", "--truths", "4", "--detections", "9", "--no-txt"]
+        subprocess.run([*generate, str(WORK / "tiny"), *size], check=True)
     if any("voc-to" in name for name in names) and not (WORK / "voc").exists():
         source = [str(DATA / "instances.json"), str(WORK / "voc")]
         command = [
@@ -200,7 +223,10 @@ def main() -> None:
         "names", nargs="*", help="parts of case names; all cases but the slow and big ones if left out"
     )
     parser.add_argument("-n", "--rounds", type=int, default=5)
+    parser.add_argument("--one-core", action="store_true", help="let each command use one processor only")
     arguments = parser.parse_args()
+    if arguments.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     known = cases(sys.executable, "")
     wanted = [
         name
@@ -213,11 +239,11 @@ def main() -> None:
     ]
     table = cases(sys.executable, prepare(wanted))
     print(
-        f"{'case':16} {'contestant':22} {'wall s':>8} {'peak MiB':>9} {'wall ratio':>11} {'memory ratio':>13}"
+        f"{'case':16} {'contestant':22} {'wall s':>8} {'cpu s':>8} {'MiB':>7}   odm's part: wall   cpu  memory"
     )
     for name in wanted:
         contestants = table[name]
-        runs: dict[str, list[tuple[float, float]]] = {who: [] for who in contestants}
+        runs: dict[str, list[tuple[float, float, float]]] = {who: [] for who in contestants}
         # Every run has a target of its own and all are removed at the end: a file system that has just
         # deleted thousands of files is slow to make new ones, and that would fall on whoever comes next.
         with tempfile.TemporaryDirectory(dir=WORK) as targets:
@@ -228,12 +254,11 @@ def main() -> None:
                         runs[who].append(figures)
         ours = runs["odm"]
         for who, figures in runs.items():
-            wall, memory = (statistics.median(column) for column in zip(*figures, strict=True))
-            ratios = [
-                statistics.median(a[i] / b[i] for a, b in zip(ours, figures, strict=True)) for i in (0, 1)
-            ]
-            shown = ["", ""] if who == "odm" else [f"{ratio:.2f}" for ratio in ratios]
-            print(f"{name:16} {who:22} {wall:8.3f} {memory:9.1f} {shown[0]:>11} {shown[1]:>13}", flush=True)
+            wall, cpu, memory = (statistics.median(column) for column in zip(*figures, strict=True))
+            pairs = list(zip(ours, figures, strict=True))
+            ratios = [statistics.median(a[i] / b[i] for a, b in pairs) for i in range(3)]
+            shown = "" if who == "odm" else "{:18.2f} {:5.2f} {:7.2f}".format(*ratios)
+            print(f"{name:16} {who:22} {wall:8.3f} {cpu:8.3f} {memory:7.0f} {shown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""How time and memory grow with the number of detections: `odm eval --protocol coco`, hotcoco and pycocotools.
+"""How time and memory grow with the number of images: `odm eval --protocol coco`, hotcoco and pycocotools, and odm's
+other jobs on the ground truth.
 
     python benchmarks/growth.py                     # 10 000 to 10 million detections
     python benchmarks/growth.py 10000 100000 -n 5   # these sizes; the others keep what was measured before
@@ -6,16 +7,21 @@
 
 Every run is a process of its own, from files to results: 100 detections and 7 objects an image, 80 classes. User and
 system time of all its threads and copies is added up, so what runs beside it matters less than it does to wall time.
-The least of the rounds is kept in ``benchmarks/work/growth.json`` and drawn to ``docs/images/growth.svg`` (needs
-Matplotlib). pycocotools is left out above a million detections, which take it minutes.
+The least of the rounds is kept in ``benchmarks/work/growth.json``, written as a table into ``docs/speed.md`` and drawn
+to ``docs/images/growth.svg`` (needs Matplotlib). pycocotools is left out above a million detections, which take it
+minutes. Figures of start-up and of growth are made apart in the table: an exponent of 1 means that ten times the
+images cost ten times what the smaller data cost beyond the start, which is what the smallest data cost.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from compare import HERE, HOTCOCO, PYCOCOTOOLS, WORK, peers
@@ -25,6 +31,8 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 SLOW = 1_000_000
 FOUND = WORK / "growth.json"
 PICTURE = HERE.parent / "docs" / "images" / "growth.svg"
+PAGE = HERE.parent / "docs" / "speed.md"
+JOBS = {"odm": "eval", "odm convert": "convert to yolo", "odm validate": "validate"}
 LOOKS = {"odm": ("#0072b2", "o"), "hotcoco": ("#d55e00", "s"), "pycocotools": ("#666666", "^")}
 
 
@@ -41,12 +49,34 @@ def measure(size: int, rounds: int, peer: str, data: Path, slow: int) -> dict[st
     }
     if size <= slow:
         commands["pycocotools"] = [peer, "-c", PYCOCOTOOLS, *files]
-    runs: dict[str, list[list[float]]] = {who: [] for who in commands}
+    convert = [sys.executable, "-m", "odm", "convert", "--quiet", "--to", "yolo", files[0]]
+    commands["odm validate"] = [sys.executable, "-m", "odm", "validate", "--quiet", files[0]]
+    runs: dict[str, list[list[float]]] = {who: [] for who in (*commands, "odm convert")}
     for _ in range(rounds):
-        for who, command in commands.items():
-            _, processor, memory, _ = run(command)
-            runs[who].append([processor, memory])
+        with tempfile.TemporaryDirectory(dir=data) as target:
+            for who, command in {**commands, "odm convert": [*convert, f"{target}/yolo"]}.items():
+                _, processor, memory, _ = run(command)
+                runs[who].append([processor, memory])
     return {who: [min(column) for column in zip(*own, strict=True)] for who, own in runs.items()}
+
+
+def table(found: dict[str, dict[str, list[float]]]) -> str:
+    """Processor time and memory of odm's jobs by the number of images, as Markdown, and how they grow."""
+    sizes = sorted(int(size) for size, tools in found.items() if JOBS.keys() <= tools.keys())
+    rows = ["| images | detections | " + " | ".join(f"{job} | MiB" for job in JOBS.values()) + " |"]
+    rows.append("|---" * (2 + 2 * len(JOBS)) + "|")
+    for size in sizes:
+        cells = ["{:.2f} s | {:.0f}".format(*found[str(size)][who]) for who in JOBS]
+        rows.append(f"| {size // 100:,} | {size:,} | {' | '.join(cells)} |".replace(",", " "))
+    # Time beyond what the smallest data take, which is mostly start-up.
+    small, large = sizes[-2:]
+    shown = []
+    for who in JOBS:
+        start, *ends = (found[str(size)][who][0] for size in (sizes[0], small, large))
+        exponent = math.log((ends[1] - start) / (ends[0] - start)) / math.log(large / small)
+        shown.append(f"{exponent:.2f} | ")
+    rows.append(f"| exponent of the last step | | {' | '.join(shown)} |".replace("|  |", "| |"))
+    return "\n".join(rows)
 
 
 def draw(found: dict[str, dict[str, list[float]]]) -> None:
@@ -97,6 +127,8 @@ def main() -> None:
         FOUND.write_text(json.dumps(found))
         for who, (processor, memory) in own.items():
             print(f"{size:>10} {who:12} {processor:8.2f} s {memory:8.0f} MiB", flush=True)
+    page, mark = PAGE.read_text(), r"(?<=<!-- growth -->\n).*?(?=<!-- end -->)"
+    PAGE.write_text(re.sub(mark, table(found) + "\n", page, flags=re.DOTALL))
     draw(found)
 
 
