@@ -201,7 +201,8 @@ def _book_own(dataset: Dataset, target: Format, ledger: Ledger) -> None:
         for file in dataset.files:
             said.update(key for key, value in file.own.items() if value not in NOTHING)
         for name, n in said.items():
-            _lose_field(name, n, target, ledger)
+            if name not in keeps:
+                _lose_field(name, n, target, ledger)
         return
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
@@ -214,6 +215,7 @@ def _book_own(dataset: Dataset, target: Format, ledger: Ledger) -> None:
 _SHAPE_FIELDS = {
     "segmentation": ("outlines of boxes", "polygon"),
     "keypoints": ("key points of boxes", "keypoints"),
+    "flip_idx": ("flip_idx: which key points change places in a mirrored picture", ""),
 }
 """What fields are called that were not asked for, and the word of `Format.keeps` for them."""
 

@@ -138,8 +138,8 @@ def as_one(
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
-    own = target.shapes is not None or loaded.format.name == target.format.name
-    target = dataclasses.replace(target, options=target.format.settled(target.options, loaded.dataset, own))
+    asked = target.shapes or ("same" if loaded.format.name == target.format.name else "")
+    target = dataclasses.replace(target, options=target.format.settled(target.options, loaded.dataset, asked))
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:

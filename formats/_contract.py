@@ -155,9 +155,10 @@ class Format:
     be asked for soon."""
     adapt: Callable[[Any], Mapping[str, Any]] | None = None
     """For a format with dialects: what options of writing change about the declarations above."""
-    settle: Callable[[Any, Dataset, bool], Any] | None = None
-    """For a format whose options depend on what is written: the options completed, from the dataset and
-    whether its shapes are to be kept, as they were read from this format or are asked for."""
+    settle: Callable[[Any, Dataset, str], Any] | None = None
+    """For a format whose options depend on what is written: the options completed, from the dataset and which
+    shapes are asked for: ``box``, ``polygon``, ``mask`` or ``oriented``, ``same`` where they were read from
+    this format, else nothing."""
 
     @property
     def signs(self) -> Signs:
@@ -169,9 +170,9 @@ class Format:
         option = self.shape_options.get(word)
         return f" (-O {option} writes them)" if option else ""
 
-    def settled(self, options: Any, dataset: Dataset, own: bool) -> Any:
-        """The options with which a dataset is written."""
-        return options if self.settle is None else self.settle(options, dataset, own)
+    def settled(self, options: Any, dataset: Dataset, shapes: str) -> Any:
+        """The options with which a dataset is written, if such `shapes` are asked for; see `settle`."""
+        return options if self.settle is None else self.settle(options, dataset, shapes)
 
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""

@@ -56,7 +56,7 @@ class Case:
     def __post_init__(self):
         described = self.folder / "case.json"
         self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
-        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts", "tool", "boxes"}
+        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts", "tool", "boxes", "shapes"}
         assert set(self.said) <= known, f"{described}: unknown keys {set(self.said) - known}"
         others = [p for p in sorted(self.folder.iterdir()) if p.name != "case.json"]
         entries = [p for p in others if p.name.startswith("input")] or others
@@ -70,13 +70,14 @@ class Case:
         """The input as a user names it from the folder of the case, so that messages do not depend on the place."""
         return Source(os.path.relpath(self.input))
 
-    def read(self, format_, log):
+    def read(self, format_, log, *, shapes=False):
         options = {}
         for name, value in self.said.get("options", {}).items():
             beside = self.folder / value if isinstance(value, str) and value else None
             options[name] = os.path.relpath(beside) if beside is not None and beside.exists() else value
         builder = Builder(self.other)
         builder.kind = self.said.get("kind")
+        builder.wants = frozenset(WORDS if shapes else ())
         source = self.source()
         format_.read(source, builder, log, make_options(format_, options))
         source.report_links(log)
@@ -253,6 +254,32 @@ def test_files_as_their_tools_write_them(folder, log):
     assert set(log.counts) == set(case.said.get("doubts", ())), list(map(str, log))
     assert data.skipped == 0
     assert detect(case.source(), Log()).name == name
+
+
+WORDS = ("polygon", "mask", "oriented", "keypoints")
+
+
+def shapes_of(data):
+    """What `shapes` of a case say: outlines, mask or corners, and key points of each box, none where it has none."""
+    shapes, points, found = data.boxes.shapes, data.boxes.keypoints, []
+    for i in range(len(data.boxes)):
+        said = {}
+        if shapes is not None and shapes.kind[i]:
+            outlines = [np.round(outline, 6).ravel().tolist() for outline in shapes.polygons(i)]
+            said[WORDS[shapes.kind[i] - 1]] = outlines or shapes.counts(i).decode()
+        if points is not None and len(points.points(i)):
+            said["keypoints"] = np.round(points.points(i), 6).ravel().tolist()
+        found.append(said)
+    return found
+
+
+@pytest.mark.parametrize("folder", [p for p in TOOLS if Case(p).said.get("shapes")], ids=lambda p: p.name)
+def test_shapes_as_their_tools_write_them(folder, log):
+    name, _ = named(folder)
+    data = Case(folder).read(FORMATS[name], log, shapes=True)
+    assert shapes_of(data) == Case(folder).said["shapes"], list(map(str, log))
+    assert set(log.counts) == set(Case(folder).said.get("doubts", ())) - {"outlines-as-boxes"}
+    assert not {"segmentation", "rotation", "keypoints"} & set(data.extras)
 
 
 # -------------------------------------------------------------------------------------------- bad input

@@ -18,7 +18,7 @@ from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FR
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.issues import Log, Trusted, printable
 from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, is_usual, refuse_class, stem
-from odm.tables import Builder, Floats, Id
+from odm.tables import Builder, Floats, Id, Keypoints, Shapes
 
 NAN = float("nan")
 _NO_WH = NAN, NAN
@@ -349,7 +349,7 @@ class Gather:
                 good = self.of_kind(chunk["score"], where, field=field)
                 if not good.all():
                     self.builder.skipped += len(good) - int(np.count_nonzero(good))
-                    chunk = {k: v[good] if isinstance(v, np.ndarray) else v for k, v in chunk.items()}  # noqa: PLW2901
+                    chunk = {k: _kept(v, good) for k, v in chunk.items()}  # noqa: PLW2901
             score = chunk["score"] if is_det else None
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
@@ -366,6 +366,13 @@ class Gather:
                 self.log.report(SCORE_UNEXPECTED, path, **location, field=field, value=float(score[row]))
         good: NDArray[np.bool_] = ~wrong
         return good
+
+
+def _kept(column: Any, good: NDArray[np.bool_]) -> Any:
+    """The good rows of a column; a value for all rows, or None, as it is."""
+    if isinstance(column, Shapes | Keypoints):
+        return column.take(good)
+    return column[good] if isinstance(column, np.ndarray) else column
 
 
 def _scored(chunk: dict[str, Any]) -> int:

@@ -429,7 +429,7 @@ def decimals_for(width: int, height: int) -> int:
 
 
 def relative(values: Floats, width: Ints, height: Ints) -> Cells:
-    """(4n,) cells of (n, 4) relative coordinates with the decimals that the (n,) sizes in pixels ask for.
+    """The cells of (n, m) relative coordinates with the decimals that the (n,) sizes in pixels ask for.
 
     Those of images of unknown size have as many as the largest pictures need.
     """
@@ -440,7 +440,7 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
         return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
     rows = [np.flatnonzero(places == kind) for kind in kinds]
     parts = [fixed_cells(values[own].ravel(), kind) for own, kind in zip(rows, kinds.tolist(), strict=True)]
-    cells = np.concatenate(parts).reshape(-1, 4)
+    cells = np.concatenate(parts).reshape(values.shape)
     back = np.empty(len(values), np.int64)
     back[np.concatenate(rows)] = np.arange(len(values))
     return cells[back].ravel()

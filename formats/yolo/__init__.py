@@ -36,10 +36,15 @@ Tracks
     of them twice in a file, are a box and a track; seven are a box, a confidence and a track. Label files
     that are called ``video_12.txt`` are frames of that video.
 
-Outlines
-    Rows with a polygon (1 + 2n numbers) or a rotated box (9 numbers) are read as their bounding box, with a
-    warning. If ``data.yaml`` has ``kpt_shape``, key points are ignored. Without it, rows are read as key
-    point rows if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
+Outlines, oriented boxes and key points
+    All rows of a data set are of one task, which ``-O task=`` names or the rows show. A row of a class and 6
+    or more coordinates is an outline (``segment``); if all outlines have 8, they are the corners of oriented
+    boxes (``obb``). Rows with key points (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
+    not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows are read so
+    if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
+    ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is what lies around it. Where
+    only boxes are needed, outlines are read as such, with a warning, and key points are ignored. A confidence
+    is the last number of a row of any task.
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
@@ -51,11 +56,16 @@ Writing
     ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths
     are relative to the file. ``--link-images`` or ``--copy-images`` add the pictures in ``images/``. Ids
     follow the order of the classes; the confidence is the last column. Numbers have enough decimals to
-    preserve pixels within 1e-6.
+    preserve pixels within 1e-6. The task is that of a YOLO source; from other formats, ``obb`` if all boxes
+    are oriented, else ``detect``; ``-O task=segment`` and the others choose. ``segment`` writes one outline
+    for each object: parts and holes are joined by lines of no width, masks follow the edges of their pixels,
+    and a box without an outline is its rectangle. ``pose`` writes ``kpt_shape`` and ``flip_idx`` (that of the
+    source, or no exchange).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -85,9 +95,10 @@ from odm.formats.yolo.layouts import (
     yaml_file_of,
 )
 from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks
+from odm.formats.yolo.shapes import columns_of, describe_points, find_points, find_task, refuse_others
 from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
-from odm.tables import Builder
+from odm.tables import Builder, Dataset, ShapeKind
 
 _CORNERS = re.compile(rb"^(?:-?[0-9.]+ ){8}[^0-9\s]", re.MULTILINE)
 
@@ -156,12 +167,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
     owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
-    if not plan.key_points and (points := find_key_points(source, files)):
-        plan.key_points = points
-        log.note(
-            f"{printable(source.path)}: rows have a box and {points // 3} key points, which are not read "
-            "(kpt_shape in data.yaml decides)"
-        )
+    find_points(plan, files, options.task, builder, log)
     if options.conf_column is None:
         plan.tracks = find_tracks(source, files, plan.key_points, is_det=builder.kind == "det")
     if plan.tracks:
@@ -179,11 +185,20 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
     category, known = parsed.add_categories(good)
     good &= known
-    if parsed.outline[good].any():
+    task = find_task(parsed, good, options.task, log) if builder.wants else "detect"
+    if task == "obb":
+        good = refuse_others(parsed, good)
+    if task == "detect" and parsed.outline[good].any():
         parsed.report_outlines(good)
     builder.skipped += int(len(good) - good.sum())
     size = sizes[image[good]].astype(np.float64)
     corners, wh = parsed.corners(good, box)
+    drawn = {}
+    if builder.wants and options.task != "detect":
+        drawn = columns_of(parsed, good, size, task)
+        describe_points(plan, builder, parsed.classes)
+    elif plan.key_points and (n := int(np.count_nonzero(good & ~parsed.outline & (parsed.count > 6)))):
+        builder.extras["keypoints"] = n
     gather.add(
         image=rows[image[good]],
         category=category[good],
@@ -192,6 +207,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         score=score[good],
         file=numbers[parsed.file[good]] if files else parsed.file,
         line=parsed.line[good],
+        **drawn,
         **({"track": builder.tracks_of_images(rows[image[good]], parsed.track[good])} if plan.tracks else {}),
     )
     gather.finish()
@@ -221,12 +237,45 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
     return plan
 
 
-KEEPS = frozenset({"score", "empty", "unused", "order", "split"})
+KEEPS = frozenset({"score", "empty", "unused", "order", "split", "flip_idx"})
+_SHAPES: dict[str, dict[str, Any]] = {
+    "": {"keeps": {"oriented"}},
+    "detect": {"keeps": set()},
+    "segment": {"keeps": {"polygon"}, "shape_is_box": True, "boxes_as_shapes": True},
+    "obb": {"keeps": {"oriented"}, "shape_is_box": True, "boxes_as_shapes": True},
+    "pose": {"keeps": {"keypoints", "visibility"}},
+}
+"""What each task keeps of shapes; without one, those that may decide on it."""
+_ADVICE = {
+    "polygon": "task=segment",
+    "mask": "task=segment",
+    "oriented": "task=obb",
+    "keypoints": "task=pose",
+}
 
 
 def adapt(options: YoloOptions) -> dict[str, Any]:
-    """Pictures that are put in the target keep the size of their image."""
-    return {"keeps": KEEPS | {"size"} if options.link_images or options.copy_images else KEEPS}
+    """Rows of each task keep other shapes; pictures that are put in the target keep the size of images."""
+    found = _SHAPES[options.task or ""]
+    own = {"size"} if options.link_images or options.copy_images else set()
+    return {**found, "keeps": KEEPS | own | found["keeps"]}
+
+
+def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
+    """The task, if the user has not said it: that of the source, or obb if all boxes are oriented."""
+    if options.task is not None:
+        return options
+    drawn = dataset.boxes.shapes
+    kinds = set() if drawn is None else set(drawn.kind.tolist())
+    task = "obb" if kinds == {ShapeKind.ORIENTED} else "detect"
+    if shapes == "same" and kinds:
+        task = "obb" if kinds <= {ShapeKind.ORIENTED, ShapeKind.NONE} else "segment"
+    elif shapes == "same" and dataset.boxes.keypoints is not None:
+        task = "pose"
+    elif shapes != "same":
+        asked = {"box": "detect", "polygon": "segment", "mask": "segment", "oriented": "obb"}
+        task = asked.get(shapes, task)
+    return dataclasses.replace(options, task=task)
 
 
 FORMAT = format_of(
@@ -238,7 +287,8 @@ FORMAT = format_of(
     looks_at=(".txt", ".yaml", ".yml", ".data"),
     pictures=None,
     write=write,
-    keeps=KEEPS,
+    keeps=KEEPS | {"polygon", "oriented", "keypoints", "visibility"},
+    shape_options=_ADVICE,
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -63,10 +63,7 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         if names := described_names(entries, path, log):
             plan.name_lists.append((path, names))
         plan.sound &= log.errors == errors
-    shape = entries["kpt_shape"].value if "kpt_shape" in entries else None
-    numbers = [node.value for node in shape] if isinstance(shape, list) and len(shape) == 2 else []
-    if numbers and all(isinstance(n, str) and re.fullmatch(r"[0-9]{1,4}", n) for n in numbers):
-        plan.key_points = int(numbers[0]) * int(numbers[1])
+    _read_points(plan, entries, path)
     node = entries.get("path")
     base = node.value if node is not None and isinstance(node.value, str) and not is_none(node) else ""
     plan.bases = _bases(source, base)
@@ -91,6 +88,33 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried))
         plan.sound &= code is ABSENT_SPLIT
     note_elsewhere(plan, path, log)
+
+
+def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
+    """Add what the description says of key points, and the task of which the rows are."""
+    shape = _whole_numbers(entries.get("kpt_shape"))
+    if len(shape) == 2:
+        plan.key_points, plan.dims = shape[0] * shape[1], shape[1]
+    flip = _whole_numbers(entries.get("flip_idx"))
+    if shape and sorted(flip) == list(range(shape[0])) != flip:
+        plan.flip_idx = path, flip
+    task = entries["task"].value if "task" in entries else None
+    if task in {"segment", "obb"}:
+        plan.task = str(task)
+    names = entries["kpt_names"].value if "kpt_names" in entries else None
+    for number, node in names.items() if isinstance(names, dict) else ():
+        listed_ = [name.value for name in node.value] if isinstance(node.value, list) else []
+        texts = [text for text in listed_ if isinstance(text, str)]
+        if re.fullmatch(r"[0-9]{1,9}", number) and shape and len(texts) == shape[0]:
+            plan.point_names[int(number)] = texts
+
+
+def _whole_numbers(node: Node | None) -> list[int]:
+    """The whole numbers of a list, none where one is something else."""
+    values = [item.value for item in node.value] if node and isinstance(node.value, list) else []
+    if not all(isinstance(value, str) and re.fullmatch(r"[0-9]{1,4}", value) for value in values):
+        return []
+    return [int(str(value)) for value in values]
 
 
 def note_elsewhere(plan: Plan, path: str, log: Log) -> None:

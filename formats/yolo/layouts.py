@@ -92,6 +92,9 @@ class YoloOptions(ImageOptions):
         choices=("last", "second"),
         side="read",
     )
+    task: str | None = option(
+        None, "what the rows of label files are", choices=("detect", "segment", "obb", "pose")
+    )
     link_images: bool = option(False, "link the pictures in images/", flag="--link-images", side="write")
     copy_images: bool = option(False, "copy the pictures to images/", flag="--copy-images", side="write")
 
@@ -133,8 +136,16 @@ class Plan:
     """The lists of class names that were found, each with its path; `settle_names` chooses."""
     names_above: tuple[str, list[str]] | None = None
     """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
+    task: str = ""
+    """What the rows are, where the description says so."""
     key_points: int = 0
     """How many numbers of key points follow a box."""
+    dims: int = 3
+    """How many of these a point has: 3 with its visibility, else 2."""
+    point_names: dict[int, list[str]] = dataclasses.field(default_factory=dict)
+    """The names of the key points of classes, by number."""
+    flip_idx: tuple[str, list[int]] | None = None
+    """The path of the description, and which key point takes the place of each in a mirrored picture."""
     tracks: frozenset[int] = frozenset()
     """Which rows end in the id of a track; see `find_tracks`."""
     lists: set[str] = dataclasses.field(default_factory=set)

@@ -58,14 +58,18 @@ class ParsedRows:
 
     def __init__(self, plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
         self.plan, self.builder, self.log = plan, builder, log
+        self.classes: list[int] = []
+        """The rows of the classes by their numbers, if the classes have names."""
         none = np.zeros(0, np.int32)
         longs, flags = none.astype(np.int64), none == 1
         parts: list[tuple[NDArray[Any], ...]] = [
-            (longs, np.zeros((0, 5)), flags, flags, none, np.zeros((0, 2), bool), longs, none, none)
+            (longs, np.zeros((0, 5)), flags, flags, none, np.zeros((0, 2), bool), longs, longs, none, none)
         ]
+        after: list[Floats] = [np.zeros(0)]
         for chunk in chunks(plan.source, files, log):
-            part, faulty = _rows(chunk, plan.key_points, plan.tracks)
+            part, values, faulty = _rows(chunk, plan.key_points, plan.tracks, bool(builder.wants))
             parts.append(part)
+            after.append(values)
             builder.skipped += len(faulty)
             if len(faulty):
                 explain_rows(chunk, faulty, plan.source, files, log, _explain)
@@ -83,8 +87,12 @@ class ParsedRows:
         """(n, 2) whether the values may be several rows of five, or of six, whose line breaks were lost."""
         self.track: Longs = columns[6]
         """(n,) the id of the track, `NO_ID` where the row has none."""
-        self.file: Ints = columns[7]
-        self.line: Ints = columns[8]
+        self.n_after: Longs = columns[7]
+        """(n,) how many of the values `after` are of the row."""
+        self.after: Floats = np.concatenate(after)
+        """If shapes are wanted: the coordinates of outlines, and the key points after boxes."""
+        self.file: Ints = columns[8]
+        self.line: Ints = columns[9]
         self._where = Rows(plan.source, files, self.file, self.line)
 
     def report(self, code: Code, wrong: NDArray[np.bool_], say: Say) -> None:
@@ -204,6 +212,7 @@ class ParsedRows:
                 "names are taken in their order"
             )
             rows = rows[1:]
+        self.classes = rows.tolist()
         known = self.id < len(rows)
         known[known] = rows[self.id[known]] >= 0
 
@@ -231,9 +240,9 @@ class ParsedRows:
 
 
 def _rows(
-    chunk: Chunk, key_points: int, tracks: frozenset[int]
-) -> tuple[tuple[NDArray[Any], ...], NDArray[Any]]:
-    """The sound rows of a chunk, column by column, and which rows are not sound."""
+    chunk: Chunk, key_points: int, tracks: frozenset[int], wanted: bool
+) -> tuple[tuple[NDArray[Any], ...], Floats, NDArray[Any]]:
+    """The sound rows of a chunk, column by column, what is `wanted` of their values, and the other rows."""
     n = len(chunk.first)
     track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
     count = chunk.count - (track != NO_ID)
@@ -242,19 +251,28 @@ def _rows(
     columns = np.full((n, 5), np.nan)
     outline, far, boxes = np.zeros((3, n), bool)
     joined = np.zeros((n, 2), bool)
+    after: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
     for size in dict.fromkeys((5, 6, 5 + key_points, 6 + key_points)):
         rows = np.flatnonzero(count == size)
         if not len(rows):
             continue
         boxes[rows] = True
         used = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
+        if with_points := wanted and size > 6:
+            used = np.arange(size)
         values, bad = chunk.numbers((chunk.first[rows, None] + used).ravel())
         table = values.reshape(len(rows), len(used))
+        if with_points:
+            points = table[:, 5 : 5 + key_points]
+            table = np.delete(table, np.arange(5, 5 + key_points), axis=1)
+            after.append((rows, np.full(len(rows), key_points), points.ravel()))
         first[rows] = table[:, 0]
-        columns[rows, : len(used) - 1] = table[:, 1:]
+        columns[rows, : table.shape[1] - 1] = table[:, 1:]
         finite = every(np.isfinite(table[:, 1:5]))
-        if len(used) == 6:
+        if table.shape[1] == 6:
             finite &= np.isfinite(table[:, 5])
+        if with_points:
+            finite &= np.isfinite(points).all(axis=1)
         finite[bad // len(used)] = False
         sound[rows] = finite
     rest = np.flatnonzero(~boxes & sound)
@@ -265,10 +283,32 @@ def _rows(
     rest = np.flatnonzero(~boxes & sound)
     if len(rest):
         outline[rest] = True
-        sound[rest], far[rest], columns[rest], joined[rest] = _outlines(chunk, rest, count[rest])
+        found_ = _outlines(chunk, rest, count[rest])
+        sound[rest], far[rest], columns[rest], joined[rest], n_coordinates, coordinates = found_
+        if wanted:
+            after.append((rest, n_coordinates, coordinates))
+    n_after, values = _in_order(after, sound)
     kept = np.flatnonzero(sound)
-    found = (columns, outline, far, count.astype(np.int32), joined, track, chunk.file, chunk.line)
-    return (first[kept].astype(np.int64), *(column[kept] for column in found)), np.flatnonzero(~sound)
+    found = (columns, outline, far, count.astype(np.int32), joined, track, n_after, chunk.file, chunk.line)
+    part = first[kept].astype(np.int64), *(column[kept] for column in found)
+    return part, values, np.flatnonzero(~sound)
+
+
+def _in_order(
+    after: list[tuple[NDArray[Any], NDArray[Any], Floats]], sound: NDArray[np.bool_]
+) -> tuple[Longs, Floats]:
+    """How many values each row has, and those of the sound rows one after the other.
+
+    `after` has parts of them: the rows, how many values each of these has, and the values.
+    """
+    n_after = np.zeros(len(sound), np.int64)
+    if not after:
+        return n_after, np.zeros(0)
+    for rows, n, _ in after:
+        n_after[rows] = n
+    owner = np.concatenate([np.repeat(rows, n) for rows, n, _ in after])
+    values = np.concatenate([part for *_, part in after])[order := np.argsort(owner, kind="stable")]
+    return n_after, values[sound[owner[order]]]
 
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
@@ -286,9 +326,10 @@ def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
 
 def _outlines(
     chunk: Chunk, rows: NDArray[Any], count: NDArray[Any]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_]]:
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_], Longs, Floats]:
     """Of rows with a `count` of 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far
-    beyond 1, left, top, right, bottom and confidence, and whether they may be joined rows of boxes.
+    beyond 1, left, top, right, bottom and confidence, whether they may be joined rows of boxes, and how many
+    coordinates they have, and which.
     """
     count = count - 1
     begin = np.cumsum(count) - count
@@ -315,7 +356,7 @@ def _outlines(
     xs, ys = coordinates[0::2], coordinates[1::2]  # every length is even
     columns[:, 0], columns[:, 2] = np.minimum.reduceat(xs, starts // 2), np.maximum.reduceat(xs, starts // 2)
     columns[:, 1], columns[:, 3] = np.minimum.reduceat(ys, starts // 2), np.maximum.reduceat(ys, starts // 2)
-    return sound, are_far(columns[:, :4]), columns, joined
+    return sound, are_far(columns[:, :4]), columns, joined, length, coordinates
 
 
 def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
@@ -376,6 +417,28 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
     return all(len(row) == 7 and 0 <= row[5] <= 1 for _, row in rows) and all(
         abs(row[k] - 0.5) + row[k + 2] / 2 <= 0.5 + _NEAR for _, row in rows for k in (1, 2)
     )
+
+
+def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
+    """How many numbers of key points follow the box where rows are said to have some, and those of a point.
+
+    Rows of one length may be read in several ways, with a confidence at the end or without: that in which
+    most boxes hold their points is the one, the first of equals.
+    """
+    table = _table(source, files)
+    best = 0.0, 0, 3
+    if table is None:
+        return best[1:]
+    for scored, dims in ((0, 3), (0, 2), (1, 3), (1, 2)):
+        n = table.shape[1] - 5 - scored
+        if n <= 0 or n % dims or scored == {"gt": 1, "det": 0}.get(kind or ""):
+            continue
+        points = table[:, 5 : 5 + n].reshape(len(table), -1, dims)
+        fits = _contains(table[:, 1:5], points)
+        if dims == 3:
+            fits = (fits | (points[:, :, 2] <= 0)) & (points[:, :, 2] <= 2)
+        best = max(best, (float(fits.mean()), n, dims), key=lambda one: one[0])
+    return best[1:]
 
 
 def find_key_points(source: Source, files: list[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,11 +11,19 @@ from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.number_text import Cells, decimals
 from odm.formats._shared.pictures import relative_to_images
-from odm.formats._shared.text_tokens import pages, relative
+from odm.formats._shared.text_tokens import Column, assemble, pages, relative
 from odm.formats.yolo.layouts import YoloOptions
-from odm.issues import Log, Trusted, listed
+from odm.issues import Code, Log, Trusted, listed
 from odm.names import refuse_class, stem
-from odm.tables import Dataset
+from odm.tables import Dataset, Shapes
+
+POINT_COUNTS = Code(
+    "yolo-key-point-counts",
+    "error",
+    "this box has {value} key points and the first one {first}; YOLO's rows have one number of them",
+    "convert the classes one at a time, with --keep",
+    "kpt_shape in data.yaml says how many key points every row of a data set has.",
+)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> None:
@@ -35,8 +43,14 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         if (reason := refuse_class(name)) is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             fits = False
-    centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
-    values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
+    outlines = boxes.shapes if options.task in ("segment", "obb") else None
+    if outlines is None:
+        centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
+        values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
+    else:
+        values = relative_to_images(dataset, outlines.edges(), log)
+    n_points = _points_of_all(dataset, log) if options.task == "pose" else 0
+    fits &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants else []
     if lost:
         path, line, pointer = dataset.image_place(lost[0])
@@ -47,15 +61,18 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         fits = False
     if not fits or values is None:
         return
-    cells = relative(values, images.width[boxes.image], images.height[boxes.image])
-    columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
-    if dataset.kind == "det":
-        columns.append(decimals(boxes.score))
-    for name, data in zip(
-        log.track(labels, "writing"), pages(len(images), boxes.image, columns), strict=True
-    ):
+    if outlines is not None:
+        texts = _outline_pages(dataset, outlines)
+    else:
+        cells = relative(values, images.width[boxes.image], images.height[boxes.image])
+        columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
+        columns += _point_columns(dataset, n_points) if n_points else []
+        if dataset.kind == "det":
+            columns.append(decimals(boxes.score))
+        texts = pages(len(images), boxes.image, columns)
+    for name, data in zip(log.track(labels, "writing"), texts, strict=True):
         target.write(name, data)
-    target.write("data.yaml", _data_yaml(dataset, splits))
+    target.write("data.yaml", _data_yaml(dataset, splits, options.task, n_points))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
     named = {split for split in dataset.images.split if split}
@@ -68,6 +85,54 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         log.note("train and val of data.yaml are the same images (--split-into train:80,val:20 divides them)")
     if not wants:
         log.note("pictures were not added to images/ (use --link-images or --copy-images)")
+
+
+def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
+    """The label file of each image, with the only outline of each box."""
+    images, boxes = dataset.images, dataset.boxes
+    first = outlines.point[outlines.ring]
+    owner = np.repeat(np.arange(len(boxes)), np.diff(first))
+    image = boxes.image[owner]
+    width, height = images.width[image], images.height[image]
+    cells = relative(outlines.xy / dataset.limits()[image], width, height)
+    # A line is made of its corners: the class stands before the first, and the end after the last.
+    classes, ends = np.unique(boxes.category), [f" {score}\n" for score in decimals(boxes.score)]
+    before, after = np.zeros((2, len(owner)), np.int64)
+    before[first[:-1]] = np.searchsorted(classes, boxes.category) + 1
+    after[first[1:] - 1] = np.arange(len(boxes)) + 1 if dataset.kind == "det" else 1
+    starts = np.array(["", *decimals(classes)], np.bytes_)
+    stops = np.array(["", *(ends if dataset.kind == "det" else ["\n"])], np.bytes_)
+    pieces: list[bytes | Column] = [(starts, before), b" ", cells[0::2], b" ", cells[1::2], (stops, after)]
+    return assemble(len(images), image, pieces)
+
+
+def _points_of_all(dataset: Dataset, log: Log) -> int:
+    """How many key points each box has that has any; -1, and an issue, if they are not all as many."""
+    points = dataset.boxes.keypoints
+    counts = np.zeros(0, np.int64) if points is None else points.counts()
+    some = np.flatnonzero(counts)
+    if not len(some):
+        return 0
+    n = int(counts[some[0]])
+    others = some[counts[some] != n]
+    if not len(others):
+        return n
+    log.report_rows(POINT_COUNTS, dataset, others[:1], lambda row: {"value": int(counts[row]), "first": n})
+    return -1
+
+
+def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
+    """The columns of n key points of each box, zeros where it has none."""
+    images, boxes = dataset.images, dataset.boxes
+    table = np.zeros((len(boxes), n, 3))
+    if boxes.keypoints is not None:
+        table[boxes.keypoints.counts() > 0] = boxes.keypoints.xyv.reshape(-1, n, 3)
+    places = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
+    cells = relative(places, images.width[boxes.image], images.height[boxes.image])
+    found: list[Sequence[str] | Cells] = []
+    for i in range(n):
+        found += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], decimals(table[:, i, 2])]
+    return found
 
 
 def _split_folders(dataset: Dataset) -> list[str]:
@@ -99,7 +164,7 @@ def _picture_suffix(path: str) -> str:
     return path[dot:] if dot > 0 and "/" not in path[dot:] else ""
 
 
-def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:
+def _data_yaml(dataset: Dataset, splits: list[str], task: str | None, n_points: int) -> bytes:
     """The description of the data set. Without ``path``, trainers look beside the file itself."""
     places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
     first = places.get("train") or next(iter(places.values()), "")
@@ -116,7 +181,24 @@ def _data_yaml(dataset: Dataset, splits: list[str]) -> bytes:
         "names:" if names else "names: []",
         *(f"  - {quoted(name)}" for name in names),
     ]
+    if task in ("segment", "obb"):
+        lines.append(f"task: {task}")
+    if n_points:
+        lines += _point_lines(dataset, n_points)
     return ("\n".join(lines) + "\n").encode()
+
+
+def _point_lines(dataset: Dataset, n: int) -> list[str]:
+    """What ``data.yaml`` says of key points."""
+    flip = next((file.own["flip_idx"] for file in dataset.files if "flip_idx" in file.own), b"").decode()
+    flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
+    lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]
+    named = [(i, names) for i, names in enumerate(dataset.categories.keypoints or ()) if names]
+    if named:
+        lines.append("kpt_names:")
+    for i, names in named:
+        lines += [f"  {i}:", *(f"    - {quoted(name)}" for name in names)]
+    return lines
 
 
 def quoted(text: str) -> str:

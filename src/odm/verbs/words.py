@@ -68,6 +68,7 @@ class ReadOptions(TypedDict, total=False):
     score: Any
     sep: Any
     split: Any
+    task: Literal["detect", "obb", "pose", "segment"]
     units: Literal["auto", "normalized", "pixel"]
 
 
@@ -95,6 +96,7 @@ class WriteOptions(TypedDict, total=False):
     shards: Any
     spaces: Literal["keep", "refuse", "underscore"]
     style: Literal["2013", "2015"]
+    task: Literal["detect", "obb", "pose", "segment"]
 
 
 class BothOptions(ReadOptions, total=False):
@@ -140,6 +142,7 @@ class PairOptions(ReadOptions, total=False):
     gt_score: Any
     gt_sep: Any
     gt_split: Any
+    gt_task: Literal["detect", "obb", "pose", "segment"]
     gt_units: Literal["auto", "normalized", "pixel"]
     det_attribute: Any
     det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -165,6 +168,7 @@ class PairOptions(ReadOptions, total=False):
     det_score: Any
     det_sep: Any
     det_split: Any
+    det_task: Literal["detect", "obb", "pose", "segment"]
     det_units: Literal["auto", "normalized", "pixel"]
 
 
@@ -205,6 +209,7 @@ class ValidateOptions(TypedDict, total=False):
     spaces: Literal["keep", "refuse", "underscore"]
     split: Any
     style: Literal["2013", "2015"]
+    task: Literal["detect", "obb", "pose", "segment"]
     units: Literal["auto", "normalized", "pixel"]
     gt_attribute: Any
     gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -230,6 +235,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_score: Any
     gt_sep: Any
     gt_split: Any
+    gt_task: Literal["detect", "obb", "pose", "segment"]
     gt_units: Literal["auto", "normalized", "pixel"]
     det_attribute: Any
     det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -255,6 +261,7 @@ class ValidateOptions(TypedDict, total=False):
     det_score: Any
     det_sep: Any
     det_split: Any
+    det_task: Literal["detect", "obb", "pose", "segment"]
     det_units: Literal["auto", "normalized", "pixel"]
 
 
@@ -285,6 +292,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_score: Any
     a_sep: Any
     a_split: Any
+    a_task: Literal["detect", "obb", "pose", "segment"]
     a_units: Literal["auto", "normalized", "pixel"]
     b_attribute: Any
     b_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -310,6 +318,7 @@ class AgreeOptions(ReadOptions, total=False):
     b_score: Any
     b_sep: Any
     b_split: Any
+    b_task: Literal["detect", "obb", "pose", "segment"]
     b_units: Literal["auto", "normalized", "pixel"]
 
 
@@ -340,6 +349,7 @@ class DiffOptions(ReadOptions, total=False):
     old_score: Any
     old_sep: Any
     old_split: Any
+    old_task: Literal["detect", "obb", "pose", "segment"]
     old_units: Literal["auto", "normalized", "pixel"]
     new_attribute: Any
     new_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -365,6 +375,7 @@ class DiffOptions(ReadOptions, total=False):
     new_score: Any
     new_sep: Any
     new_split: Any
+    new_task: Literal["detect", "obb", "pose", "segment"]
     new_units: Literal["auto", "normalized", "pixel"]
 
 
@@ -395,6 +406,7 @@ class ConvertOptions(BothOptions, total=False):
     from_score: Any
     from_sep: Any
     from_split: Any
+    from_task: Literal["detect", "obb", "pose", "segment"]
     from_units: Literal["auto", "normalized", "pixel"]
     to_attribute: Any
     to_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
@@ -417,3 +429,4 @@ class ConvertOptions(BothOptions, total=False):
     to_shards: Any
     to_spaces: Literal["keep", "refuse", "underscore"]
     to_style: Literal["2013", "2015"]
+    to_task: Literal["detect", "obb", "pose", "segment"]

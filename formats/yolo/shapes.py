@@ -1,0 +1,111 @@
+"""What the rows of YOLO label files are beyond boxes: outlines, oriented boxes and key points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.formats._shared.codes import WRONG_COUNT
+from odm.formats.yolo.layouts import Plan
+from odm.formats.yolo.rows import ParsedRows, find_key_points, points_by_hand
+from odm.issues import Code, Log, Trusted, printable
+from odm.tables import Builder, Floats, Keypoints, ShapeKind, Shapes
+
+SEVERAL_TASKS = Code(
+    "several-tasks",
+    "warning",
+    "{n} of {total} rows are boxes, and the others outlines",
+    "give every object an outline, or none; -O task=detect reads all as boxes",
+    "Rows of five numbers are boxes, longer ones outlines. Ultralytics refuses a data set that has both.",
+)
+
+
+def find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
+    """Say in the plan how many numbers of key points follow the box, as the user or the first files say."""
+    shown = printable(plan.source.path)
+    if task in ("segment", "obb"):
+        plan.key_points = 0
+    elif not plan.key_points and task == "pose":
+        plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
+        n = plan.key_points // plan.dims
+        log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
+    elif not plan.key_points and (found := find_key_points(plan.source, files)):
+        plan.key_points = found
+        read = "" if builder.wants else ", which are not read"
+        log.note(
+            f"{shown}: rows have a box and {found // 3} key points{read} (kpt_shape in data.yaml decides)"
+        )
+
+
+def find_task(parsed: ParsedRows, good: NDArray[np.bool_], task: str | None, log: Log) -> str:
+    """What the rows are: ``detect``, ``segment`` or ``obb``, by what the user or the description says.
+
+    Otherwise outlines of four corners, if all are such, are oriented boxes. Key points may follow boxes.
+    """
+    outlines = good & parsed.outline
+    task = task or parsed.plan.task
+    if not outlines.any() or task == "detect":
+        return "detect"
+    if task:
+        return task
+    if (parsed.n_after[outlines] != 8).any():
+        return "segment"
+    shown = printable(parsed.plan.source.path)
+    log.note(f"{shown}: all outlines have 4 corners: oriented boxes (-O task=segment reads them as outlines)")
+    return "obb"
+
+
+def refuse_others(parsed: ParsedRows, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The good rows without those that are no oriented boxes, which are reported."""
+    wrong: NDArray[np.bool_] = good & parsed.outline & (parsed.n_after != 8)
+    parsed.report(
+        WRONG_COUNT,
+        wrong,
+        lambda cells: {"expected": Trusted("a class id and 4 corners"), "found": f"{len(cells)} values"},
+    )
+    kept: NDArray[np.bool_] = good & ~wrong
+    return kept
+
+
+def columns_of(parsed: ParsedRows, good: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
+    """The columns ``shapes`` and ``keypoints`` of the good rows, whose images have these sizes (n, 2)."""
+    values = parsed.after[np.repeat(good, parsed.n_after)]
+    n, outline = parsed.n_after[good], parsed.outline[good]
+    of_outline = np.repeat(outline, n)
+    columns: dict[str, Any] = {}
+    rows = np.flatnonzero(outline)
+    if len(rows):
+        corners = n[rows] // 2
+        xy = values[of_outline].reshape(-1, 2) * np.repeat(size[rows], corners, axis=0)
+        kind = ShapeKind.ORIENTED if task == "obb" else ShapeKind.POLYGONS
+        columns["shapes"] = Shapes.none(len(n)).replaced(rows, Shapes.of_outlines(xy, corners, kind))
+        boxes = good & ~parsed.outline
+        about = {"n": int(np.count_nonzero(boxes)), "total": len(n)}
+        if boxes.any():
+            first = np.zeros(len(good), bool)
+            first[np.flatnonzero(boxes)[0]] = True
+            parsed.report(SEVERAL_TASKS, first, lambda _: about)
+    dims = parsed.plan.dims
+    if len(rows) == len(n) or not n[~outline].any() or dims not in (2, 3):
+        return columns
+    points = values[~of_outline].reshape(-1, dims)
+    count = np.where(outline, 0, n) // dims
+    xy = points[:, :2] * np.repeat(size, count, axis=0)
+    hidden = (points < 0).any(axis=1) | (points == 0).all(axis=1)
+    seen = points[:, 2] if dims == 3 else np.where(hidden, 0, 2)
+    first_point = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    columns["keypoints"] = Keypoints(first_point, np.column_stack([xy, seen]))
+    return columns
+
+
+def describe_points(plan: Plan, builder: Builder, classes: Sequence[int]) -> None:
+    """Pass on what the description says of key points; `classes` are the rows of its classes."""
+    for number, names in plan.point_names.items():
+        if number < len(classes) and classes[number] >= 0:
+            builder.describe_points(classes[number], names)
+    if plan.flip_idx is not None:
+        path, flip = plan.flip_idx
+        builder.describe(builder.file(path), {"flip_idx": str(flip).encode()})

@@ -1,0 +1,209 @@
+"""Outlines, masks, oriented boxes and key points in the files of every format that keeps them."""
+
+from __future__ import annotations
+
+import numpy as np
+from selection import of_each
+
+import odm
+from odm import masks
+from odm.formats import FORMATS, make_options, option_specs
+from odm.issues import Log
+from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
+
+WORDS = ("polygon", "mask", "oriented", "keypoints")
+SIZE = 120, 90
+TRIANGLE = [(10.5, 20), (50.25, 20.125), (30, 60)]
+FIVE = [(60, 10), (90, 12.5), (100, 40), (80, 55), (55, 30)]
+TURNED = [(37.679492, 21.339746), (72.320508, 41.339746), (62.320508, 58.660254), (27.679492, 38.660254)]
+QUAD = [(20, 20), (60, 25), (55, 70), (15, 60)]
+POINTS = [(40.5, 30, 2), (50, 35.25, 1), (0, 0, 0)]
+
+
+def ways():
+    """Every format and word that it keeps, as ground truth and as detections."""
+    for name, format_ in sorted(FORMATS.items()):
+        for word in WORDS:
+            if word in format_.keeps:
+                said = format_.shape_options.get(word)
+                options = dict([said.split("=")]) if said else {}
+                for kind in ("gt", "det"):
+                    yield name, word, kind, options
+
+
+def mask():
+    array = np.zeros(SIZE[::-1], bool)
+    array[10:40, 20:60] = True
+    array[20:30, 30:50] = False
+    return array
+
+
+def dataset(word, kind, keeps, every):
+    """Boxes with such shapes, one of each class; with `every` none is without."""
+    rows, boxes, points = ShapeRows(), [], []
+
+    def add(box, has=()):
+        boxes.append(box)
+        points.append(has)
+
+    def around(corners):
+        array = np.array(corners)
+        return [*array.min(0), *array.max(0)]
+
+    if word == "polygon":
+        shapes = [[TRIANGLE], [FIVE], *([[TRIANGLE, FIVE]] if "parts" in keeps else [])]
+        for outlines in shapes:
+            rows.polygons(outlines)
+            add(around([corner for outline in outlines for corner in outline]))
+    elif word == "mask":
+        rows.mask(masks.encode(mask())["counts"].encode())
+        add([20, 10, 60, 40])
+    elif word == "oriented":
+        for corners in [TURNED, *([QUAD] if "rectangle" not in keeps else [])]:
+            rows.oriented(corners)
+            add(around(corners))
+    else:
+        rows.none()
+        add([30, 20, 60, 50], [(*p[:2], p[2] if "visibility" in keeps or not p[2] else 2) for p in POINTS])
+    if not every:
+        rows.none()
+        add([5, 6, 25, 36])
+    builder = Builder()
+    builder.kind = kind
+    builder.image("a.jpg", width=SIZE[0], height=SIZE[1])
+    classes = [builder.category(name) for name in ("ant", "bee", "cow", "dog")]
+    builder.describe_points(classes[0], ("nose", "eye", "tail")) if word == "keypoints" else None
+    n = len(boxes)
+    builder.boxes(
+        image=np.zeros(n, int),
+        category=np.arange(n),
+        xyxy=np.array(boxes, float),
+        score=np.full(n, 0.5) if kind == "det" else None,
+        shapes=rows.table(),
+        keypoints=keypoints_of(points),
+    )
+    return builder.build()
+
+
+def rows_of(data):
+    """What each class has: its box, kind of shape, outlines, mask and points."""
+    boxes, found = data.boxes, {}
+    for i in range(len(boxes)):
+        shapes, points = boxes.shapes, boxes.keypoints
+        found[data.categories.name[boxes.category[i]]] = (
+            boxes.xyxy[i],
+            ShapeKind.NONE if shapes is None else ShapeKind(shapes.kind[i]),
+            [] if shapes is None else shapes.polygons(i),
+            b"" if shapes is None else shapes.counts(i),
+            np.zeros((0, 3)) if points is None else points.points(i),
+        )
+    return found
+
+
+@of_each(ways)
+def test_shapes_come_back(name, word, kind, options, tmp_path):
+    format_ = FORMATS[name]
+    held = format_.adapted(make_options(format_, options))
+    data = dataset(word, kind, held.keeps, held.boxes_as_shapes)
+    target = tmp_path / f"out{format_.suffixes[0] if format_.single else ''}"
+    odm.write(data, target, name, **options)
+    names = {spec.name for spec in option_specs(format_.options)}
+    sizes = (
+        {"image_size": "{}x{}".format(*SIZE)} if "size" not in held.keeps and "image_size" in names else {}
+    )
+    log = Log(keep=1000)
+    back = odm.read(target, name, kind=kind, shapes=True, log=log, **sizes)
+    assert not log.errors, list(map(str, log))
+    assert "outlines-as-boxes" not in log.counts
+    if word == "keypoints":
+        assert back.categories.keypoints is None or back.categories.keypoints[0] == ("nose", "eye", "tail")
+    expected, found = rows_of(data), rows_of(back)
+    assert expected.keys() == found.keys()
+    slack = held.max_error_px + 1e-6
+    for key, (box, shape, outlines, counts, points) in expected.items():
+        assert found[key][1] == shape, key
+        np.testing.assert_allclose(found[key][0], box, rtol=0, atol=slack, err_msg=key)
+        assert [len(p) for p in found[key][2]] == [len(p) for p in outlines]
+        for one, other in zip(found[key][2], outlines, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=slack)
+        assert found[key][3] == counts
+        # Where every row has as many points, a box without has those that nobody labelled.
+        there = found[key][4] if len(points) or found[key][4].any() else points
+        np.testing.assert_allclose(there, points, rtol=0, atol=slack)
+
+
+# ------------------------------------------------------------------------------------------------- yolo
+
+PAIRS = ".1 .1 .3 .1 .3 .2 .1 .2"
+
+
+def label(folder, text, **files):
+    for name, content in {"a.txt": text, "classes.txt": "ant\nbee\n", **files}.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+YOLO_ROWS = [
+    # rows, options, kind, shapes of each row, points of the first, codes
+    (f"0 {PAIRS}\n1 {PAIRS}\n", {}, "gt", [3, 3], 0, set()),
+    (f"0 {PAIRS}\n1 {PAIRS}\n", {"task": "segment"}, "gt", [1, 1], 0, set()),
+    (f"0 {PAIRS}\n1 {PAIRS}\n", {"task": "detect"}, "gt", [], 0, {"outlines-as-boxes"}),
+    (f"0 {PAIRS} .9\n1 {PAIRS} .8\n", {}, "det", [3, 3], 0, set()),
+    (f"0 {PAIRS}\n1 {PAIRS} .1 .15\n", {}, "gt", [1, 1], 0, set()),
+    (f"0 {PAIRS}\n1 {PAIRS} .1 .15\n", {"task": "obb"}, "gt", [3], 0, {"wrong-count"}),
+    (f"0 {PAIRS}\n1 .5 .5 .2 .2\n", {}, "gt", [3, 0], 0, {"several-tasks"}),
+    ("0 .5 .5 .2 .2 .5 .5 2 .45 .45 1\n", {}, "gt", [], 2, set()),
+    ("0 .5 .5 .2 .2 .5 .5 1 .45 .45 1\n", {"task": "segment"}, "gt", [1], 0, set()),
+    ("0 .5 .5 .2 .2 .5 .5 .93 .45 .45 .4 .8\n", {"task": "pose"}, "det", [], 2, set()),
+    ("0 .5 .5 .2 .2 .5 .5 .45 .45\n1 .5 .5 .2 .2 .45 .45 0 0\n", {"task": "pose"}, "gt", [], 2, set()),
+]
+
+
+@of_each(YOLO_ROWS)
+def test_rows_of_yolo_show_their_task(text, options, kind, shapes, points, codes, tmp_path):
+    log = Log(keep=100)
+    source = label(tmp_path, text)
+    more = {"skip_bad": True, "image_size": "100x100", **options}
+    data = odm.read(source, "yolo", kind=kind, shapes=True, log=log, **more)
+    found = data.boxes.shapes
+    assert set(log.counts) == codes
+    assert shapes == ([] if found is None else found.kind.tolist())
+    counts = [0] if data.boxes.keypoints is None else data.boxes.keypoints.counts()
+    assert counts[0] == points
+    if "task" in options and points:
+        last = data.boxes.keypoints.points(len(data) - 1)[-1]
+        assert last.tolist() == ([45, 45, 0.4] if kind == "det" else [0, 0, 0])
+    # Boxes are the same whether shapes are asked for or not.
+    again = odm.read(source, "yolo", kind=kind, log=Log(), **more)
+    np.testing.assert_array_equal(again.boxes.xyxy[: len(data)], data.boxes.xyxy)
+
+
+def test_a_pose_set_of_yolo_keeps_what_its_description_says_of_points(tmp_path):
+    yaml = (
+        "names: [ant]\ntrain: .\nkpt_shape: [2, 2]\nflip_idx: [1, 0]\n"
+        "kpt_names:\n  0:\n    - left\n    - right\n"
+    )
+    (tmp_path / "in").mkdir()
+    source = label(
+        tmp_path / "in", "0 .5 .5 .2 .2 .5 .5 -1 .4\n", **{"data.yaml": yaml, "classes.txt": "ant\n"}
+    )
+    out = tmp_path / "out"
+    odm.convert(source, out, to="yolo", options={"image_size": "100x100"})
+    written = (out / "data.yaml").read_text().split("\n")
+    assert {"kpt_shape: [2, 3]", "flip_idx: [1, 0]", '    - "left"'} <= set(written)
+    row = next(out.rglob("*.txt")).read_text()
+    assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -1 0.4 0\n"
+    ledger = odm.convert(source, tmp_path / "x.csv", options={"image_size": "100x100"})
+    assert ledger.lost["key points of boxes"] == 1
+
+
+def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):
+    for word in ("polygon", "mask"):
+        data = dataset(word, "gt", {"parts"}, False)
+        odm.write(data, tmp_path / word, "yolo", task="segment")
+        back = odm.read(tmp_path / word, "yolo", shapes=True, image_size="{}x{}".format(*SIZE))
+        size = np.full(len(data), SIZE[1]), np.full(len(data), SIZE[0])
+        expected, found = data.boxes.shapes.runs(*size), back.boxes.shapes.runs(*size)
+        drawn = len(data) - 1  # the last has no shape, and is written as its rectangle
+        assert found.edge[: found.first[drawn]].tolist() == expected.edge.tolist()
+        assert set(back.boxes.shapes.kind.tolist()) == {ShapeKind.POLYGONS}
