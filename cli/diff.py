@@ -57,7 +57,7 @@ def command(old: str, new: str, **given: Any) -> int:
     """List what changed between two versions of annotations, OLD and NEW.
 
     Images are paired by name. In images of both, boxes are added, removed, moved, of another class
-    (relabelled) or with other flags.
+    (relabelled), or with other flags or another shape.
     """
     log = terminal_log()
     try:

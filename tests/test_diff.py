@@ -13,7 +13,7 @@ from selection import examples
 
 import odm
 from odm.cli._app import app
-from odm.evaluate.analysis.diff import diff
+from odm.evaluate.analysis.diff import Change, diff
 from odm.issues import UsageError
 from odm.report.words import english
 from odm.tables import Dataset
@@ -69,7 +69,7 @@ def test_known_changes():
     }  # fmt: skip
     assert told["boxes"] == {
         "old": 9, "new": 9, "unchanged": 4, "added": 1, "removed": 1, "moved": 2, "relabelled": 1, "flags": 1,
-        "image_added": 1, "image_removed": 1,
+        "image_added": 1, "image_removed": 1, "shape": 0,
     }  # fmt: skip
     assert told["relabelled"] == [{"old": "dog", "new": "bird", "count": 1}]
     changes = {
@@ -114,6 +114,40 @@ def test_a_version_equals_itself_in_any_order():
     empty = dataset([], ())
     assert diff(empty, empty).equal
     assert diff(empty, old).verdict == "different; images: 4 added"
+
+
+SQUARE, PART = [[0, 0], [9, 0], [9, 9], [0, 9]], [[2, 2], [4, 2], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "changed"),
+    [
+        (
+            "polygons",
+            [[SQUARE], [SQUARE, PART], [SQUARE], [PART, SQUARE], []],
+            [[[*SQUARE[:3], [0, 9.5]]], [SQUARE, PART], [SQUARE, PART], [SQUARE, PART], [PART]],
+            [0, 2, 3, 4],
+        ),
+        ("masks", ["021", "021", None, "05", None], ["021", "030", "021", "05", None], [1, 2]),
+        (
+            "keypoints",
+            [[[1, 1, 2]], [], [[1, 1, 2]], [[3, 3, 1], [4, 4, 0]], []],
+            [[[1, 1, 2]], [], [[1, 1, 1]], [[3, 3, 1]], [[3, 3, 1]]],
+            [2, 3, 4],
+        ),
+    ],
+)
+def test_other_shapes_are_a_change(name, old, new, changed):
+    rows = [("a.jpg", "cat", 20 * i, 0, 10, 10) for i in range(5)]
+    one = dataset(rows, **{name: old})
+    assert diff(one, dataset(rows, **{name: old})).equal
+    found = diff(one, dataset(rows, **{name: new}))
+    assert [row["old_left"] / 20 for row in found.to_dict()["changes"]] == changed
+    assert found.count(Change.SHAPE) == len(changed)
+    assert f"{len(changed)} with another shape" in found.verdict
+    without = [i for i, shape in enumerate(old) if shape]
+    lost = diff(one, dataset(rows)).to_dict()["changes"]
+    assert [row["old_left"] / 20 for row in lost] == without
 
 
 def test_another_size_of_an_image_is_a_change():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Annotations, pair_boxes
 from odm.pairing import pair_images, unique
-from odm.tables import Dataset, Floats, Longs
+from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes
 
 
 class Change(enum.IntFlag):
@@ -25,10 +25,12 @@ class Change(enum.IntFlag):
     IMAGE_ADDED = 32
     """Only the new version has its image."""
     IMAGE_REMOVED = 64
+    SHAPE = 128
+    """Its outlines, mask, oriented box or key points."""
 
 
 WORDS = {change: str(change.name).lower() for change in Change}
-OF_BOTH = (Change.ADDED, Change.REMOVED, Change.MOVED, Change.RELABELLED, Change.FLAGS)
+OF_BOTH = (Change.ADDED, Change.REMOVED, Change.MOVED, Change.RELABELLED, Change.FLAGS, Change.SHAPE)
 """What happens to the boxes of images that both versions have."""
 
 
@@ -99,7 +101,51 @@ def pair_boxes_of(
     change[_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)] |= Change.MOVED
     change[sides[0].category[a] != sides[1].category[b]] |= Change.RELABELLED
     change[flags[0][a] != flags[1][b]] |= Change.FLAGS
-    return rows[0][a], rows[1][b], change
+    first, other = rows[0][a], rows[1][b]
+    change[_shapes_differ(old.boxes, new.boxes, first, other, tolerance)] |= Change.SHAPE
+    return first, other, change
+
+
+def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance: float) -> NDArray[np.bool_]:
+    """(n,) whether two boxes have other outlines, masks, oriented boxes or key points."""
+    differ = np.zeros(len(first), np.bool_)
+    if old.shapes is not None or new.shapes is not None:
+        one = (old.shapes or Shapes.none(len(old))).take(first)
+        two = (new.shapes or Shapes.none(len(new))).take(other)
+        differ = (one.kind != two.kind) | _lengths_differ(one.ring, two.ring)
+        differ |= _lengths_differ(one.mask, two.mask) | _lengths_differ(
+            one.point[one.ring], two.point[two.ring]
+        )
+        alike = np.flatnonzero(~differ)
+        one, two = one.take(alike), two.take(alike)
+        for begin, wrong in (
+            (one.ring, _lengths_differ(one.point, two.point)),
+            (one.point[one.ring], _apart(one.xy, two.xy, tolerance)),
+            (one.mask, one.text != two.text),
+        ):
+            differ[alike[_any_within(begin, wrong)]] = True
+    if old.keypoints is not None or new.keypoints is not None:
+        mine = (old.keypoints or Keypoints.none(len(old))).take(first)
+        theirs = (new.keypoints or Keypoints.none(len(new))).take(other)
+        counts = _lengths_differ(mine.first, theirs.first)
+        alike = np.flatnonzero(~counts)
+        mine, theirs = mine.take(alike), theirs.take(alike)
+        differ |= counts
+        differ[alike[_any_within(mine.first, _apart(mine.xyv, theirs.xyv, tolerance))]] = True
+    return differ
+
+
+def _lengths_differ(one: Longs, two: Longs) -> NDArray[np.bool_]:
+    """(n,) whether rows that begin at these places have other numbers of items."""
+    found: NDArray[np.bool_] = np.diff(one) != np.diff(two)
+    return found
+
+
+def _any_within(first: Longs, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(n,) whether any item of a row is `wrong`; row i has the items ``first[i]`` to ``first[i + 1]``."""
+    sums = np.concatenate([[0], np.cumsum(wrong)])
+    found: NDArray[np.bool_] = sums[first[1:]] > sums[first[:-1]]
+    return found
 
 
 def _equal_boxes(
@@ -139,6 +185,6 @@ def _cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
 
 
 def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
-    """Whether some edge of two boxes differs."""
+    """(n,) whether some edge of two boxes, or coordinate of two points, differs."""
     found: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
     return found

@@ -14,7 +14,7 @@ from odm.evaluate.analysis.box_pairs import box_columns, flag_words
 from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
 from odm.evaluate.results import plain
 from odm.issues import UsageError
-from odm.tables import Dataset, Longs
+from odm.tables import Dataset, Floats, Longs
 
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
 
@@ -121,6 +121,15 @@ class Differences:
 
     # ------------------------------------------------------------------------------------------- boxes
 
+    @property
+    def shift(self) -> Floats:
+        """(n,) by how many pixels the edge moved that moved most; NaN where a box is alone."""
+        found = np.full(len(self.first), math.nan)
+        paired = (self.first >= 0) & (self.other >= 0)
+        mine, theirs = self.old.boxes.xyxy[self.first[paired]], self.new.boxes.xyxy[self.other[paired]]
+        found[paired] = np.abs(theirs - mine).max(axis=1, initial=0)
+        return found
+
     def count(self, change: Change) -> int:
         """How many boxes changed so."""
         return int(np.count_nonzero(self.change & change))
@@ -128,7 +137,7 @@ class Differences:
     @property
     def told(self) -> list[str]:
         """How many boxes of images in both changed, in words: ``3 moved``."""
-        words = {**WORDS, Change.FLAGS: "with other flags"}
+        words = {**WORDS, Change.FLAGS: "with other flags", Change.SHAPE: "with another shape"}
         return [f"{n} {words[change]}" for change in OF_BOTH if (n := self.count(change))]
 
     @property
@@ -190,25 +199,21 @@ class Differences:
         ]
 
     def columns(self) -> dict[str, list[Any]]:
-        """The boxes that changed as columns: ``image``, ``change``, ``iou``, and both boxes.
-
-        ``shift`` is by how many pixels the edge moved that moved most; None where a box is alone.
-        """
+        """The boxes that changed as columns: ``image``, ``change``, ``shift``, ``iou``, and both boxes."""
         rows = np.flatnonzero(self.change)
         rows = rows[np.argsort(self.image[rows], kind="stable")]
         first, other = self.first[rows], self.other[rows]
         paired = (first >= 0) & (other >= 0)
         mine, theirs = self.old.boxes.xyxy[first[paired]], self.new.boxes.xyxy[other[paired]]
-        numbers = np.full((2, len(rows)), math.nan)
-        numbers[0, paired] = np.abs(theirs - mine).max(axis=1, initial=0)
-        numbers[1, paired] = iou_of(mine, theirs)
+        iou = np.full(len(rows), math.nan)
+        iou[paired] = iou_of(mine, theirs)
         names = self.names
         words = {bits: change_words(bits) for bits in np.unique(self.change[rows]).tolist()}
         return {
             "image": [names[i] for i in self.image[rows].tolist()],
             "change": [words[bits] for bits in self.change[rows].tolist()],
-            "shift": plain(numbers[0].tolist()),
-            "iou": plain(numbers[1].tolist()),
+            "shift": plain(self.shift[rows].tolist()),
+            "iou": plain(iou.tolist()),
             **box_columns(self.old, first, "old"),
             **box_columns(self.new, other, "new"),
         }

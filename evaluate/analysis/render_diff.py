@@ -20,7 +20,9 @@ IMAGES_SHOWN = 10
 PAIRS_SHOWN = 10
 NAMES_SHOWN = 5
 COUNTS = tuple(WORDS[change] for change in OF_BOTH)
-DROPPED = (("flags",), ("relabelled",))
+RARE = (WORDS[Change.FLAGS], WORDS[Change.SHAPE])
+"""Columns that are shown only where there is something in them."""
+DROPPED = (RARE, ("relabelled",))
 """Columns that are left out where a table is too wide, in this order."""
 
 
@@ -67,11 +69,12 @@ def _text(found: Differences, *, markdown: bool, width: int | None) -> str:
         return table([name, *columns], cells, markdown=markdown, **layout)
 
     parts = ["\n".join(f"- {line(text)}" if markdown else line(text) for text in _head(found))]
+    counts = [key for key in COUNTS if key not in RARE or found.count(Change[key.upper()])]
     classes = [
         row for row in found.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
     ]
     if classes:
-        parts.append(shown(classes, "class", ("old", "new", *COUNTS)))
+        parts.append(shown(classes, "class", ("old", "new", *counts)))
     if pairs := found.relabelled():
         rows = [{"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in pairs]
         rest = len(pairs) - PAIRS_SHOWN
@@ -79,7 +82,7 @@ def _text(found: Differences, *, markdown: bool, width: int | None) -> str:
         parts += [line(f"and {plural(rest, 'other pair')} of classes")] if rest > 0 else []
     images = [row for row in found.image_rows() if any(row[key] for key in COUNTS)]
     if images:
-        parts.append(shown(images[:IMAGES_SHOWN], "image", COUNTS))
+        parts.append(shown(images[:IMAGES_SHOWN], "image", counts))
         rest = len(images) - IMAGES_SHOWN
         if rest > 0:
             parts.append(line(f"and {plural(rest, 'other image')} (--save DIR or --output csv list all)"))
@@ -98,6 +101,13 @@ def _head(found: Differences) -> list[str]:
         f"old: {holds[0]}; new: {holds[1]}",
         ", ".join([f"{both} in both: {same} unchanged", *found.told]),
     ]
+
+    if found.count(Change.MOVED):
+        moved = found.shift[(found.change & Change.MOVED) > 0]
+        lines.append(
+            f"moved (the edge that moved most): {np.median(moved):.3g} px in the median, "
+            f"{moved.max():.3g} px at most"
+        )
 
     def quoted(name: str) -> str:
         return shorten(printable(name), 40)

@@ -122,7 +122,7 @@ def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[
     relabelled = ((bits & Change.RELABELLED) > 0) & ~before
     own = np.where(present[row] & ~before, category[1][row], category[0][row])
     flags = [np.append(side.boxes.flags, 0) for side in (found.old, found.new)]
-    shift = np.where(bits & Change.MOVED, np.abs(new[row] - old[row]).max(axis=1, initial=0), 0)
+    shift = np.where(bits & Change.MOVED, found.shift[row], 0)
     changes = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
     return {
         "image": at.tolist(),

@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from odm.converters.pending import SHAPE_WORDS
 from odm.evaluate.analysis.agree import IOU
 from odm.evaluate.analysis.diff import TOLERANCE, Differences
 from odm.evaluate.analysis.diff import diff as diff_boxes
@@ -89,6 +90,7 @@ def differences(
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     report_target(given, sources=sources)
+    given = {**given, "wants": SHAPE_WORDS}
     sides = load_sides(old, new, given, log, names=("old", "new"), kinds=("gt", "gt"))
     return diff_boxes(*sides, iou=given["iou"], tolerance=given["tolerance"])
 

@@ -103,7 +103,10 @@ def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None
     """What is to be read of one side of a command, and how; `flag` names its format."""
     flag = flag or f"--{side}-format"
     own = reading(given)
-    own["encoding"] = given.get(f"{side}_encoding") or own["encoding"]
+    own |= {
+        "encoding": given.get(f"{side}_encoding") or own["encoding"],
+        "wants": given.get("wants", frozenset()),
+    }
     name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
     options = given["options"][side] if side else {}
     shared = given["options"][""]
@@ -164,7 +167,6 @@ def dataset_of(
             options=asked,
             shared={},
             own_fields=bool(given.get("own_fields")),
-            wants=given.get("wants", frozenset()),
             spare=frozenset(asked) if len(listed) > 1 else frozenset(spare),
         )
         for path in listed

@@ -1,8 +1,11 @@
 // Two versions of annotations: what changed by class, and old and new boxes over one picture.
 
-const CHANGED = ["added", "removed", "moved", "relabelled", "flags"];
-const BITS = { added: 1 | 32, removed: 2 | 64, moved: 4, relabelled: 8, flags: 16 };
+const CHANGED = ["added", "removed", "moved", "relabelled", "flags", "shape"];
+const RARE = ["flags", "shape"]; // shown only where there are some
+const BITS = { added: 1 | 32, removed: 2 | 64, moved: 4, relabelled: 8, flags: 16, shape: 128 };
 const PAIRS_SHOWN = 12;
+
+const changesOf = (X) => CHANGED.filter((key) => !RARE.includes(key) || X.counts[key]);
 
 function drawPage(X, sources) {
   const holds = (side) =>
@@ -53,7 +56,7 @@ function diffTiles(X) {
   const rows = (...tiles) => byId("main").append(h("div", { class: "tiles even" }, tiles));
   const boxes = (key) => t("boxes", { n: X.counts[key] });
   rows(
-    CHANGED.map((key) => tile(key, X.counts[key], t("diff.of-boxes"), "column.")),
+    changesOf(X).map((key) => tile(key, X.counts[key], t("diff.of-boxes"), "column.")),
     tile("unchanged", X.counts.unchanged, t("diff.of-boxes")),
   );
   rows(
@@ -69,7 +72,7 @@ function diffClasses(X, st, redraw) {
     ["old", count],
     ["new", count],
     ["changed", count],
-    ...CHANGED.map((key) => [key, count]),
+    ...changesOf(X).map((key) => [key, count]),
   ]);
   const pair = (row) =>
     h("span", { class: "badge" }, nameOf(row.old, 24), " → ", nameOf(row.new, 24), ` ${count(row.count)}`);
@@ -133,7 +136,7 @@ function diffGallery(X, st, sources, redraw) {
     st.category = Number(value);
     redraw();
   });
-  const kinds = CHANGED.map((key) => [key, t("column." + key)]);
+  const kinds = changesOf(X).map((key) => [key, t("column." + key)]);
   const changes = select(t("select.change"), [["", t("select.all-changes")], ...kinds], (value) => {
     st.change = value;
     redraw();
