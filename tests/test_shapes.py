@@ -142,6 +142,8 @@ def test_arrays_become_shapes():
         [[37.679492, 21.339746], [72.320508, 41.339746], [62.320508, 58.660254], [27.679492, 38.660254]],
         atol=1e-6,
     )
+    both = Dataset.from_arrays(**base, polygons=[[], []], keypoints=[[[1, 2, 2]], []]).boxes
+    assert both.keypoints.counts().tolist() == [1, 0]
     with pytest.raises(ValueError, match="polygons has 1 rows, not 2"):
         Dataset.from_arrays(**base, polygons=[[]])
     with pytest.raises(ValueError, match="only one of"):

@@ -294,7 +294,7 @@ def shapes_of_arrays(
     for name, values in given.items():
         if values is not None and len(values) != n:
             raise ValueError(f"{name} has {len(values)} rows, not {n}")
-    if sum(values is not None for values in given.values()) > 1:
+    if sum(given[name] is not None for name in ("polygons", "masks", "oriented")) > 1:
         raise ValueError("pass only one of polygons, masks and oriented")
     rows = ShapeRows()
     for outlines in polygons or ():
