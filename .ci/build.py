@@ -31,6 +31,7 @@ IN_WHEEL = (
     "odm/py.typed",
     "odm/cli/examples.json",
     "odm/report/page/template.html",
+    "odm/example/images/avenue.jpg",
     "odm/formats/voc/__init__.py",
 )
 IN_SDIST = (

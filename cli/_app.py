@@ -33,6 +33,7 @@ COMMANDS = {
     "stats": "Summarise a data set: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
+    "example": "Write a small data set with pictures to try odm on.",
     "completion": "Print or install shell completion.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""

@@ -63,6 +63,18 @@ def tree(path):
 # ------------------------------------------------------------------------------------------------ eval
 
 
+def test_the_example_is_written_and_shown(odm_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = odm_run("example", "my demo")
+    street = ROOT / "fixtures" / "street"
+    written = {p.relative_to("my demo"): p.read_bytes() for p in Path("my demo").rglob("*") if p.is_file()}
+    assert written == {p.relative_to(street): p.read_bytes() for p in street.rglob("*") if p.is_file()}
+    for line in run.out.partition("\n")[2].replace("\\\n", " ").splitlines():
+        odm_run(*shlex.split(line)[1:])
+    assert Path("report.html").exists()
+    odm_run("example", "my demo", code=3)
+
+
 @pytest.mark.parametrize("protocol", EXACT)
 def test_the_illustrated_example(odm_run, protocol):
     result = json.loads(

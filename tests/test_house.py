@@ -363,6 +363,7 @@ def test_all_packages_are_built():
                 continue
             name = ".".join(["odm", *([] if part == "odm" else [part]), *inner])
             folders[name] = path.parent.relative_to(ROOT).as_posix()
+    folders["odm.example"] = "fixtures/street"
     assert sorted(tool["packages"]) == sorted(folders)
     for package, folder in tool["package-dir"].items():
         assert folders[package] == folder
@@ -371,6 +372,7 @@ def test_all_packages_are_built():
         "odm": ["py.typed"],
         "odm.cli": ["examples.json"],
         "odm.report": ["page/*", "words/*"],
+        "odm.example": ["*", "*/*"],
     }
     for package, patterns in tool["package-data"].items():
         for pattern in patterns:

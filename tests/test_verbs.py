@@ -17,7 +17,7 @@ from odm.formats import FORMATS, option_specs
 from odm.verbs import words
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
-NO_FUNCTION = ("formats", "completion")
+NO_FUNCTION = ("formats", "example", "completion")
 """Commands about the program; the package `odm.formats` is the other's counterpart."""
 
 OF_THE_TERMINAL = {
