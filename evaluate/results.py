@@ -24,6 +24,7 @@ from odm.tables import Dataset, Floats
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
+    from odm.evaluate.analysis.slices import ImageSlice
     from odm.evaluate.output.report_data import ReportData
     from odm.evaluate.output.report_ious import AtIou
 
@@ -231,6 +232,8 @@ class Evaluation:
     truth: Dataset | None = None
     """Where the ground truths came from; rows of results are rows of its boxes."""
     detections: Dataset | None = None
+    slices: tuple[ImageSlice, ...] = ()
+    """The parts of the images that were asked for; their numbers are in the analysis of each result."""
 
     def __repr__(self) -> str:
         return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"

@@ -326,6 +326,66 @@ def test_filters_and_tabs(visit, made):
     assert number(page, "mAP", ".hero") == contract["results"][1]["summary"]["mAP"]
 
 
+def test_card_counts_follow_the_class(visit, made):
+    page = visit(made[0] / "eval.html", "#s=0.20&c=1")
+    show_all(page)
+    for key in ("tp", "fp", "fn"):
+        cards = page.locator(f'.shot [data-key="{key}"] b').all_inner_texts()
+        assert sum(map(int, cards)) == number(page, key), key
+    assert page.locator(".shot .lab.FP").first.inner_text().split(" ")[0] == "square"
+
+
+def test_tags_filter_the_images(visit, made):
+    page = visit(made[0] / "analysed.html")
+    page.get_by_role("button", name="weather: rain").click()
+    page.wait_for_timeout(200)
+    show_all(page)
+    names = [shot.get_attribute("data-image") for shot in page.locator(".shot").all()]
+    assert sorted(names) == [f"photo{i:02d}.jpg" for i in range(1, 30, 3)]
+    again = visit(page.url.removeprefix("file://"))
+    assert again.get_by_label("Tag").input_value() == "weather=rain"
+    assert "weather: rain" in again.locator("#clear").inner_text()
+
+
+def test_a_selection_is_taken_along(visit, made, tmp_path):
+    top, _ = made
+    page = visit(top / "eval.html", "#s=0.20&c=0&k=FN")
+    show_all(page)
+    names = [shot.get_attribute("data-image") for shot in page.locator(".shot").all()]
+    with page.expect_download() as list_file:
+        page.locator("[data-take=list]").click()
+    list_file.value.save_as(tmp_path / "images.txt")
+    assert (tmp_path / "images.txt").read_text().split() == names
+    with page.expect_download() as table:
+        page.locator("[data-take=csv]").click()
+    table.value.save_as(tmp_path / "boxes.csv")
+    with (tmp_path / "boxes.csv").open(newline="", encoding="utf-8") as file:
+        boxes = list(csv.DictReader(file))
+    assert {(box["outcome"], box["class"]) for box in boxes} == {("FN", "circle")}
+    assert len(boxes) == number(page, "fn")
+    assert {box["image"] for box in boxes} == set(names)
+    page.locator("[data-take=copy]").click()
+    page.get_by_text(f"{len(names)} names copied").wait_for()
+    sides = [top / "set/gt.json", top / "set/det.csv", "--images", top / "set/photos", "-q"]
+    assert run("eval", *sides, "--only-images", f"@{tmp_path / 'images.txt'}") == 0
+
+
+def test_a_legend_of_classes_filters(visit, made):
+    page = visit(made[0] / "show.html")
+    chip = page.locator(".legend .chip").first
+    stroke = chip.locator("path").nth(1).evaluate("e => getComputedStyle(e).stroke")
+    drawn = page.evaluate(
+        "[...new Set([...document.querySelectorAll('.shot rect.b:not(.halo)')].map(e => getComputedStyle(e).stroke))]"
+    )
+    assert stroke in drawn
+    assert len(drawn) == 4
+    chip.click()
+    page.wait_for_timeout(200)
+    assert chip.get_attribute("aria-pressed") == "true"
+    show_all(page)
+    assert page.locator(".shot .bb:not(.dim)").count() == int(chip.locator("b").inner_text())
+
+
 def make_many_classes(folder, n=150):
     """A class per object; class k is found at score k / n, but class 7 is taken for class 100, 120 and 140."""
     folder.mkdir()

@@ -81,7 +81,7 @@ def analyze(
             own = intervals(plan, drawn, resampling)
             bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
         results.append(dataclasses.replace(result, analysis=found, intervals=bounds))
-    return dataclasses.replace(evaluation, results=results)
+    return dataclasses.replace(evaluation, results=results, slices=tuple(slices))
 
 
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:

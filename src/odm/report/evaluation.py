@@ -80,7 +80,11 @@ def evaluation_page(
         "misses": list(MISSES),
         "background": BACKGROUND,
         "sides": list(SIDES),
-        "tags": {},
+        "tags": {
+            f"{part.name}={part.value}": own.tolist()
+            for part in evaluation.slices
+            if len(own := shown.number[part.images][shown.number[part.images] >= 0])
+        },
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
             _result(result, table, shown) for result, table in zip(evaluation.results, tables, strict=True)

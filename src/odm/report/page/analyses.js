@@ -285,9 +285,10 @@ function imageSlices({ X, st, redraw }, rows, key) {
       .map(Math.abs),
   );
   const name = (row) => {
-    if (!X.tags[row.slice]) return sliceName(row);
+    const tag = row.slice + "=" + row.value;
+    if (!X.tags[tag]) return sliceName(row);
     const choose = () => {
-      st.tag = row.slice + "=" + row.value;
+      st.tag = tag;
       redraw();
       toImages();
     };
@@ -311,15 +312,11 @@ function imageSlices({ X, st, redraw }, rows, key) {
 
 // ---- the images with the largest error
 
-function errorImages({ X, st, redraw }, rows) {
+function errorImages({ X, openImage }, rows) {
   const shown = new Set(X.pictures.map(([name]) => name));
   const name = (row) => {
     if (!shown.has(row.image)) return nameOf(row.image, 40);
-    const choose = () => {
-      st.image = row.image;
-      redraw();
-      toImages();
-    };
+    const choose = () => openImage(row.image);
     return h("button", { class: "lk", on: { click: choose } }, nameOf(row.image, 40));
   };
   const cells = (row) => [

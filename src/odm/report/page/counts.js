@@ -177,13 +177,13 @@ function makeBoxes(X, R, st) {
       return short(this.name, 22);
     }
     get why() {
-      const iou = iouText(det.iou[this.d]);
       const row = t("row", { row: String(det.row[this.d]) });
-      if (this.kind === "TP") return dotted(t("found"), iou, row);
-      if (this.kind === "IG") return dotted(t("ignored"), iou, row);
+      const iou = det.iou[this.d].toFixed(2);
+      if (this.kind === "TP") return dotted(t("found-iou", { iou }), row);
+      if (this.kind === "IG") return dotted(t("ignored"), iouText(det.iou[this.d]), row);
       const reason = X.kinds[this.reason + 1];
-      const kind = t("kind." + reason);
-      return dotted(t("false", { kind }), reason === "class" ? onto(this.d) : iou, row);
+      const other = reason === "class" && onto(this.d);
+      return dotted(t("wrong." + (other ? "class-of" : reason), { iou, ...other }), row);
     }
   }
 
@@ -228,7 +228,7 @@ function makeBoxes(X, R, st) {
       const iou = meet / ((a1 - a0) * (b1 - b0) + (p1 - p0) * (q1 - q0) - meet);
       if (iou > best[1]) best = [short(className(gt.class[g]), 22), iou];
     }
-    return best[0] ? dotted(t("on-class", { name: best[0] }), iouText(best[1])) : "";
+    return best[0] ? { name: best[0], iou: best[1].toFixed(2) } : null;
   }
 
   function boxes(image) {

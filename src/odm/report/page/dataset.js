@@ -117,6 +117,67 @@ function boxesByImage(X, columns, make) {
   return (image) => lists[image].map(make);
 }
 
+// Colours of classes on pictures, told apart under protan, deutan and tritan vision: in a simulation the nearest two are
+// 0.116 apart in OKLab. Then the same with dashes. The classes with most boxes come first; of more than 24 some look alike.
+const COLORS = ["#76ff32", "#3276ff", "#ffffff", "#e50098", "#c38d22", "#b092eb", "#ebb092", "#cacaf5"];
+const DASHES = ["none", "9 4", "2 4"];
+const IN_LEGEND = COLORS.length * DASHES.length;
+
+function colorOrder(X) {
+  return X.classes.map((_, i) => i).sort((a, b) => X.classes[b].boxes - X.classes[a].boxes || a - b);
+}
+
+function classColor(X, category) {
+  X.colors ||= new Map(colorOrder(X).map((own, n) => [own, n % IN_LEGEND]));
+  const n = X.colors.get(category);
+  const stroke = COLORS[n % COLORS.length];
+  return { stroke, dash: DASHES[Math.floor(n / COLORS.length)] };
+}
+
+// The classes with their colours; each is a filter.
+function colorLegend(X, st, redraw) {
+  const chips = colorOrder(X)
+    .slice(0, IN_LEGEND)
+    .filter((i) => X.classes[i].boxes)
+    .map((i) => {
+      const { stroke, dash } = classColor(X, i);
+      const line = s("svg", { class: "swatch", viewBox: "0 0 26 12", "aria-hidden": "true" });
+      line.append(
+        s("path", { class: "under", d: "M2 6H24" }),
+        s("path", { d: "M2 6H24", css: { stroke, "stroke-dasharray": dash } }),
+      );
+      const choose = () => {
+        st.category = st.category === i ? -1 : i;
+        redraw();
+      };
+      const about = t("legend.about", {
+        boxes: t("boxes", { n: X.classes[i].boxes }),
+        images: t("images", { n: X.classes[i].images }),
+      });
+      return [
+        i,
+        h(
+          "button",
+          { class: "chip tg", "data-tip": about, on: { click: choose } },
+          line,
+          nameOf(X.classes[i].name, 24),
+          h("b", {}, count(X.classes[i].boxes)),
+        ),
+      ];
+    });
+  const rest = X.classes.filter((row) => row.boxes).length - chips.length;
+  const element = h(
+    "div",
+    { class: "legend", role: "group", "aria-label": t("legend") },
+    chips.map(([, chip]) => chip),
+    rest > 0 ? h("span", { class: "cap" }, t("legend.rest", { n: rest })) : null,
+  );
+  const update = () => {
+    for (const [i, chip] of chips) chip.setAttribute("aria-pressed", String(i === st.category));
+  };
+  return [element, update];
+}
+
 const sizeText = (low, high) => String(Math.round(Math.abs(high - low)));
 const flagWords = (columns, i) => columns.flagNames.filter((_, bit) => columns.flags[i] & (1 << bit));
 
@@ -135,6 +196,7 @@ function datasetGallery(X, st, sources, redraw, title) {
       box: [x0, y0, x1, y1],
       score: scored ? columns.score[i] : null,
       name,
+      color: classColor(X, columns.class[i]),
       label: short(name, 22),
       why: [size, ...flags, t("row", { row: String(columns.row[i]) })].join(" · "),
     };
@@ -152,6 +214,7 @@ function datasetGallery(X, st, sources, redraw, title) {
     [["-1", t("select.all-classes")], ...X.classes.map((row, i) => [i, short(row.name, 40)])],
     choose,
   );
+  const [legend, update] = colorLegend(X, st, redraw);
   return makeGallery(X, sources, {
     title,
     hint: t("gallery.hint"),
@@ -176,8 +239,10 @@ function datasetGallery(X, st, sources, redraw, title) {
     shown: {},
     labelled: () => true,
     status: () => (scored ? t("score", { score: shownLevel(X, st.level) }) : ""),
+    legend,
     drawn: () => {
       classes.value = String(st.category);
+      update();
     },
   });
 }

@@ -10,6 +10,7 @@ function drawPage(X, sources) {
     category: -1,
     kind: "",
     cell: null,
+    tag: "",
     all: false,
     order: { key: "gt", direction: -1 },
   };
@@ -51,6 +52,7 @@ function readAddress(X, st) {
     }
     if (key === "i" && R.ious?.values.includes(Number(value))) st.iou = R.ious.values.indexOf(Number(value));
     if (key === "c" && R.rows[value]) st.category = Number(value);
+    if (key === "t" && X.tags[decodeURIComponent(value)]) st.tag = decodeURIComponent(value);
     if (key === "k" && /^(FP[0-9]?|FN|TP)$/.test(value)) st.kind = value;
   }
 }
@@ -60,6 +62,7 @@ function keepAddress(X, R, st) {
   if (R.ious && st.iou !== R.ious.own) parts.push("i=" + R.ious.values[st.iou]);
   if (st.category >= 0) parts.push("c=" + st.category);
   if (st.kind) parts.push("k=" + st.kind);
+  if (st.tag) parts.push("t=" + encodeURIComponent(st.tag));
   if (st.result) parts.push("r=" + st.result);
   history.replaceState(null, "", "#" + parts.join("&"));
 }
@@ -77,7 +80,7 @@ function drawResult(X, R, sources, st, shown, opening, show) {
     });
   };
   const ofProtocol = makeCounts(X, R, { iou: R.ious ? R.ious.own : null });
-  const context = { X, R, st, redraw, ...tools, shown, sources };
+  const context = { X, R, st, redraw, ...tools, shown, sources, openImage: (name) => openImage(name) };
   opening.replaceChildren(
     ...[protocolTabs(X, st, show), hero({ ...context, counts: ofProtocol })].filter(Boolean),
   );
@@ -85,6 +88,11 @@ function drawResult(X, R, sources, st, shown, opening, show) {
     .map((make) => make(context))
     .filter(Boolean);
   const gallery = images(context);
+  function openImage(name) {
+    Object.assign(st, { category: -1, kind: "", cell: null, tag: "" });
+    now();
+    gallery.openImage(name);
+  }
   hideWhileSeen(byId("numbers"), byId("tiles"));
   let later = 0;
   let first = true;
@@ -156,7 +164,7 @@ function bar({ X, R, st, redraw, counts }) {
     id: "clear",
     on: {
       click: () => {
-        Object.assign(st, { category: -1, kind: "", cell: null });
+        Object.assign(st, { category: -1, kind: "", cell: null, tag: "" });
         redraw();
         range.focus();
       },
@@ -208,6 +216,7 @@ function bar({ X, R, st, redraw, counts }) {
       category === null ? "" : short(category, 24),
       kindName(X, st.kind),
       cellName(R, st.cell),
+      st.tag && tagName(st.tag),
     ].filter(Boolean);
     clear.hidden = !filters.length;
     clear.textContent = filters.join(" · ") + "  ✕";
@@ -215,6 +224,9 @@ function bar({ X, R, st, redraw, counts }) {
     say(t("spoken-counts", spoken));
   };
 }
+
+// A tag is chosen as "name=value".
+const tagName = (tag) => short(tag.replace("=", ": "), 40);
 
 function kindName(X, kind) {
   if (!kind) return "";

@@ -1,13 +1,13 @@
 // The images: cards with boxes drawn on them, filters, orders, and "show more".
 
 const CARDS = 24;
-const RANK = { IG: 0, GT: 1, OT: 1, TP: 2, FN: 3, FP: 4 };
 
 // `options`:
 //   panes(image) -> lists of boxes, one list per pane; a box is {key, kind, box, label, score, why}
 //   matches(box, image) -> whether it is what the filters ask for
 //   narrowed() -> whether any filter is set: then the other boxes are dimmed
 //   include(image, boxes) -> whether the image is listed; rank(image, boxes) -> its place, larger first
+//   counted(box) -> whether the caption counts it
 //   orders, filters, toggles, caption (kinds), hint, title, empty
 function makeGallery(X, sources, options) {
   const shown = options.shown;
@@ -73,34 +73,20 @@ function makeGallery(X, sources, options) {
     return kept.get(key);
   }
 
+  // The boxes of an image that are to be seen: those switched on, and those that a filter asks for.
+  function seen(image, boxes) {
+    const narrowed = options.narrowed();
+    return boxes.filter((box) => visible(box) || (narrowed && options.matches(box, image)));
+  }
+
   function overlay(image, boxes, dimOthers) {
-    const [, width, height] = X.pictures[image];
-    const svg = s("svg", {
-      viewBox: `0 0 ${width} ${height}`,
-      preserveAspectRatio: "xMidYMid meet",
-      "aria-hidden": "true",
-    });
-    for (const box of boxes.slice().sort((a, b) => RANK[a.kind] - RANK[b.kind])) {
-      const wanted = options.matches(box, image);
-      if (!visible(box) && !(wanted && options.narrowed())) continue;
-      const [x0, y0, x1, y1] = box.box;
-      const at = {
-        x: Math.min(x0, x1),
-        y: Math.min(y0, y1),
-        width: Math.max(1, Math.abs(x1 - x0)),
-        height: Math.max(1, Math.abs(y1 - y0)),
-      };
-      const dim = dimOthers && !wanted && box.kind !== "GT" ? " dim" : "";
-      svg.append(
-        s(
-          "g",
-          { class: "bb" + dim, "data-box": box.key },
-          s("rect", { class: "b halo", ...at }),
-          s("rect", { class: "b " + box.kind, ...at }),
-        ),
-      );
-    }
-    return svg;
+    const dimmed = (box) => dimOthers && box.kind !== "GT" && !options.matches(box, image);
+    return drawBoxes(X.pictures[image], seen(image, boxes), dimmed);
+  }
+
+  function labels(image, boxes) {
+    const wanted = (box) => options.labelled(box) && (!options.narrowed() || options.matches(box, image));
+    return cardLabels(X.pictures[image], seen(image, boxes).filter(wanted));
   }
 
   const visible = (box) => shown[box.kind === "IG" ? "GT" : box.kind] !== false;
@@ -136,7 +122,8 @@ function makeGallery(X, sources, options) {
       const boxes = panes.flat();
       if (!options.include(image, boxes)) continue;
       const numbers = {};
-      for (const box of boxes) numbers[box.kind] = (numbers[box.kind] || 0) + 1;
+      const counted = options.counted ? boxes.filter(options.counted) : boxes;
+      for (const box of counted) numbers[box.kind] = (numbers[box.kind] || 0) + 1;
       found.push({ image, panes, boxes, numbers, rank: options.rank(image, boxes, state.order) });
     }
     const byName = (a, b) =>
@@ -158,6 +145,7 @@ function makeGallery(X, sources, options) {
           ? photo(entry.image, i)
           : h("span", { class: "nopic" }, remark || t("no-picture")),
         overlay(entry.image, boxes, options.narrowed()),
+        labels(entry.image, boxes),
       );
     const numbers = options.caption.map((kind) =>
       h(
@@ -199,7 +187,17 @@ function makeGallery(X, sources, options) {
     options.drawn?.();
   }
 
-  const gallery = { state, draw, overlay, toggle, address, visible, cards, nameOfKind };
+  // Opens one image, whatever the filters were.
+  function openImage(name) {
+    state.text = search.value = "";
+    draw();
+    const n = state.list.findIndex((entry) => X.pictures[entry.image][0] === name);
+    if (n >= 0) view.open(n);
+  }
+
+  const chosen = (box, image) =>
+    options.matches(box, image) || !(options.narrowed() || options.labelled(box));
+  const gallery = { openImage, state, draw, overlay, toggle, address, visible, cards, nameOfKind };
   const view = makeViewer(X, gallery, options);
   section(
     "images",
@@ -214,9 +212,11 @@ function makeGallery(X, sources, options) {
       options.toggles.map((kind) => toggle(kind)),
       total,
     ),
+    options.legend,
     cards,
     empty,
     h("div", { class: "more" }, more),
+    selectionTools(X, () => state.list, chosen, options.paneNames),
   );
   return gallery;
 }

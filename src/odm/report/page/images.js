@@ -10,6 +10,8 @@ function images({ X, R, st, redraw, sources, shown }) {
     return cells.of.get(image);
   };
   const isError = (box) => box.kind === "FP" || box.kind === "FN";
+  const tagged = new Map(Object.entries(X.tags).map(([tag, list]) => [tag, new Set(list)]));
+  const ofTag = (image) => !st.tag || tagged.get(st.tag).has(image);
   const narrowed = () => Boolean(st.cell || st.kind) || st.category >= 0;
   function matches(box, image) {
     if (st.cell) return cellOf(image).has(box.key);
@@ -44,6 +46,13 @@ function images({ X, R, st, redraw, sources, shown }) {
     kindList.map((kind) => [kind, kindName(X, kind) || t("select.all-errors")]),
     (v) => change({ kind: v }),
   );
+  const tags = Object.keys(X.tags).length
+    ? select(
+        t("select.tag"),
+        [["", t("select.all-images")], ...Object.keys(X.tags).map((tag) => [tag, tagName(tag)])],
+        (v) => change({ tag: v }),
+      )
+    : null;
   const cell = h("button", { class: "chip", "aria-pressed": "true", on: { click: () => change({}) } });
   return makeGallery(X, sources, {
     title: t("images.title"),
@@ -53,19 +62,22 @@ function images({ X, R, st, redraw, sources, shown }) {
     matches,
     narrowed,
     include: (image, list) =>
-      st.cell ? cellOf(image).size > 0 : !narrowed() || list.some((box) => matches(box, image)),
+      ofTag(image) &&
+      (st.cell ? cellOf(image).size > 0 : !narrowed() || list.some((box) => matches(box, image))),
     rank,
     orders: ["wrong", "sure", "missed", "name"],
-    filters: [classes, kinds, cell],
+    filters: [classes, kinds, tags, cell],
     toggles: ["FP", "FN", "TP", "GT"],
     caption: ["FP", "FN", "TP"],
     keys: { FP: "fp", FN: "fn", TP: "tp" },
     shown,
     labelled: isError,
+    counted: (box) => st.category < 0 || box.category === st.category,
     status: () => t("score", { score: levelText(R, st.level) }),
     drawn: () => {
       classes.value = String(st.category);
       kinds.value = st.kind;
+      if (tags) tags.value = st.tag;
       cell.hidden = !st.cell;
       cell.textContent = cellName(R, st.cell) + "  ✕";
     },

@@ -36,7 +36,7 @@ function makeViewer(X, gallery, options) {
     const placed = [];
     for (const box of boxes) {
       const [x0, y0, , y1] = box.box;
-      const text = box.label + (isNumber(box.score) ? " " + box.score.toFixed(2) : "");
+      const text = boxText(box);
       const width = (pen.measureText(text).width + 9) * zoom;
       const below = box.kind === "FN" || box.kind === "GT";
       const y = below ? Math.min(y1 + 18 * zoom, stage.height) : Math.max(y0, 17 * zoom);
@@ -44,8 +44,24 @@ function makeViewer(X, gallery, options) {
       if (placed.some(([a, b, c]) => x < c && x + width > a && Math.abs(b - y) < 16 * zoom)) continue;
       placed.push([x, y, x + width]);
       stage.tags.append(
-        s("rect", { class: "tag " + box.kind, x, y: y - 17 * zoom, width, height: 16 * zoom, rx: 3 * zoom }),
-        s("text", { x: x + 4.5 * zoom, y: y - 5 * zoom, css: { "font-size": 12.5 * zoom + "px" } }, text),
+        s("rect", {
+          class: "tag " + box.kind,
+          css: box.color && { fill: box.color.stroke },
+          x,
+          y: y - 17 * zoom,
+          width,
+          height: 16 * zoom,
+          rx: 3 * zoom,
+        }),
+        s(
+          "text",
+          {
+            x: x + 4.5 * zoom,
+            y: y - 5 * zoom,
+            css: { "font-size": 12.5 * zoom + "px" },
+          },
+          text,
+        ),
       );
     }
   }
