@@ -20,11 +20,10 @@ from odm.evaluate.matching.sides import Joined, JoinReport
 from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arrays, curve_table
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
-from odm.tables import Dataset, Floats
+from odm.tables import Dataset, Floats, Longs
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
-    from odm.evaluate.analysis.slices import ImageSlice
     from odm.evaluate.output.report_data import ReportData
     from odm.evaluate.output.report_ious import AtIou
 
@@ -232,8 +231,8 @@ class Evaluation:
     truth: Dataset | None = None
     """Where the ground truths came from; rows of results are rows of its boxes."""
     detections: Dataset | None = None
-    slices: tuple[ImageSlice, ...] = ()
-    """The parts of the images that were asked for; their numbers are in the analysis of each result."""
+    tags: Mapping[str, Longs] = dataclasses.field(default_factory=dict)
+    """The numbers of the images of each tag that an analysis by slices was given, by ``name=value``."""
 
     def __repr__(self) -> str:
         return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"

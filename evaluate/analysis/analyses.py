@@ -70,6 +70,7 @@ def analyze(
         some images.
     """
     results = []
+    tags = {f"{own.name}={own.value}": own.images for own in slices}
     for result in evaluation.results:
         table = table_of(result)
         found = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
@@ -81,7 +82,7 @@ def analyze(
             own = intervals(plan, drawn, resampling)
             bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
         results.append(dataclasses.replace(result, analysis=found, intervals=bounds))
-    return dataclasses.replace(evaluation, results=results, slices=tuple(slices))
+    return dataclasses.replace(evaluation, results=results, tags=tags)
 
 
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:

@@ -81,9 +81,9 @@ def evaluation_page(
         "background": BACKGROUND,
         "sides": list(SIDES),
         "tags": {
-            f"{part.name}={part.value}": own.tolist()
-            for part in evaluation.slices
-            if len(own := shown.number[part.images][shown.number[part.images] >= 0])
+            tag: own.tolist()
+            for tag, numbers in evaluation.tags.items()
+            if len(own := shown.number[numbers][shown.number[numbers] >= 0])
         },
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
