@@ -5,6 +5,7 @@ Written by ``python docs/generate.py``. A format that is missing here is always 
 
 SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "automl": ((".csv",), ""),
+    "azure": ((".jsonl", ".json"), "[{"),
     "bdd100k": ((".json",), "[{"),
     "coco": ((".json",), "[{"),
     "createml": ((".json",), "[{"),
@@ -16,9 +17,11 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "datumaro": ((".json",), "[{"),
     "dlib": ((".xml",), "<\u0000\u00fe\u00ff"),
     "dota": ((".txt",), ""),
+    "encord": ((".json",), "[{"),
     "fiftyone": ((".json",), "[{"),
     "icdar": ((".txt",), ""),
     "imagefolder": ((".jsonl", ".csv"), ""),
+    "kili": ((".json",), "[{"),
     "kitti": ((".txt",), ""),
     "labelbox": ((".ndjson", ".jsonl", ".json"), "[{"),
     "labelme": ((".json",), "[{"),

@@ -1,0 +1,212 @@
+"""Azure: JSON lines of Azure Machine Learning, and images and predictions of Custom Vision.
+
+Specification: "Data schemas to train computer vision models with automated machine learning" and the API of
+Custom Vision in Microsoft's documentation (https://learn.microsoft.com/azure). A line for each image::
+
+    {"image_url": "azureml://subscriptions/s/resourcegroups/r/workspaces/w/datastores/d/paths/photos/a.jpg",
+     "image_details": {"format": "jpg", "width": "640px", "height": "480px"},
+     "label": [{"label": "person", "topX": 0.1, "topY": 0.2, "bottomX": 0.3, "bottomY": 0.4, "isCrowd": 0}]}
+
+    {"filename": "photos/a.jpg", "boxes": [
+        {"box": {"topX": 0.1, "topY": 0.2, "bottomX": 0.3, "bottomY": 0.4}, "label": "person", "score": 0.9}]}
+
+The second are predictions, which are detections. Custom Vision answers a list of images, or the predictions
+for one image, which is then named after the file::
+
+    [{"id": "7f2b", "width": 640, "height": 480, "originalImageUri": "https://host/i/a.jpg?x",
+      "regions": [{"tagName": "person", "left": 0.1, "top": 0.2, "width": 0.2, "height": 0.2}]}]
+
+    {"project": "p", "iteration": "i", "predictions": [{"tagName": "person", "probability": 0.9,
+        "boundingBox": {"left": 0.1, "top": 0.2, "width": 0.2, "height": 0.2}}]}
+
+Coordinates are relative to the size of the image and are multiplied by it. If the file does not give it, it
+comes from ``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. ``isCrowd``
+is the flag *crowd*. Polygons are counted and read as their bounding box, with a warning.
+
+The image name is what follows ``/paths/`` or ``AmlDatastore://``, or the last part of another URL; without a
+URL, images of Custom Vision have the name of their ``id``.
+
+Writing: JSON lines of Azure Machine Learning. ``-O prefix=azureml://...`` is put before the image names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of, option
+from odm.formats._shared.gather import own_folder, with_extension
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Row,
+    Size,
+    file_item,
+    have_sizes,
+    images_of,
+    in_pixels,
+    line_items,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.xml_items import numeral
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+_SUFFIXES = (".jsonl", ".json")
+_NAMES = ("image_url", "filename", "originalImageUri", "imageUri", "id")
+_EDGES = ("topX", "topY", "bottomX", "bottomY")
+_PLACE = ("left", "top", "width", "height")
+_LABEL = frozenset({"label", "isCrowd", "polygon", *_EDGES, "box", "score"})
+_REGION = frozenset(
+    {"tagName", "tagId", "probability", "boundingBox", "regionId", "imageId", "created", "tagType", *_PLACE}
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AzureOptions(ImageOptions):
+    """Options of Azure's JSON."""
+
+    prefix: str = option("", "prefix of the image names, as in azureml://.../paths", side="write")
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first record."""
+    keys = look.keys if look.top == "{" else look.first.get("", {})
+    if keys.get("image_url") == '"' and keys.get("label") == "[":
+        return SURE, "its records have an image_url and a list of labels, as in Azure Machine Learning"
+    if "boxes" in keys and b'"topX"' in head:
+        return SURE, "its records have boxes from topX to bottomX, as predictions of Azure have"
+    if keys.get("predictions") == "[" and {"project", "iteration"} <= keys.keys():
+        return SURE, "it has predictions of an iteration, as in Custom Vision"
+    if (
+        look.top == "["
+        and "regions" in keys
+        and keys.keys() & {"originalImageUri", "resizedImageUri", "imageUri"}
+    ):
+        return SURE, "its records have regions and image URIs, as in Custom Vision"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
+    """Read the records one by one."""
+    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
+        whole = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
+        single = file_item if b'"predictions"' in whole and whole.startswith(b"{") else None
+        with contextlib.suppress(BadRecord):
+            for record in [single(reader, file)] if single else line_items(reader, file):
+                with contextlib.suppress(BadRecord):
+                    _read_record(record, file)
+    reader.finish()
+
+
+def image_name(url: str) -> str:
+    """The name of an image from where Azure holds it."""
+    from urllib.parse import unquote
+
+    if "/paths/" in url:
+        return url.split("/paths/", 1)[1]
+    if "://" not in url:
+        return url
+    kind, _, path = url.partition("://")
+    return path if kind.lower() == "amldatastore" else unquote(path.partition("?")[0]).rpartition("/")[2]
+
+
+def _read_record(record: Item, file: str) -> None:
+    reader = record.reader
+    size = record.size("width", "height")
+    if "predictions" in record:
+        base = reader.source.relative(file).rpartition(".")[0]
+        name, key, rows = with_extension(base, reader.pictures.find(base)), "", "predictions"
+    else:
+        key = next((key for key in _NAMES if record.get(key)), _NAMES[0])
+        name = image_name(given) if isinstance(given := record.get(key), str) else given
+        rows = record.first_key("label", "boxes", "regions")
+    is_label = rows in ("label", "boxes")
+    size = (_details(record) if is_label else None) or size
+    image = record.image_named(name, field=key, size=size)
+    record.rows(rows).read_relative(image, record, name, size, _read_label if is_label else _read_region)
+
+
+def _details(record: Item) -> Size | None:
+    """The size of an image, whose numbers may be text as in 640px."""
+    details = record.object("image_details", optional=True)
+    given = {key: details.get(key) for key in ("width", "height") if key in details}
+    texts = {key: numeral(text.removesuffix("px")) for key, text in given.items() if isinstance(text, str)}
+    details.record = {**details.record, **texts}
+    return details.size("width", "height")
+
+
+def _read_label(label: Row, size: Size) -> None:
+    category, score = label.category("label"), label.score("score")
+    label.count_unread(_LABEL)
+    if "polygon" in label:
+        points: list[tuple[float, float]] = []
+        for polygon in label.array("polygon"):
+            numbers = in_pixels(polygon, size) if _are_numbers(polygon) else []
+            points += zip(numbers[0::2], numbers[1::2], strict=False)
+        if not points:
+            label.wrong("polygon", "a list of lists of numbers")
+            raise BadRecord
+        corners = bounds(points)
+        label.outline("polygons")
+    else:
+        left, top, right, bottom = in_pixels(
+            (label.object("box") if "box" in label else label).numbers(*_EDGES), size
+        )
+        corners = left, top, right, bottom
+    flags = Flag.CROWD if is_set(label.get("isCrowd")) else Flag(0)
+    label.add(category, corners, score=score, flags=int(flags))
+
+
+def _are_numbers(values: object) -> bool:
+    return isinstance(values, list) and all(type(value) in (int, float) for value in values)
+
+
+def _read_region(region: Row, size: Size) -> None:
+    category, score = region.category("tagName"), region.score("probability")
+    place = region.object("boundingBox") if "boundingBox" in region else region
+    left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
+    region.count_unread(_REGION)
+    region.add(category, (left, top, left + width, top + height), score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "labels.jsonl", "records", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
+    places = relative_places(dataset, form="ltrb")
+    texts = []
+    for image in images_of(dataset):
+        found = []
+        for box in image.boxes:
+            place = dict(zip(_EDGES, places(box.row), strict=True))
+            if dataset.kind == "det":
+                found.append({"box": place, "label": box.label, **box.scored("score")})
+            else:
+                found.append({"label": box.label, **place, "isCrowd": int(bool(box.flags & Flag.CROWD))})
+        key, rows = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
+        details = {"image_details": image.size} if image.size else {}
+        texts.append(dump({key: prefix + image.name, **details, rows: found}) + "\n")
+    target.write(name, "".join(texts).encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Azure ML JSON lines and Custom Vision",
+    use="annotation tools",
+    written_by="Azure Machine Learning (labels, predictions), Azure Custom Vision (images, predictions)",
+    suffixes=(".jsonl",),
+    looks_at=_SUFFIXES,
+    single=True,
+    keeps=frozenset("size extension empty score crowd".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)

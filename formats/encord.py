@@ -1,0 +1,181 @@
+"""Encord: the JSON export of a project.
+
+Specification: "JSON Format Export" in the documentation of Encord (https://docs.encord.com)::
+
+    [{"label_hash": "l1", "data_title": "a.jpg", "data_type": "image", "data_units": {
+        "d1": {"data_hash": "d1", "data_title": "a.jpg", "width": 640, "height": 480, "labels": {"objects": [
+            {"name": "person", "value": "person", "shape": "bounding_box", "objectHash": "o1",
+             "confidence": 1, "manualAnnotation": true,
+             "boundingBox": {"x": 0.1, "y": 0.2, "w": 0.2, "h": 0.4}}]}}}}]
+
+A label row has a data unit for each image, and these have the objects. Coordinates are relative to the size
+of the image and are multiplied by it. Polygons and rotated boxes (``rotatableBoundingBox``, turned by
+``theta`` degrees about its centre) are counted and read as their bounding box, with a warning. Points, lines,
+skeletons, bitmasks and classifications are counted but not read, and neither are videos.
+
+The class is ``name``. Objects drawn by people have ``"manualAnnotation": true``. If all objects have
+``false``, they are detections, and ``confidence`` is the score; otherwise it is ignored. ``--kind`` overrides
+this.
+
+Writing: a label row for each image.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.gather import NAN
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Row,
+    Size,
+    file_items,
+    have_sizes,
+    images_of,
+    in_pixels,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, around_ellipse, choose_files, dump, lines
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+_PLACE = ("x", "y", "w", "h")
+_OBJECT = frozenset(
+    (
+        "name value color shape objectHash featureHash confidence manualAnnotation boundingBox polygon "
+        "polygons rotatableBoundingBox createdAt createdBy lastEditedAt lastEditedBy reviews uid"
+    ).split()
+)
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first label row."""
+    keys = look.first.get("", {}) if look.top == "[" else look.keys
+    if keys.get("data_units") == "{":
+        return SURE, "its label rows have data_units, as in Encord"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, sized=True)
+    files = choose_files(source, looks_like, "JSON of Encord", log)
+    units = []
+    for file in log.track(files, "reading"):
+        for row in file_items(reader, file, "a list of label rows", alone=True):
+            with contextlib.suppress(BadRecord):
+                if row.get("data_type") == "video":
+                    reader.count("videos")
+                    continue
+                units += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
+    if builder.kind is None:
+        manual = [
+            found.get("manualAnnotation") is not False for _, held in units for found in held.items("objects")
+        ]
+        builder.kind = "det" if manual and not any(manual) else "gt"
+    for unit, held in units:
+        with contextlib.suppress(BadRecord):
+            _read_unit(unit, held)
+    reader.finish(field="confidence")
+
+
+def _are_machines(lists: list[Any]) -> bool:
+    """Whether there are objects, and people drew none of them."""
+    found = [value for held in lists if isinstance(held, list) for value in held if isinstance(value, dict)]
+    return bool(found) and all(value.get("manualAnnotation") is False for value in found)
+
+
+def _objects(unit: Item) -> Item:
+    labels = unit.object("labels", optional=True)
+    if labels.get("classifications"):
+        unit.reader.count("classifications of images")
+    return labels
+
+
+def _read_unit(unit: Item, labels: Item) -> None:
+    size = unit.size("width", "height")
+    image = unit.image("data_title", size=size)
+    labels.rows("objects").read_relative(image, unit, unit.get("data_title"), size, _read_object)
+
+
+def _read_object(found: Row, size: Size) -> None:
+    reader, key = found.reader, found.first_key("boundingBox", "rotatableBoundingBox", "polygon")
+    if key not in found and found.get("shape") not in (None, "bounding_box"):
+        reader.count(f"{found.get('shape')} objects")
+        return
+    category = found.category("name")
+    score = found.score("confidence") if reader.builder.kind == "det" else NAN
+    if key == "polygon":
+        if isinstance(found.get(key), dict):
+            corners_of = [point for _, point in found.object(key).objects()]
+        else:
+            corners_of = found.all_objects(key, "a list of points")
+        points = [point.numbers("x", "y") for point in corners_of]
+        if not points:
+            found.wrong("polygon", "points")
+            raise BadRecord
+        corners = found.around([in_pixels(point, size) for point in points], "polygons")
+    else:
+        place = found.object(key)
+        left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
+        corners = (left, top, left + width, top + height)
+        if theta := place.number("theta", 0.0):
+            c, s = abs(math.cos(math.radians(theta))), abs(math.sin(math.radians(theta)))
+            rx, ry = (width * c + height * s) / 2, (width * s + height * c) / 2
+            corners = around_ellipse(left + width / 2, top + height / 2, rx, ry)
+            found.outline("rotated boxes")
+    found.count_unread(_OBJECT)
+    found.add(category, corners, score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "labels.json", "label rows", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    places = relative_places(dataset)
+    texts = []
+    for image in images_of(dataset):
+        objects = []
+        for box in image.boxes:
+            about: dict[str, Any] = {
+                "name": box.label,
+                "value": box.label.lower().replace(" ", "_"),
+                "shape": "bounding_box",
+            }
+            about |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
+            place = dict(zip(_PLACE, places(box.row), strict=True))
+            confidence = box.scored("confidence") or {"confidence": 1}
+            objects.append({**about, **confidence, "boundingBox": place})
+        id_ = f"d{image.row + 1}"
+        unit = {
+            "data_hash": id_,
+            "data_title": image.name,
+            "data_type": "image",
+            "data_sequence": 0,
+            **image.size,
+        }
+        labels = {"objects": objects, "classifications": []}
+        row = {"label_hash": f"l{image.row + 1}", "data_title": image.name, "data_type": "image"}
+        texts.append(dump({**row, "data_units": {id_: {**unit, "labels": labels}}}))
+    target.write(name, f"{lines(iter(texts))}\n".encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Encord JSON",
+    use="annotation tools",
+    written_by="Encord (images and image groups)",
+    single=True,
+    keeps=frozenset("size extension empty score".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)

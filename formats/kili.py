@@ -1,0 +1,150 @@
+"""Kili: the JSON export of a project in Kili's raw format.
+
+Specification: "Kili data format" and "Object detection" in the documentation of Kili
+(https://docs.kili-technology.com)::
+
+    [{"externalId": "a.jpg", "content": "https://host/a.jpg", "resolution": {"width": 640, "height": 480},
+      "labels": [{"labelType": "DEFAULT", "createdAt": "2026-01-01T10:00:00Z", "jsonResponse": {
+          "OBJECT_DETECTION_JOB": {"annotations": [
+              {"type": "rectangle", "categories": [{"name": "PERSON", "confidence": 100}],
+               "boundingPoly": [{"normalizedVertices": [{"x": 0.1, "y": 0.6}, {"x": 0.1, "y": 0.2},
+                                                        {"x": 0.3, "y": 0.2}, {"x": 0.3, "y": 0.6}]}]}]}}}]}]
+
+A list of assets, one asset (the files in ``labels/`` of an export), or a folder of such files. Vertices are
+relative to the size of the image and are multiplied by it; if ``resolution`` does not say it, it comes from
+``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. Polygons and masks
+(``semantic``) are counted and read as their bounding box, with a warning; other annotations and
+classifications are counted but not read.
+
+The newest label of an asset is read: of those drawn by people, which are ground truth, or, if a project has
+none, of the types ``PREDICTION`` and ``INFERENCE``, which are detections with ``confidence`` in percent.
+``--kind det`` reads these in any case. The image name is ``externalId``.
+
+Writing: one label for each image, of the job ``OBJECT_DETECTION_JOB``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from decimal import Decimal
+from typing import Any
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.gather import NAN, own_folder
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Row,
+    Size,
+    file_items,
+    have_sizes,
+    images_of,
+    in_pixels,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+_JOB = "OBJECT_DETECTION_JOB"
+_GUESSES = ("PREDICTION", "INFERENCE")
+_KINDS = {"rectangle": "polygons", "polygon": "polygons", "semantic": "masks"}
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first asset."""
+    keys = look.first.get("", {}) if look.top == "[" else look.keys
+    if keys.get("externalId") == '"' and keys.keys() & {"labels", "latestLabel"}:
+        return SURE, "its assets have an externalId and labels, as in Kili"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    files = choose_files(source, looks_like, "JSON of Kili", log)
+    assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
+    """Each with its labels by people and by machines."""
+    for file in log.track(files, "reading"):
+        for asset in file_items(reader, file, "a list of assets", alone=True):
+            with contextlib.suppress(BadRecord):
+                labels = list(asset.items("labels")) or [asset.object("latestLabel", optional=True)]
+                found: tuple[list[Item], list[Item]] = ([], [])
+                for label in labels:
+                    if label.get("jsonResponse"):
+                        found[label.get("labelType") in _GUESSES].append(label)
+                assets.append((asset, found))
+    if builder.kind is None:
+        truth, guesses = (any(found[k] for _, found in assets) for k in (0, 1))
+        builder.kind = "det" if guesses and not truth else "gt"
+    for asset, found in assets:
+        with contextlib.suppress(BadRecord):
+            labels = sorted(found[builder.kind == "det"], key=lambda label: str(label.get("createdAt", "")))
+            _read_asset(asset, labels[-1] if labels else None)
+    reader.finish(field="confidence")
+
+
+def _read_asset(asset: Item, label: Item | None) -> None:
+    size = asset.object("resolution", optional=True).size("width", "height")
+    image = asset.image("externalId", size=size)
+    for _, job in label.object("jsonResponse").objects() if label else ():
+        if "annotations" not in job:
+            asset.reader.count("classifications of images")
+            continue
+        job.rows("annotations").read_relative(image, asset, asset.get("externalId"), size, _read_annotation)
+
+
+def _read_annotation(shape: Row, size: Size) -> None:
+    kind = shape.get("type", "rectangle")
+    if kind not in _KINDS:
+        shape.reader.count(f"{kind} annotations")
+        return
+    classes = shape.all_objects("categories", "a list with the class")
+    category, score = classes[0].category("name"), NAN
+    if shape.reader.builder.kind == "det":
+        score = float(Decimal(repr(classes[0].score("confidence"))) / 100)
+    points: list[Any] = []
+    for part in shape.all_objects("boundingPoly", "a list of outlines"):
+        points += [
+            point.numbers("x", "y") for point in part.all_objects("normalizedVertices", "a list of points")
+        ]
+    shape.add(category, shape.around([in_pixels(point, size) for point in points], _KINDS[kind]), score=score)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "data.json", "assets", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    places = relative_places(dataset, form="ltrb")
+    texts = []
+    for image in images_of(dataset):
+        annotations = []
+        for box in image.boxes:
+            left, top, right, bottom = places(box.row)
+            corners = ((left, bottom), (left, top), (right, top), (right, bottom))
+            vertices = [{"x": x, "y": y} for x, y in corners]
+            percent = 100 if box.score is None else float(Decimal(repr(box.score)) * 100)
+            about = {"categories": [{"name": box.label, "confidence": percent}], "type": "rectangle"}
+            annotations.append({**about, "boundingPoly": [{"normalizedVertices": vertices}]})
+        kind = "DEFAULT" if dataset.kind == "gt" else "PREDICTION"
+        label = {"labelType": kind, "jsonResponse": {_JOB: {"annotations": annotations}}}
+        size = {"resolution": image.size} if image.size else {}
+        texts.append(dump({"externalId": image.name, **size, "labels": [label]}))
+    target.write(name, f"{lines(iter(texts))}\n".encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="Kili JSON",
+    use="annotation tools",
+    written_by="Kili (raw format, one file or one per asset)",
+    single=True,
+    keeps=frozenset("size extension empty score".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)
