@@ -126,10 +126,11 @@ class _Fitting:
         kind[rows] = ShapeKind.POLYGONS
         return dataclasses.replace(shapes, kind=frozen(kind))
 
-    def traced(self, shapes: Shapes) -> Shapes:
+    def traced(self, shapes: Shapes, *, book: bool = True) -> Shapes:
         """Masks as outlines along the edges of their pixels."""
         rows = np.flatnonzero((shapes.kind == ShapeKind.MASK) & self.known)
-        self.ledger.change("masks written as outlines along their pixel edges", len(rows))
+        if book:
+            self.ledger.change("masks written as outlines along their pixel edges", len(rows))
         return self._replaced(shapes, rows, lambda part: self._traced(self.runs(shapes, part), part))
 
     def drawn(self, shapes: Shapes) -> Shapes:
@@ -182,7 +183,7 @@ class _Fitting:
         shapes = dataclasses.replace(shapes, kind=frozen(kind))
         if not any_shape:
             return shapes
-        shapes = self.traced(shapes)
+        shapes = self.traced(shapes, book=False)
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 0))
         self.ledger.change("shapes written as the smallest rectangles around them", len(rows))
         return self._around(shapes, rows)

@@ -6,6 +6,7 @@ error; here the rules marked `validate_only` run too, pictures are looked at, an
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections import Counter
@@ -16,7 +17,7 @@ from typing import Any
 from odm import checks
 from odm.codes import STRAY_FILE
 from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
-from odm.converters.pending import Request
+from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
 from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, shorten
@@ -137,6 +138,8 @@ def examine(
             "give either the ground truth of a results file, or detections to compare with, not both"
         )
     check_tolerance(tolerance)
+    source = dataclasses.replace(source, wants=SHAPE_WORDS)
+    against = against and dataclasses.replace(against, wants=SHAPE_WORDS)
     check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else Reference(gt, log, refuse=False)
     loaded: tuple[Loaded, ...]

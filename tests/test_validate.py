@@ -18,6 +18,7 @@ from selection import first_of, of_each, params
 import odm
 from odm.cli import _app, _explain, _issue_formats
 from odm.converters import Ledger, Request, chosen, load_pair, repair
+from odm.converters.pending import SHAPE_WORDS
 from odm.converters.repairs import REPAIRS, apply_repairs
 from odm.converters.validation import sort_issues
 from odm.formats import FORMATS, option_specs
@@ -140,6 +141,7 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
             gt=gt.path if gt else None,
             from_options=options,
             dry_run=True,
+            clip=True,  # so that shapes are read, not carried as they are
             log=convert_log,
         )
     assert errors(convert_log) == found
@@ -148,7 +150,8 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
         return  # an evaluation has one
     eval_log = Log()
     kind = source.kind or loaded.dataset.kind
-    request = Request(path=source.path, format=loaded.format.name, options=options, kind=kind)
+    asked = {"options": options, "kind": kind, "wants": SHAPE_WORDS}
+    request = Request(path=source.path, format=loaded.format.name, **asked)
     with contextlib.suppress(DataError):
         if kind == "gt":
             nothing = tmp_path / "nothing"

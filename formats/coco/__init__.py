@@ -57,6 +57,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,19 @@ class CocoOptions(ImageOptions):
         "what the numbers of a bbox are: pixels, or relative to the image's size",
         choices=("auto", "pixel", "normalized"),
         side="read",
+    )
+    boxes: str = option(
+        "given",
+        "where boxes and areas come from: the bbox, or the shapes (then no bbox is read)",
+        choices=("given", "shapes"),
+        side="read",
+    )
+    rle: str | None = option(
+        None,
+        "how masks are written: as compressed text, or as lists of run lengths; default: lists for crowds of "
+        "ground truth, as in COCO's own files",
+        choices=("text", "list"),
+        side="write",
     )
     reference: Dataset | None = None
     """The ground truth whose ids a results list is written with; the framework fills it in."""
@@ -240,7 +254,8 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         if not files or miss_split(options.split, (split for _, split in files), source, log):
             return
         files = [(file, split) for file, split in files if options.split in (None, split)]
-    reader = Reader(source, builder, log, options, counted=options.ids, units=options.units)
+    asked: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}
+    reader = Reader(source, builder, log, options, **asked)
     for file, split in files:
         reader.read(file, split)
     reader.finish()
@@ -300,9 +315,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
         chosen = np.array([len(splits) == 1 or s == split for s in images.split], np.bool_)
         box_rows = np.flatnonzero(chosen[dataset.boxes.image])
         if ids is not None:
-            target.write(name, results_of(dataset, box_rows, *ids, log))
+            target.write(name, results_of(dataset, box_rows, *ids, log, options.rle))
         else:
-            target.write(name, object_of(dataset, np.flatnonzero(chosen), box_rows, log))
+            target.write(name, object_of(dataset, np.flatnonzero(chosen), box_rows, log, rle=options.rle))
 
 
 FORMAT = format_of(
@@ -315,6 +330,8 @@ FORMAT = format_of(
     begins="[{",
     single=True,
     owns_suffix=True,
-    keeps=RELATIONAL | {"split", "crowd", "video", "track", "track_score", "own_fields"},
+    keeps=RELATIONAL
+    | {"split", "crowd", "video", "track", "track_score", "own_fields"}
+    | {"polygon", "parts", "mask", "oriented", "keypoints", "visibility"},
     split_is_file=True,
 )

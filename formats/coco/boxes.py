@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import ALL_SCORED, NO_SIZE, SCORE_MISSING, SOME_SCORES
-from odm.formats._shared.codes import BAD_FLAG, DUPLICATE_BOX_ID, UNKNOWN_CATEGORY, UNKNOWN_IMAGE
+from odm.codes import ALL_SCORED, MASK_SIZE, NO_SIZE, SCORE_MISSING, SOME_SCORES
+from odm.formats._shared.codes import (
+    BAD_FLAG,
+    DUPLICATE_BOX_ID,
+    MISSING_BOX_KEY,
+    UNKNOWN_CATEGORY,
+    UNKNOWN_IMAGE,
+)
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
+from odm.formats.coco.shapes import Drawn, boxes_of, read_shapes
 from odm.issues import Code, Log, Trusted, first_few
-from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Longs
+from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
 from odm.tables.other_fields import OwnRows
 
 FEW_IMAGES = 10
@@ -47,7 +54,14 @@ class Table:
     own: OwnRows = dataclasses.field(default_factory=OwnRows)
     hint: str = ""
     """What an unknown category may come from, in brackets."""
+    shape_keys: tuple[str, ...] = ()
+    """The keys of shapes that are read."""
+    boxes_of_shapes: bool = False
+    """Whether boxes and areas are those of the shapes."""
+    drawn: list[Drawn] = dataclasses.field(default_factory=list)
     _room: int = 0
+    _scale: Any = None
+    """(n, 2) width and height of the image of each box, where the boxes are relative to it."""
 
     def add(
         self,
@@ -59,10 +73,16 @@ class Table:
         """Append boxes with the columns of their records, of which `expected` in all are likely."""
         begin, end = self.n, self.n + len(index)
         self.n = end
+        if self.shape_keys:
+            drawn = {key: own[key] for key in self.shape_keys if key in own}
+            self.drawn.append(read_shapes(drawn, len(index)))
+            own = {key: values for key, values in own.items() if key not in drawn}
         self.own.extend(len(index), own)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)
-        ltwh = columns["bbox"]
+        ltwh = columns.get("bbox")
+        if ltwh is None:
+            ltwh = np.full((len(index), 4), np.nan)
         self._put("index", begin, index)
         self._put("wh", begin, None)
         self._put("xyxy", begin, None)
@@ -130,7 +150,7 @@ class Table:
                 ids = self.id_column("image_id")
                 value = Trusted(show(listed(ids)[first])) if ids is not None else ""
                 log.report(NO_SIZE, self.path, pointer=pointer, value=value)
-        scale = np.where(good[:, None], size[np.where(good, image, 0)], 0)
+        self._scale = scale = np.where(good[:, None], size[np.where(good, image, 0)], 0)
         good &= (scale > 0).all(axis=1)
         for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale), ("area", scale.prod(axis=1))):
             if (column := self.column(name)) is not None:
@@ -164,6 +184,7 @@ class Table:
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
             score = None
         image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, good)
+        shapes = self._shapes(builder, log, image, good)
         category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
         ids = self.id_column("id")
         if ids is not None:
@@ -172,7 +193,9 @@ class Table:
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         if relative:
             self._in_pixels(builder, log, image, good)
-        columns = {
+            shapes = {name: column and column.scaled(self._scale) for name, column in shapes.items()}
+        columns: dict[str, Any] = {
+            **shapes,
             "image": image,
             "category": category,
             "track": self._tracks(builder, image) if "track_id" in self.ids else None,
@@ -188,9 +211,55 @@ class Table:
         if not good.all():
             fields = self.own.at(np.flatnonzero(good).tolist())
             builder.skipped += int(np.count_nonzero(~good))
-            columns = {name: None if values is None else values[good] for name, values in columns.items()}
+            columns = {
+                name: values if values is None else values.take(good) if name in shapes else values[good]
+                for name, values in columns.items()
+            }
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
+
+    def _shapes(
+        self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_]
+    ) -> dict[str, Shapes | Keypoints | None]:
+        """Shapes and key points, and from them the boxes that the file does not give; reports bad ones."""
+        if not self.drawn:
+            return {}
+        drawn = Drawn.joined(self.drawn)
+        self.drawn.clear()
+        faults = [fault for fault in drawn.faults if good[fault[0]]]
+        masks = np.flatnonzero(good & (drawn.size.min(axis=1) > 0) & (image >= 0))
+        rows, first = np.unique(image[masks], return_index=True)
+        for row, i in zip(rows.tolist(), masks[first].tolist(), strict=True):
+            if not all(builder.image_size(row)):
+                builder.size_image(row, *drawn.size[i, ::-1].tolist())
+        known = np.array([builder.image_size(row) for row in rows.tolist()], np.int64).reshape(-1, 2)[:, ::-1]
+        wanted = known[np.searchsorted(rows, image[masks])]
+        for i in np.flatnonzero((drawn.size[masks] != wanted).any(axis=1)).tolist():
+            (h, w), (height, width) = drawn.size[masks[i]], wanted[i]
+            values = {"value": Trusted(f"{w}x{h}"), "expected": Trusted(f"{width}x{height}")}
+            faults.append((int(masks[i]), MASK_SIZE, "segmentation", values))
+        for row, code, key, values in sorted(faults, key=lambda fault: fault[0]):
+            self._tell(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
+            good[row] = False
+        xyxy, wh = self.column("xyxy"), self.column("wh")
+        assert xyxy is not None
+        assert wh is not None
+        some = drawn.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
+        lacking = np.flatnonzero(good & (some | np.isnan(xyxy).all(axis=1)))
+        if len(lacking):
+            edges, area = boxes_of(drawn, lacking, labelled=builder.kind != "det")
+            bad = lacking[np.isnan(edges).any(axis=1)]
+            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
+            good[bad] = False
+            xyxy[lacking], wh[lacking] = edges, edges[:, 2:] - edges[:, :2]
+            if builder.kind == "det":
+                if "area" not in self.columns:
+                    self._put("area", 0, np.nan)
+                self.columns["area"][lacking] = area
+        return {
+            "shapes": drawn.shapes if drawn.shapes.kind.any() else None,
+            "keypoints": drawn.keypoints if len(drawn.keypoints.xyv) else None,
+        }
 
     def _tracks(self, builder: Builder, image: NDArray[np.int32]) -> NDArray[np.int32]:
         """(n,) rows of the tracks of the boxes on these images, -1 of a box that names none."""

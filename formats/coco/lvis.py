@@ -158,5 +158,6 @@ FORMAT = format_of(
     written_by="LVIS 0.5 and 1.0",
     single=True,
     keeps=RELATIONAL
-    | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score", "own_fields"},
+    | {"difficult", "frequency", "absent", "partial", "video", "track", "track_score", "own_fields"}
+    | {"polygon", "parts", "mask"},
 )

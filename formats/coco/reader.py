@@ -6,6 +6,7 @@ and millions of results are read as columns.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.long_lists import begin
+from odm.formats.coco.shapes import keys_for
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, plural, printable
@@ -95,6 +97,8 @@ class Reader:
         from 1 (``positions-from-1``), COCO's 80 classes (``80``), or nothing, for they are ids.
     units
         What the numbers of boxes are: ``pixel``, ``normalized``, or ``auto`` where they say it themselves.
+    boxes
+        Where the boxes come from: ``given``, or ``shapes`` for those around the shapes.
     """
 
     def __init__(
@@ -107,8 +111,11 @@ class Reader:
         *,
         counted: str | None = None,
         units: str = "pixel",
+        boxes: str = "given",
     ) -> None:
         self._dialect, self._units = dialect, units
+        wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
+        self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
@@ -201,7 +208,7 @@ class Reader:
             return
         self._own = path
         dialect = self._dialect
-        table = Table(path, "/annotations", dialect.flag)
+        table = Table(path, "/annotations", dialect.flag, **self._shapes)
         lists: set[str] = set()
         frames, scores = Frames(self._builder), []
         own: dict[str, bytes] = {}
@@ -348,11 +355,16 @@ class Reader:
         return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        keeps = self._builder.keeps_own
+        keeps, shapes = self._builder.keeps_own, table.shape_keys
+        if shapes:  # which say what the box is, where it is not given
+            fields = [dataclasses.replace(f, required=f.required and f.key != "bbox") for f in fields]
+            fields += [Field(key, "raw") for key in shapes]
         for chunk in document.records(fields, rest=keeps):
-            if keeps and "attributes" in chunk.columns:  # which may name the track, and more
-                chunk.rest["attributes"] = on_one_line(chunk.columns["attributes"])
-                chunk.extras.pop("attributes", None)
+            # Attributes may name the track, and more.
+            for key in (*(("attributes",) if keeps else ()), *shapes):
+                if key in chunk.columns:
+                    chunk.rest[key] = on_one_line(chunk.columns[key])
+                    chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
             values.note(chunk, table.pointer)
             table.seen = chunk.start + chunk.n
@@ -370,7 +382,7 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        own, keeps = OwnRows(), self._builder.keeps_own
+        own, keeps, shapes = OwnRows(), self._builder.keeps_own, table.shape_keys
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
             if self._dialect.sparse:
@@ -380,7 +392,9 @@ class Reader:
             id_: Id | None = NONE
             if "id" in keys and "id" in record:
                 id_ = values.id(record, "id", location, ROW)
-            box = values.box(record, location)
+            drawn = {key: record[key] for key in shapes if record.get(key) not in (None, [], {})}
+            missing = drawn and record.get("bbox") in (None, [])
+            box = (float("nan"),) * 4 if missing else values.box(record, location)
             score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
             if "area" in keys and record.get("area") is not None:
@@ -392,9 +406,10 @@ class Reader:
             if log.errors > errors:
                 continue
             rows.append((i, image, category, id_, track, *box, score, area, int(flag)))
-            if keeps:
-                read = keys - {"attributes"} | {"video_id"}
-                own.extend(1, own_fields(given, read, lambda key: values.count({key: 1})))
+            if keeps or shapes:
+                read = keys - {"attributes", *shapes} | {"video_id"}
+                kept = given if keeps else drawn
+                own.extend(1, own_fields(kept, read, lambda key: values.count({key: 1})))
         values.count(own.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
@@ -424,7 +439,7 @@ class Reader:
         self._tubes.append(tubes)
 
     def _read_list(self, document: Document, values: Values) -> None:
-        table = Table(values.path, "")
+        table = Table(values.path, "", **self._shapes)
         self._read_boxes(document, values, table, RESULT)
         document.end()
         self._take_list(table)
@@ -500,6 +515,9 @@ class Reader:
             categories.name, categories.source_id.tolist(), categories.parent.tolist(), strict=True
         ):
             self._builder.category(name, source_id=id_, parent=parent)
+        for row, names in enumerate(categories.keypoints or ()):
+            if names:
+                self._builder.describe_points(row, names, (categories.skeleton or {row: ()})[row])
 
 
 def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:

@@ -26,7 +26,7 @@ from odm.formats.coco.ids import listed
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
-from odm.tables.other_fields import OwnRows
+from odm.tables.other_fields import OwnRows, count_own
 
 FLOAT_ID = Code(
     "id-written-as-float",
@@ -313,7 +313,8 @@ class Values:
     def read_categories(self, document: Document, *, count: bool = True) -> dict[Id, int]:
         """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
         builder, fields = self._builder, self.dialect.category
-        own = OwnRows() if builder.keeps_own else None
+        points = "keypoints" in builder.wants
+        own = OwnRows() if builder.keeps_own or points else None
         first: dict[Id, int] = {}
         rows: dict[Id, int] = {}
         id_of: dict[str, str] = {}
@@ -346,8 +347,19 @@ class Values:
                 self.report(DUPLICATE_CLASS, location, value=name, first=before, second=Trusted(shown))
             row = rows[id_] = builder.category(name, source_id=id_, frequency=frequency)
             kept.setdefault(row, i)
-        if own is not None:
-            builder.add_own("categories", [*kept], own.at([*kept.values()]))
+        if own is None:
+            return rows
+        fields_of = own.at([*kept.values()])
+        if points:
+            none = [b""] * len(kept)
+            names, skeletons = fields_of.pop("keypoints", none), fields_of.pop("skeleton", none)
+            for row, of, lines in zip(kept, names, skeletons, strict=True):
+                if found := points_of_class(of, lines):
+                    builder.describe_points(row, *found)
+        if builder.keeps_own:
+            builder.add_own("categories", [*kept], fields_of)
+        else:
+            self.count(count_own({key: tuple(values) for key, values in fields_of.items()}))
         return rows
 
 
@@ -382,3 +394,14 @@ def _around(polygons: Any) -> tuple[float, ...]:
     xs = [value for polygon in polygons for value in polygon[::2]]
     ys = [value for polygon in polygons for value in polygon[1::2]]
     return (min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)) if xs else ()
+
+
+def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
+    """The names of the key points of a class, and the pairs of them that are joined, from 0; None if none."""
+    listed = json.loads(names or b"[]")
+    lines = json.loads(skeleton or b"[]")
+    if not listed or not isinstance(listed, list) or not isinstance(lines, list):
+        return None
+    pairs = [tuple(pair) for pair in lines if isinstance(pair, list) and [*map(type, pair)] == [int, int]]
+    inside = [(a - 1, b - 1) for a, b in pairs if 0 < a <= len(listed) and 0 < b <= len(listed)]
+    return [str(name) for name in listed], inside

@@ -1,8 +1,12 @@
-"""COCO JSON as it is written: an object with images and categories, or a list of results."""
+"""COCO JSON as it is written: an object with images and categories, or a list of results.
+
+It takes more lines than others, because each record can have a shape, key points and fields of its own.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +17,15 @@ from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats.coco.ids import NOT_IN_REFERENCE, unique_rows
 from odm.formats.coco.values import COCO, Dialect
 from odm.issues import Log, Trusted, hint
+from odm.masks.runs import read_texts
 from odm.names import stem
-from odm.tables import NO_ID, Dataset, Floats, Id, Longs, distinct
+from odm.tables import NO_ID, Dataset, Flag, Floats, Id, Longs, ShapeKind, distinct
 from odm.tables.other_fields import join_members
+from odm.tables.shapes import as_rectangles
 
 _BATCH = 4096
 """Records that are encoded at once; what they take stays in the cache."""
+_SHAPES_AT_A_TIME = 2048
 
 
 def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[list[Id], list[Id]] | None:
@@ -58,7 +65,12 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
 
 
 def results_of(
-    dataset: Dataset, rows: NDArray[Any], image_ids: list[Id], category_ids: list[Id], log: Log
+    dataset: Dataset,
+    rows: NDArray[Any],
+    image_ids: list[Id],
+    category_ids: list[Id],
+    log: Log,
+    rle: str | None = None,
 ) -> bytes:
     """The boxes of these rows as a list of results, with the ids of images and categories by their rows."""
     import msgspec
@@ -78,13 +90,18 @@ def results_of(
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
     _, tracks = tracks_of(dataset, rows, log)
-    own = _rows_of(boxes.own, rows)
+    own = _own_of_boxes(dataset, rows, rle)
     lines = _lines(columns, "write detections", log, heads, optional=tracks, own=own)
     return b"".join([*_array(lines), b"\n"])
 
 
 def object_of(
-    dataset: Dataset, image_rows: NDArray[Any], box_rows: NDArray[Any], log: Log, dialect: Dialect = COCO
+    dataset: Dataset,
+    image_rows: NDArray[Any],
+    box_rows: NDArray[Any],
+    log: Log,
+    dialect: Dialect = COCO,
+    rle: str | None = None,
 ) -> bytes:
     """These images and boxes, with all categories, as one object."""
     categories, least = dataset.categories, dialect.least_id
@@ -96,14 +113,17 @@ def object_of(
     files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
-    own = _rows_of(dataset.images.own, image_rows)
+    own: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.own, image_rows)}
     if any(ids) and "license" in own:
         new = dict(zip(used, ids, strict=True))
         own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
-    own_of_boxes = _rows_of(dataset.boxes.own, box_rows)
+    own_of_boxes = _own_of_boxes(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
         outlines = own_of_boxes.pop("segmentation", [b""] * len(box_rows))
         own_of_boxes["segmentation"] = [value or b"[]" for value in outlines]
+    own_of_categories: Mapping[str, Sequence[bytes]] = categories.own
+    if categories.keypoints is not None:
+        own_of_categories = _with_shapes(own_of_categories, _points_of_classes(dataset))
     names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
@@ -114,7 +134,7 @@ def object_of(
         "annotations": _array(
             _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=own_of_boxes)
         ),
-        "categories": _array(_lines(names, "write categories", log, own=categories.own)),
+        "categories": _array(_lines(names, "write categories", log, own=own_of_categories)),
     }
     lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
     head = b",".join(_member(key, value) for key, value in members.items())
@@ -125,6 +145,104 @@ def object_of(
 def _rows_of(own: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str, list[bytes]]:
     """The other fields of these images or boxes, by key."""
     return {key: [column[row] for row in rows.tolist()] for key, column in own.items()}
+
+
+def _own_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
+    """The other fields of these boxes and their shapes, by key."""
+    boxes = dataset.boxes
+    own: dict[str, Sequence[bytes]] = {**_rows_of(boxes.own, rows)}
+    if boxes.shapes is None and boxes.keypoints is None:
+        return own
+    return _with_shapes(own, _shapes_of(dataset, rows, rle))
+
+
+def _with_shapes(
+    own: Mapping[str, Sequence[bytes]], shapes: Mapping[str, Sequence[bytes]]
+) -> dict[str, Sequence[bytes]]:
+    """Other fields and shapes; where a row has a shape as the source wrote it, that one."""
+    return {**own} | {
+        key: [a or b for a, b in zip(own[key], column, strict=True)] if key in own else column
+        for key, column in shapes.items()
+    }
+
+
+def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list[bytes]]:
+    """The JSON of the shapes and key points of these boxes, by key; empty where there are none.
+
+    Parameters
+    ----------
+    rle
+        How masks are written: ``text``, ``list``, or None for lists of crowds of ground truth only, as COCO's
+        own files are.
+    """
+    import msgspec
+
+    encode = msgspec.json.encode
+    found: dict[str, list[bytes]] = {}
+    boxes = dataset.boxes
+    if boxes.shapes is not None:
+        shapes = boxes.shapes.take(rows)
+        column = [b""] * len(rows)
+        ring, point = shapes.ring.tolist(), shapes.point.tolist()
+        numbers = _shortest(shapes.xy.ravel())
+        for i in np.flatnonzero(shapes.ring[1:] > shapes.ring[:-1]).tolist():
+            outlines = [numbers[2 * point[j] : 2 * point[j + 1]] for j in range(ring[i], ring[i + 1])]
+            column[i] = encode(outlines)
+        masks = np.flatnonzero(shapes.kind == ShapeKind.MASK)
+        size = dataset.limits()[boxes.image[rows[masks]]][:, ::-1].tolist()
+        crowd = boxes.has(Flag.CROWD)[rows[masks]] & (dataset.kind == "gt")
+        as_list = crowd if rle is None else np.full(len(masks), rle == "list")
+        for i, height_width, listed in zip(masks.tolist(), size, as_list.tolist(), strict=True):
+            text = shapes.counts(i)
+            if listed:
+                counts = read_texts(np.frombuffer(text, np.uint8), np.array([0, len(text)]))[1]
+                column[i] = encode({"counts": counts.tolist(), "size": height_width})
+            else:
+                column[i] = encode({"size": height_width, "counts": text.decode("ascii", "replace")})
+        found["segmentation"] = column
+        turned = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+        if len(turned):
+            found["obb"] = [b""] * len(rows)
+            for i, box in zip(turned.tolist(), as_rectangles(shapes.corners(turned)), strict=True):
+                found["obb"][i] = encode(_shortest(box))
+    if boxes.keypoints is not None:
+        points = boxes.keypoints.take(rows)
+        ends, numbers = (3 * points.first).tolist(), _shortest(points.xyv.ravel())
+        found["keypoints"] = [encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(ends)]
+        if dataset.kind == "gt":
+            labelled = zip(points.labelled().tolist(), points.counts().tolist(), strict=True)
+            found["num_keypoints"] = [b"%d" % n if total else b"" for n, total in labelled]
+    return found
+
+
+def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
+    """The JSON of the names and the skeletons of the key points of all classes."""
+    categories = dataset.categories
+    if categories.keypoints is None:
+        return {}
+    skeletons = categories.skeleton or ((),) * len(categories)
+    lines = [[[a + 1, b + 1] for a, b in pairs] for pairs in skeletons]
+    return {
+        "keypoints": [json.dumps(names).encode() if names else b"" for names in categories.keypoints],
+        "skeleton": [
+            json.dumps(pairs).encode() if names else b""
+            for pairs, names in zip(lines, categories.keypoints, strict=True)
+        ],
+    }
+
+
+def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
+    """(n,) pixels of the outlines and masks of these boxes; NaN where there are none, or no image size."""
+    area = np.full(len(rows), np.nan)
+    boxes = dataset.boxes
+    if boxes.shapes is None:
+        return area
+    size = dataset.limits()[boxes.image[rows]]
+    drawn = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
+    for start in range(0, len(drawn), _SHAPES_AT_A_TIME):
+        some = drawn[start : start + _SHAPES_AT_A_TIME]
+        area[some] = boxes.shapes.take(rows[some]).runs(size[some, 1], size[some, 0]).areas()
+    return area
 
 
 def _member(key: str, value: bytes) -> bytes:
@@ -182,6 +300,8 @@ def _box_columns(
     ltwh = _ltwh(dataset, rows)
     area = boxes.area[rows]
     with np.errstate(over="ignore"):
+        if boxes.shapes is not None:
+            area = np.where(np.isnan(area), _pixels_of(dataset, rows), area)
         area = np.where(np.isnan(area), ltwh[:, 2] * ltwh[:, 3], area)
     area = np.nan_to_num(area) + 0.0  # an infinite product becomes the largest number
     columns: dict[str, NDArray[Any]] = {

@@ -144,3 +144,40 @@ NOTHING_TO_PUT = Code(
     "use --images DIR, or --follow-links if pictures are behind links; or omit --link-images, --copy-images",
     "The output should include the pictures, but the source does not say where these are.",
 )
+
+OUTLINE_NUMBERS = Code(
+    "outline-numbers",
+    "error",
+    "expected pairs of x and y that are numbers, found {value}",
+    "correct the outline",
+    "An outline is a list of corners, x and y of each. With an odd count, or with something that is no "
+    "number, nobody can tell which numbers belong together.",
+    row=True,
+)
+MASK_SYNTAX = Code(
+    "mask-syntax",
+    "error",
+    "expected a mask as size [height, width] and counts, found {value}",
+    "write the mask again",
+    "The counts are run lengths down the columns of the image: a list of numbers of at least 0, or the text "
+    "that pycocotools makes of them.",
+    row=True,
+)
+MASK_SIZE = Code(
+    "mask-size",
+    "error",
+    "expected a mask of the image's size {expected}, found {value}",
+    "write the mask again for this image, or correct the size of the image",
+    "A mask for another size of the image lies elsewhere in it. pycocotools compares such masks quietly as "
+    "having nothing in common.",
+    row=True,
+)
+KEYPOINT_COUNT = Code(
+    "keypoint-count",
+    "error",
+    "expected {expected}, found {value}",
+    "correct the key points, or the names of them in the class",
+    "Every object of a class has the same key points in the same order; those that are not labelled are "
+    "0, 0, 0.",
+    row=True,
+)

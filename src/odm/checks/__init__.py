@@ -12,7 +12,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks import boxes, conventions, datasets, scores, tracks
+from odm.checks import boxes, conventions, datasets, scores, shapes, tracks
 from odm.checks.pairs import compare
 from odm.checks.rules import BoxRule, DerivedColumns, SetRule
 from odm.issues import Log
@@ -68,6 +68,7 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     tracks.detections_change_class,
     tracks.without_track,
     tracks.one_frame,
+    *shapes.RULES,
 )
 """Every rule for one dataset, in the order in which faults are reported."""
 
@@ -115,6 +116,8 @@ def run(
             "normalised": columns.normalised,
             "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
             "areas": not np.isnan(dataset.boxes.area).all(),
+            "shapes": dataset.boxes.shapes is not None,
+            "keypoints": dataset.boxes.keypoints is not None,
         }
         rules = [
             rule

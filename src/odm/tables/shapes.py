@@ -138,6 +138,11 @@ class Shapes(_Ragged):
             found[some, 2:] = np.maximum.reduceat(self.xy, at)
         return found
 
+    def scaled(self, factor: Floats) -> Shapes:
+        """The same shapes with all corners multiplied by the factors of their box, (n, 2)."""
+        corners = np.diff(self.point[self.ring])
+        return dataclasses.replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
+
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
         """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
         source = np.arange(len(self))
@@ -203,6 +208,12 @@ class Keypoints(_Ragged):
     def counts(self) -> Longs:
         """(n,) how many points each box has."""
         return np.diff(self.first)
+
+    def scaled(self, factor: Floats) -> Keypoints:
+        """The same points with x and y multiplied by the factors of their box, (n, 2)."""
+        xyv = self.xyv.copy()
+        xyv[:, :2] *= np.repeat(factor, self.counts(), axis=0)
+        return Keypoints(self.first, _frozen(xyv))
 
     def labelled(self) -> Longs:
         """(n,) how many of them are labelled."""

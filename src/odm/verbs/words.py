@@ -46,6 +46,7 @@ class ReadOptions(TypedDict, total=False):
 
     attribute: Any
     box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    boxes: Literal["given", "shapes"]
     category: Any
     classes: Path
     columns: Any
@@ -91,6 +92,7 @@ class WriteOptions(TypedDict, total=False):
     pictures: bool
     prefix: Any
     results: Any
+    rle: Literal["list", "text"]
     round: bool
     sep: Any
     shards: Any
@@ -109,6 +111,7 @@ class BothOptions(ReadOptions, total=False):
     link_images: bool
     pictures: bool
     prefix: Any
+    rle: Literal["list", "text"]
     round: bool
     shards: Any
     spaces: Literal["keep", "refuse", "underscore"]
@@ -120,6 +123,7 @@ class PairOptions(ReadOptions, total=False):
 
     gt_attribute: Any
     gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    gt_boxes: Literal["given", "shapes"]
     gt_category: Any
     gt_classes: Path
     gt_columns: Any
@@ -146,6 +150,7 @@ class PairOptions(ReadOptions, total=False):
     gt_units: Literal["auto", "normalized", "pixel"]
     det_attribute: Any
     det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    det_boxes: Literal["given", "shapes"]
     det_category: Any
     det_classes: Path
     det_columns: Any
@@ -213,6 +218,7 @@ class ValidateOptions(TypedDict, total=False):
     units: Literal["auto", "normalized", "pixel"]
     gt_attribute: Any
     gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    gt_boxes: Literal["given", "shapes"]
     gt_category: Any
     gt_classes: Path
     gt_columns: Any
@@ -239,6 +245,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_units: Literal["auto", "normalized", "pixel"]
     det_attribute: Any
     det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    det_boxes: Literal["given", "shapes"]
     det_category: Any
     det_classes: Path
     det_columns: Any
@@ -270,6 +277,7 @@ class AgreeOptions(ReadOptions, total=False):
 
     a_attribute: Any
     a_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    a_boxes: Literal["given", "shapes"]
     a_category: Any
     a_classes: Path
     a_columns: Any
@@ -296,6 +304,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_units: Literal["auto", "normalized", "pixel"]
     b_attribute: Any
     b_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    b_boxes: Literal["given", "shapes"]
     b_category: Any
     b_classes: Path
     b_columns: Any
@@ -384,6 +393,7 @@ class ConvertOptions(BothOptions, total=False):
 
     from_attribute: Any
     from_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    from_boxes: Literal["given", "shapes"]
     from_category: Any
     from_classes: Path
     from_columns: Any
@@ -424,6 +434,7 @@ class ConvertOptions(BothOptions, total=False):
     to_pictures: bool
     to_prefix: Any
     to_results: Any
+    to_rle: Literal["list", "text"]
     to_round: bool
     to_sep: Any
     to_shards: Any

@@ -1,0 +1,237 @@
+"""Outlines, masks, oriented boxes and key points of COCO's records, as they are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
+from odm.issues import Code
+from odm.masks.runs import MOST_PIXELS, offsets, write_texts
+from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
+from odm.tables.other_fields import NOTHING
+from odm.tables.shapes import rectangles
+
+ORIENTED_KEYS = ("obb", "rbox", "poly")
+"""Keys of an oriented box: centre, width, height and radians, or eight numbers."""
+_KEYS = {
+    "polygon": ("segmentation",),
+    "mask": ("segmentation",),
+    "oriented": (*ORIENTED_KEYS, "segmentation"),
+    "keypoints": ("keypoints", "num_keypoints"),
+}
+_SAME_CORNER = 0.01
+"""Pixels by which an oriented box may differ from the outline beside it that has its corners as written."""
+_BATCH = 2048
+
+Fault = tuple[int, Code, str, dict[str, Any]]
+"""Row, code, key and the values of the message."""
+
+
+def keys_for(wants: Collection[str]) -> tuple[str, ...]:
+    """The keys of records that say the shapes that are asked for."""
+    return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """The shapes of some records."""
+
+    shapes: Shapes
+    keypoints: Keypoints
+    size: Longs
+    """(n, 2) height and width that masks have, 0 where there is none."""
+    faults: list[Fault]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Drawn]) -> Drawn:
+        """The shapes of all records, one part after the other."""
+        starts = offsets(np.array([len(part.size) for part in parts])).tolist()
+        return cls(
+            Shapes.joined([part.shapes for part in parts]),
+            Keypoints.joined([part.keypoints for part in parts]),
+            np.concatenate([part.size for part in parts]),
+            [
+                (row + at, *rest)
+                for part, at in zip(parts, starts, strict=False)
+                for row, *rest in part.faults
+            ],
+        )
+
+
+def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
+    """The shapes of n records from the JSON of their values by key, empty where a record has none."""
+    faults: list[Fault] = []
+    size = np.zeros((n, 2), np.int64)
+    shapes, points = Shapes.none(n), Keypoints.none(n)
+    if "segmentation" in columns:
+        values = [b"" if value in NOTHING else value for value in columns["segmentation"]]
+        for begin, read in ((b"{", _read_masks), (b"[", _read_outlines)):
+            rows = np.array([i for i, value in enumerate(values) if value[:1] == begin], np.int64)
+            if len(rows):
+                found, bad = read([values[i] for i in rows.tolist()], size, rows)
+                faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in bad]
+                shapes = found if len(rows) == n else shapes.replaced(rows, found)
+        faults += [
+            (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
+            for i, value in enumerate(values)
+            if value[:1] not in (b"", b"[", b"{")
+        ]
+    for key in ORIENTED_KEYS:
+        rows = np.array([i for i, v in enumerate(columns.get(key, ())) if v not in NOTHING], np.int64)
+        if len(rows):
+            shapes = _with_oriented(shapes, rows, [columns[key][i] for i in rows.tolist()], key, faults)
+    if "keypoints" in columns:
+        points = _read_points(columns["keypoints"], faults)
+    return Drawn(shapes, points, size, sorted(faults, key=lambda fault: fault[0]))
+
+
+Bad = list[tuple[int, Code, dict[str, Any]]]
+
+
+def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any], Bad]:
+    """JSON values of a type, None and a fault where one is another."""
+    import msgspec
+
+    decode = msgspec.json.Decoder(list[kind]).decode
+    found: list[Any] = []
+    bad: Bad = []
+    for start in range(0, len(values), _BATCH):
+        batch = values[start : start + _BATCH]
+        try:
+            found += decode(b"[" + b",".join(batch) + b"]")
+        except (msgspec.DecodeError, RecursionError):
+            for i, value in enumerate(batch, start):
+                try:
+                    found += decode(b"[" + value + b"]")
+                except (msgspec.DecodeError, RecursionError):
+                    found.append(None)
+                    bad.append((i, code, {"value": _short(value)}))
+    return found, bad
+
+
+def _short(value: bytes) -> str:
+    text = value.decode("utf-8", "replace")
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+    del size, rows
+    objects, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
+    for i, outlines in enumerate(objects):
+        odd = next((len(one) for one in outlines if len(one) % 2), None) if outlines else None
+        if odd is not None:
+            bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd} numbers"}))
+            objects[i] = None
+    held = [[one for one in outlines if one] if outlines else [] for outlines in objects]
+    lengths = np.array([len(one) for one in itertools.chain.from_iterable(held)], np.int64)
+    ring = np.array([*map(len, held)], np.int64)
+    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(held))
+    xy = np.fromiter(numbers, np.float64, int(lengths.sum())).reshape(-1, 2)
+    kind = np.where(ring > 0, ShapeKind.POLYGONS, ShapeKind.NONE).astype(np.uint8)
+    zero = np.zeros(len(held) + 1, np.int64)
+    return Shapes(kind, offsets(ring), offsets(lengths // 2), xy, zero, np.zeros(0, np.uint8)), bad
+
+
+def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+    import msgspec
+
+    kind = msgspec.defstruct("Mask", [("size", tuple[int, int]), ("counts", str | list[int])], gc=False)
+    records, bad = _decoded(values, kind, MASK_SYNTAX)
+    texts: list[bytes] = []
+    for i, record in enumerate(records):
+        text = b""
+        if record is not None:
+            height, width = record.size
+            if height < 0 or width < 0 or height * width >= MOST_PIXELS:
+                bad.append((i, MASK_SYNTAX, {"value": f"size {height} x {width}"}))
+            elif isinstance(record.counts, str):
+                text = record.counts.encode()
+                size[rows[i]] = height, width
+            elif any(not 0 <= count < MOST_PIXELS for count in record.counts):
+                bad.append((i, MASK_SYNTAX, {"value": "a run that is negative or longer than any image"}))
+            else:
+                counts = np.array(record.counts, np.int64)
+                text = write_texts(np.array([0, len(counts)]), counts)[0].tobytes()
+                size[rows[i]] = height, width
+        texts.append(text)
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    shapes = Shapes.of_masks(joined, offsets(np.array([*map(len, texts)])))
+    return shapes, bad
+
+
+def _with_oriented(
+    shapes: Shapes, rows: Longs, values: Sequence[bytes], key: str, faults: list[Fault]
+) -> Shapes:
+    """The shapes with the oriented boxes of some rows; the outline beside one has its corners as written."""
+    boxes, bad = _decoded(values, list[float], OUTLINE_NUMBERS)
+    n = 8 if key == "poly" else 5
+    bad += [
+        (i, OUTLINE_NUMBERS, {"value": f"{len(box)} numbers, not {n}"})
+        for i, box in enumerate(boxes)
+        if box is not None and len(box) != n
+    ]
+    faults += [(int(rows[i]), code, key, about) for i, code, about in bad]
+    good = np.array([box is not None and len(box) == n for box in boxes], bool)
+    numbers = np.array([box for box, keep in zip(boxes, good, strict=True) if keep], np.float64)
+    corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
+    rows = rows[good]
+    four = (shapes.kind[rows] == ShapeKind.POLYGONS) & (np.diff(shapes.ring)[rows] == 1)
+    four[four] = np.diff(shapes.point)[shapes.ring[:-1][rows[four]]] == 4
+    outline = shapes.corners(rows[four])
+    same = (np.abs(outline - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
+    at = np.flatnonzero(four)[same]
+    corners[at] = outline[same]
+    again = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key
+    rows, corners = rows[~again], corners[~again]
+    made = Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(rows), 4), ShapeKind.ORIENTED)
+    return shapes.replaced(rows, made)
+
+
+def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
+    rows = [i for i, value in enumerate(values) if value not in NOTHING]
+    lists, bad = _decoded([values[i] for i in rows], list[float], KEYPOINT_COUNT)
+    bad += [
+        (i, KEYPOINT_COUNT, {"value": f"{len(one)} numbers", "expected": "three for each key point"})
+        for i, one in enumerate(lists)
+        if one is not None and len(one) % 3
+    ]
+    faults += [
+        (rows[i], code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in bad
+    ]
+    wrong = {rows[i] for i, _, _ in bad}
+    found = {row: one for row, one in zip(rows, lists, strict=True) if row not in wrong}
+    return keypoints_of([found.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
+
+
+def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Floats, Floats]:
+    """(n, 4) left, top, right, bottom of the shapes of these rows, else of their key points; and (n,) areas.
+
+    The areas are the pixels of masks, and for key points those of the box; NaN of outlines.
+
+    Parameters
+    ----------
+    labelled
+        Whether only labelled points count, as for ground truth.
+    """
+    shapes = drawn.shapes.take(rows)
+    edges, area = shapes.edges(), np.full(len(rows), np.nan)
+    masks = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (drawn.size[rows].min(axis=1) > 0))
+    if len(masks):
+        height, width = drawn.size[rows[masks]].T
+        runs = shapes.take(masks).runs(height, width)
+        ltwh = runs.boxes(height).astype(np.float64)
+        edges[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+        area[masks] = runs.areas()
+    for i in np.flatnonzero(np.isnan(edges).any(axis=1)).tolist():
+        points = drawn.keypoints.points(int(rows[i]))
+        points = points[points[:, 2] > 0] if labelled else points
+        if len(points):
+            edges[i] = *points[:, :2].min(axis=0), *points[:, :2].max(axis=0)
+            area[i] = (edges[i, 2] - edges[i, 0]) * (edges[i, 3] - edges[i, 1])
+    return edges, area
