@@ -182,6 +182,7 @@ class ValidateOptions(TypedDict, total=False):
 
     attribute: Any
     box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    boxes: Literal["given", "shapes"]
     category: Any
     classes: Path
     columns: Any
@@ -207,6 +208,7 @@ class ValidateOptions(TypedDict, total=False):
     prefix: Any
     project: Any
     results: Any
+    rle: Literal["list", "text"]
     round: bool
     score: Any
     sep: Any
@@ -336,6 +338,7 @@ class DiffOptions(ReadOptions, total=False):
 
     old_attribute: Any
     old_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    old_boxes: Literal["given", "shapes"]
     old_category: Any
     old_classes: Path
     old_columns: Any
@@ -362,6 +365,7 @@ class DiffOptions(ReadOptions, total=False):
     old_units: Literal["auto", "normalized", "pixel"]
     new_attribute: Any
     new_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
+    new_boxes: Literal["given", "shapes"]
     new_category: Any
     new_classes: Path
     new_columns: Any
