@@ -13,8 +13,9 @@ Reading
 -------
 - A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file name without
   ``.txt`` is the image name; an empty file, or one with only the header lines, is an image without objects.
-- Each object is read as the axis-aligned box around its corners, in any order. If that is larger than the
-  object, there is a warning, and the rotation is counted as lost.
+- The four corners, in any order, are an oriented box, and the box is what lies around them. If all are
+  upright, they are plain boxes. Where only boxes are needed, there is a warning if one is larger than its
+  object, and the rotation is counted as lost.
 - ``difficult`` is 0 or 1 and may be missing; 2 is read as 1.
 - Category names may have several words.
 - Results are files ``Task1_<category>.txt`` of ``image score x1 y1 ... x4 y4`` or ``Task2_<category>.txt``
@@ -24,10 +25,10 @@ Reading
 
 Writing
 -------
-Rectangles, starting at the top left corner, in one file per image without the header lines;
-detections have their score at the end. Categories with spaces, at which other programs split the line, are
-refused; ``-O spaces=underscore`` writes underscores for them. ``-O results=true`` writes detections as
-``Task2_<category>.txt`` instead.
+The corners of oriented boxes, and of others from the top left one on, in one file per image without the
+header lines; detections have their score at the end. Categories with spaces, at which other programs split
+the line, are refused; ``-O spaces=underscore`` writes underscores for them. ``-O results=true`` writes
+detections as ``Task1_<category>.txt`` instead, or ``Task2`` if none is oriented.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ _HEADERS = (b"imagesource:", b"gsd:")
 class DotaOptions(ImageOptions):
     """How detections are written."""
 
-    results: bool = option(False, "write Task2_<category>.txt, one file per category", side="write")
+    results: bool = option(False, "write Task1_ or Task2_<category>.txt, one file per category", side="write")
     spaces: str = spaces_option()
 
 
@@ -124,8 +125,8 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     labels.report(BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
     good &= ~wrong
     flags = (mark > 0) * np.uint16(Flag.DIFFICULT)
-    xyxy = labels.upright(good)
-    labels.add(good, labels.class_rows(good), xyxy, flags=flags)
+    xyxy, shapes = labels.upright(good)
+    labels.add(good, labels.class_rows(good), xyxy, flags=flags, shapes=shapes)
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -161,8 +162,9 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
             labels.report(SCORE_UNEXPECTED, good, 1, "score")
             good[:] = False
         category = np.full(len(labels), builder.category(match[2]))
-        xyxy = labels.upright(good) if match[1] == "1" else labels.values
-        labels.add_rows(good, image=image, category=category, xyxy=xyxy, file=number, score=labels.score)
+        xyxy, shapes = labels.upright(good, oriented=True) if match[1] == "1" else (labels.values, None)
+        more = {"file": number, "score": labels.score, "shapes": shapes}
+        labels.add_rows(good, image=image, category=category, xyxy=xyxy, **more)
     gather.finish()
 
 
@@ -174,10 +176,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
         return
     if not text_rows.plan_files(dataset, target, log):
         return
-    texts = decimals(boxes.xyxy.ravel())
-    left, top, right, bottom = (texts[i::4] for i in range(4))
+    texts = decimals(text_rows.corners_of(dataset).ravel())
     difficult = ["1" if d else "0" for d in boxes.has(Flag.DIFFICULT).tolist()]
-    columns = [left, top, right, top, right, bottom, left, bottom]
+    columns = [texts[i::8] for i in range(8)]
     columns += [[classes[c] for c in boxes.category.tolist()], difficult]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
@@ -188,7 +189,8 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     if dataset.kind != "det":
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name
-    names = [f"Task2_{name}.txt" for name in classes]
+    task = 2 if boxes.shapes is None else 1
+    names = [f"Task{task}_{name}.txt" for name in classes]
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
         reason = ""
@@ -205,12 +207,13 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(names, classes, log) or log.errors > errors:
         return
-    texts = decimals(boxes.xyxy.ravel())
+    places = boxes.xyxy if task == 2 else text_rows.corners_of(dataset)
+    texts, width = decimals(places.ravel()), places.shape[1]
     images = [stem(name) for name in dataset.images.name]
     columns = (
         [images[i] for i in boxes.image.tolist()],
         decimals(boxes.score),
-        *(texts[i::4] for i in range(4)),
+        *(texts[i::width] for i in range(width)),
     )
     note_spaces(dataset.images.name, log)
     lines = list(map(" ".join, zip(*columns, strict=True)))
@@ -221,7 +224,9 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
 
 def adapt(options: DotaOptions) -> dict[str, object]:
     """What result files hold."""
-    return {"keeps": frozenset({"score", "unused"})} if options.results else {}
+    if not options.results:
+        return {}
+    return {"keeps": frozenset({"score", "unused", "oriented"}), "boxes_as_shapes": False}
 
 
 FORMAT = format_of(
@@ -230,5 +235,7 @@ FORMAT = format_of(
     use="challenges",
     written_by="DOTA (label files, Task 1 and 2 results), Roboflow OBB",
     suffixes=(".txt",),
-    keeps=frozenset("empty score difficult".split()),
+    keeps=frozenset("empty score difficult oriented".split()),
+    shape_is_box=True,
+    boxes_as_shapes=True,
 )

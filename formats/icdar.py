@@ -24,8 +24,9 @@ Reading
   text.
 - The transcription ``###`` ("do not care") means that evaluations ignore the text: it is read as crowd. Other
   transcriptions are counted but not kept.
-- Each text is read as the axis-aligned box around its corners. If that is larger than the text, there is a
-  warning, and the rotation is counted as lost.
+- Four corners are an oriented box, and the box is what lies around them. If all are upright, they are plain
+  boxes. Where only boxes are needed, there is a warning if one is larger than its text, and the rotation is
+  counted as lost.
 - All rows of a source have the same layout, which the first rows of its files show. Files named ``res_*`` are
   detections, files named ``gt_*`` ground truth; with other names, rows with a number in 0..1 after the
   coordinates are detections. ``--kind`` overrides this.
@@ -265,8 +266,9 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     mark, ignored, told = labels.values[:, layout.width :].T
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
     labels.count("transcriptions", good & (told > ignored))
-    xyxy = labels.upright(good) if layout.width == 8 else labels.values[:, :4]
-    labels.add(good, labels.class_rows(good), xyxy, flags=None if builder.kind == "det" else flags)
+    xyxy, shapes = labels.upright(good) if layout.width == 8 else (labels.values[:, :4], None)
+    more: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
+    labels.add(good, labels.class_rows(good), xyxy, **more)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:
@@ -281,12 +283,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
         log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not text_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
         return
-    xyxy = whole_edges(boxes.xyxy) if options.round else boxes.xyxy
-    texts = decimals(xyxy.ravel())
-    left, top, right, bottom = (texts[i::4] for i in range(4))
-    columns: list[Sequence[str]] = [left, top, right, bottom]
-    if options.style == "2015":
-        columns = [left, top, right, top, right, bottom, left, bottom]
+    if options.round:
+        boxes = dataclasses.replace(boxes, xyxy=whole_edges(boxes.xyxy))
+        dataset = dataclasses.replace(dataset, boxes=boxes)
+    places = text_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
+    texts = decimals((np.floor(places + 0.5) if options.round else places).ravel())
+    columns: list[Sequence[str]] = [texts[i :: places.shape[1]] for i in range(places.shape[1])]
     if det:
         columns.append(decimals(boxes.score))
     if classed:
@@ -298,11 +300,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     text_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed)
 
 
+def adapt(options: IcdarOptions) -> dict[str, Any]:
+    """Rows of 2013 hold edges only."""
+    plain = {"keeps": FORMAT.keeps - {"oriented"}, "shape_is_box": False, "boxes_as_shapes": False}
+    return plain if options.style == "2013" else {}
+
+
 FORMAT = format_of(
     __name__,
     title="ICDAR text detection",
     use="challenges",
     written_by="ICDAR 2013 and 2015 (ground truth and results), MLT 2017 and 2019, RCTW-17",
     suffixes=(".txt",),
-    keeps=frozenset("empty unused order score crowd".split()),
+    keeps=frozenset("empty unused order score crowd oriented".split()),
+    shape_is_box=True,
+    boxes_as_shapes=True,
 )

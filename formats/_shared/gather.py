@@ -349,7 +349,7 @@ class Gather:
                 good = self.of_kind(chunk["score"], where, field=field)
                 if not good.all():
                     self.builder.skipped += len(good) - int(np.count_nonzero(good))
-                    chunk = {k: _kept(v, good) for k, v in chunk.items()}  # noqa: PLW2901
+                    chunk = {k: kept_rows(v, good) for k, v in chunk.items()}  # noqa: PLW2901
             score = chunk["score"] if is_det else None
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
@@ -368,7 +368,7 @@ class Gather:
         return good
 
 
-def _kept(column: Any, good: NDArray[np.bool_]) -> Any:
+def kept_rows(column: Any, good: NDArray[Any]) -> Any:
     """The good rows of a column; a value for all rows, or None, as it is."""
     if isinstance(column, Shapes | Keypoints):
         return column.take(good)

@@ -21,7 +21,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE, has_space
 from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
-from odm.formats._shared.gather import At, Gather, decide_kind, own_folder, with_extension
+from odm.formats._shared.gather import At, Gather, decide_kind, kept_rows, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_files import listing, report_others
@@ -41,7 +41,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints, Longs, distinct
+from odm.tables import Builder, Dataset, Floats, Ints, Longs, ShapeKind, Shapes, distinct
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -259,10 +259,11 @@ class Labels:
             table[i] = self.builder.category(names[i])
         return table[np.where(known, number, len(names)).astype(np.int64)], known
 
-    def upright(self, good: NDArray[np.bool_]) -> Floats:
+    def upright(self, good: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
         """The upright boxes around the four corners that values begin with, in any order; (n, 4).
 
-        Good ones that are not the corners themselves are reported.
+        If shapes are wanted, the corners too, unless all are upright and `oriented` does not say what they
+        are. If not, good ones that are not the corners themselves are reported.
         """
         points = self.values[:, :8].reshape(-1, 4, 2)
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
@@ -270,11 +271,16 @@ class Labels:
         # The corners of an upright box: each at two edges, and those opposite each other at no common one.
         apart = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
         turned = good & ~np.logical_and.reduce(np.concatenate([at_edges, apart], axis=1), axis=1)
-        if n := int(turned.sum()):
+        around, n = np.concatenate([low, high], axis=1), int(turned.sum())
+        if self.builder.wants:
+            corners = np.full(len(points), 4)
+            drawn = Shapes.of_outlines(points.reshape(-1, 2), corners, ShapeKind.ORIENTED)
+            return around, drawn if n or oriented else None
+        if n:
             self.count("rotation", turned)
             values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
             self.rows.report(self.log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
-        return np.concatenate([low, high], axis=1)
+        return around, None
 
     def add_images(self, needed: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
         """Add an image for each file: its row (-1 = refused), and the number of the file in the builder.
@@ -320,7 +326,7 @@ class Labels:
         good = good & (image >= 0)
         self.builder.skipped += len(good) - int(good.sum())
         columns |= {"image": image, "line": self.rows.line}
-        self.gather.add(**{key: c[good] if isinstance(c, np.ndarray) else c for key, c in columns.items()})
+        self.gather.add(**{key: kept_rows(column, good) for key, column in columns.items()})
 
 
 def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
@@ -524,6 +530,15 @@ def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
         return [f"{stem(name)}.txt" for name in dataset.images.name]
     parts = (stem(name).rpartition("/") for name in dataset.images.name)
     return [f"{folder}{slash}{prefix}{name}.txt" for folder, slash, name in parts]
+
+
+def corners_of(dataset: Dataset) -> Floats:
+    """(n, 8) the corners of oriented boxes, and of others from the top left one on."""
+    found = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
+    if (shapes := dataset.boxes.shapes) is not None:
+        rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+        found[rows] = shapes.corners(rows).reshape(-1, 8)
+    return found
 
 
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
