@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,28 +42,38 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
     """The row of the old image for each new one, -1 = none; and whether it was renamed."""
     partner, _ = pair_images(old.images, new.images)
     renamed = np.zeros(len(partner), np.bool_)
-    gone = np.setdiff1d(np.arange(len(old.images)), partner)
+    gone = rows_without(len(old.images), partner[partner >= 0])
     come = np.flatnonzero(partner < 0)
     if len(gone) and len(come):
-        before, after = unique(_contents(old, gone)), unique(_contents(new, come))
+        number = _class_numbers(old, new)
+        before, after = unique(_contents(old, gone, number)), unique(_contents(new, come, number))
         for boxes in (boxes for boxes in after if boxes and boxes in before):
             partner[come[after[boxes]]] = gone[before[boxes]]
             renamed[come[after[boxes]]] = True
     return partner, renamed
 
 
-def _contents(dataset: Dataset, images: Longs) -> list[tuple[Any, ...]]:
+def rows_without(n: int, rows: Longs) -> Longs:
+    """Of n rows the others."""
+    others = np.ones(n, np.bool_)
+    others[rows] = False
+    return np.flatnonzero(others)
+
+
+def _class_numbers(old: Dataset, new: Dataset) -> dict[str, int]:
+    """The classes of either by name."""
+    return {name: i for i, name in enumerate(dict.fromkeys([*old.categories.name, *new.categories.name]))}
+
+
+def _contents(dataset: Dataset, images: Longs, number: Mapping[str, int]) -> list[bytes]:
     """What the boxes of each image are, in any order: class and place."""
     boxes = dataset.boxes
     rows = np.flatnonzero(np.isin(boxes.image, images))
-    found: dict[int, list[Any]] = {image: [] for image in images.tolist()}
-    names = dataset.categories.name
-    cells = _cells(boxes.xyxy[rows]).tolist()
-    for image, category, cell in zip(
-        boxes.image[rows].tolist(), boxes.category[rows].tolist(), cells, strict=True
-    ):
-        found[image].append((names[category], *cell))
-    return [tuple(sorted(own)) for own in found.values()]
+    category = np.array([number[name] for name in dataset.categories.name], np.int64)[boxes.category[rows]]
+    table = np.column_stack([_cells(boxes.xyxy[rows]) + 0.0, category, boxes.image[rows]])
+    table = table[np.lexsort(table.T)]  # by image, then class and place
+    ends = np.searchsorted(table[:, -1], np.stack([images, images + 1]))
+    return [table[start:stop, :-1].tobytes() for start, stop in ends.T.tolist()]
 
 
 def pair_boxes_of(
@@ -97,6 +106,8 @@ def pair_boxes_of(
         pairs.append((free[0][a], free[1][b]))
         free = [np.delete(own, at) for own, at in zip(free, (a, b), strict=True)]
     a, b = (np.concatenate(own) for own in zip(*pairs, strict=True))
+    order = np.argsort(a)
+    a, b = a[order], b[order]
     change = np.zeros(len(a), np.int64)
     change[_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)] |= Change.MOVED
     change[sides[0].category[a] != sides[1].category[b]] |= Change.RELABELLED
@@ -155,24 +166,28 @@ def _equal_boxes(
 
     They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
     """
-    keys = [
-        np.column_stack([side.image, side.category, own, _cells(side.xyxy, tolerance, shift)])
-        for side, own in zip(sides, more, strict=True)
-    ]
-    both = np.concatenate(keys)
-    order = np.lexsort(both.T)
-    starts = np.append(True, (both[order][1:] != both[order][:-1]).any(axis=1))
-    group = np.empty(len(both), np.int64)
-    group[order] = np.cumsum(starts[: len(both)])
-    positions = []
-    for own in (group[: len(keys[0])], group[len(keys[0]) :]):  # the first of a group with the first, ...
-        by_group = np.argsort(own, kind="stable")
-        place = np.empty(len(own), np.int64)
-        place[by_group] = np.arange(len(own)) - np.searchsorted(own[by_group], own[by_group])
-        positions.append(own * (len(both) + 1) + place)
-    _, a, b = np.intersect1d(positions[0], positions[1], assume_unique=True, return_indices=True)
-    near = ~_apart(sides[0].xyxy[a], sides[1].xyxy[b], tolerance)
-    return a[near], b[near]
+    keys = [_key(side, own, tolerance, shift) for side, own in zip(sides, more, strict=True)]
+    order = [np.argsort(key, kind="stable") for key in keys]
+    in_order = [key[own] for key, own in zip(keys, order, strict=True)]
+    # The first box of a key with the first of the same, the second with the second, ...
+    place = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
+    at = np.searchsorted(in_order[1], in_order[0]) + place
+    found = at < np.searchsorted(in_order[1], in_order[0], side="right")
+    a, b = order[0][found], order[1][at[found]]
+    one, two = sides[0].take(a), sides[1].take(b)
+    same = (one.image == two.image) & (one.category == two.category) & (more[0][a] == more[1][b])
+    same &= ~_apart(one.xyxy, two.xyxy, tolerance)
+    return a[same], b[same]
+
+
+def _key(side: Annotations, more: Longs, tolerance: float, shift: float) -> NDArray[np.uint64]:
+    """(n,) a number for image, class, cell and `more`: equal for equal boxes, and seldom for others."""
+    key = np.zeros(len(side), np.uint64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for column in (side.image, side.category, more, *_cells(side.xyxy, tolerance, shift).T):
+            key = (key ^ column.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(29)
+    return key
 
 
 CELL = 0.0123

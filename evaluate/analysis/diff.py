@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import IOU, iou_of
 from odm.evaluate.analysis.box_pairs import box_columns, flag_words
-from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
+from odm.evaluate.analysis.changes import (
+    OF_BOTH,
+    WORDS,
+    Change,
+    change_words,
+    pair_boxes_of,
+    pair_versions,
+    rows_without,
+)
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.tables import Dataset, Floats, Longs
@@ -65,7 +73,7 @@ class Differences:
     @property
     def removed(self) -> Longs:
         """Rows of the images that only the old version has."""
-        return np.setdiff1d(np.arange(len(self.old.images)), self.partner)
+        return rows_without(len(self.old.images), self.partner[self.partner >= 0])
 
     @property
     def resized(self) -> Longs:
@@ -296,7 +304,7 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
     both[partner[partner >= 0]] = True
     kept = np.where(both, np.arange(len(both)), -1)
     first, other, change = pair_boxes_of(old, new, (kept, partner), iou=iou, tolerance=tolerance)
-    gone, come = np.setdiff1d(np.arange(len(old)), first), np.setdiff1d(np.arange(len(new)), other)
+    gone, come = rows_without(len(old), first), rows_without(len(new), other)
     without = (
         np.where(both[old.boxes.image[gone]], Change.REMOVED, Change.IMAGE_REMOVED),
         np.where(partner[new.boxes.image[come]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
