@@ -18,7 +18,6 @@ a data set detections; without them it is ground truth.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,12 +26,8 @@ from numpy.typing import NDArray
 
 from odm.arrays import to_array
 from odm.converters.statistics import areas_of
-from odm.issues import UsageError
-from odm.tables import NO_ID, Dataset, Flag, Kind, Longs
-
-FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
-"""The columns of `to_columns` that mark boxes: ``crowd``, ``difficult``, ``truncated``, ..."""
-
+from odm.tables import FLAGS, NO_ID, Dataset, Flag, Kind, Longs
+from odm.views import library
 
 TAKEN = (
     "a path, a list of paths, a Dataset, a dictionary or a list of results of COCO, a table (pandas, polars, "
@@ -140,7 +135,7 @@ def from_supervision(
 def to_supervision(dataset: Dataset) -> dict[str, Any]:
     """A `supervision.Detections` for each image, by its name; images without boxes have an empty one."""
     _require_pixels(dataset)
-    detections = _library("supervision").Detections
+    detections = library("supervision", "bridges").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     scored = dataset.kind == "det"
     found = {}
@@ -165,18 +160,7 @@ def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
     some box has. Images without boxes have no row.
     """
     _require_pixels(dataset)
-    boxes = dataset.boxes
-    columns: dict[str, NDArray[Any]] = {
-        "image": np.array(dataset.images.name, object)[boxes.image],
-        "class": np.array(dataset.categories.name, object)[boxes.category],
-    }
-    columns |= dict(zip(("left", "top", "right", "bottom"), boxes.xyxy.T.copy(), strict=True))
-    if dataset.kind == "det":
-        columns["score"] = boxes.score
-    if not np.isnan(boxes.area).all():
-        columns["area"] = boxes.area
-    marks = {name: boxes.has(flag) for name, flag in FLAGS.items()}
-    return columns | {name: marked for name, marked in marks.items() if marked.any()}
+    return dataset.boxes.columns()
 
 
 def from_columns(
@@ -376,7 +360,7 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     ``image_id`` is that of the source where all are whole numbers, else they count from 1.
     """
     _require_pixels(dataset)
-    tensor = _library("torch").as_tensor
+    tensor = library("torch").as_tensor
     boxes = dataset.boxes
     area = areas_of(dataset)
     ids = _ids(dataset.images.source_id)
@@ -446,7 +430,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
     ValueError
         If the size of an image with boxes is not known.
     """
-    fiftyone = _library("fiftyone")
+    fiftyone = library("fiftyone")
     boxes, images = dataset.boxes, dataset.images
     samples = []
     for row, own in _by_image(dataset):
@@ -568,11 +552,3 @@ def _require_pixels(dataset: Dataset) -> None:
     """ValueError for coordinates that are fractions of images of unknown size."""
     if dataset.relative:
         raise ValueError("no image has a size, so the boxes are fractions of their images, not pixels")
-
-
-def _library(name: str) -> Any:
-    """A library that only one function needs."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        raise UsageError(f"this needs {name}: pip install {name}") from None

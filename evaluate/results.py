@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arr
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset, Floats, Longs
+from odm.views import Framed, ResultViews, Rows, later
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
@@ -82,8 +83,28 @@ class Row:
         }
 
 
+class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have any
+    """The rows of the classes of a result, and the table of them, with the columns of ``per_class.csv``."""
+
+    result: Result
+
+    def __new__(cls, rows: Iterable[Row], result: Result) -> Self:
+        """The same rows; `result` is theirs."""
+        own = super().__new__(cls, rows)
+        own.result = result
+        return own
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The values of each column, by its name; None where there is none."""
+        found: dict[str, list[Any]] = later("evaluate.output.render").class_frame(self.result)
+        return found
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(ResultViews):
     """The results of one protocol.
 
     Attributes
@@ -120,6 +141,13 @@ class Result:
     """Plain data by the name of the analysis, see `odm.evaluate.analysis.analyses`."""
     intervals: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
     """Low and high end for keys of the summary, if they were asked for; None = undefined."""
+    truth: Dataset | None = None
+    """Where the ground truths came from, if it is known; their rows are rows of its boxes."""
+    found: Dataset | None = None
+    """The same of the detections."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classes", Classes(self.classes, self))
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
@@ -151,7 +179,13 @@ class Result:
         """The outcome of every detection, and the reason of each false positive."""
         from odm.evaluate.analysis.errors import detection_table
 
-        return detection_table(self.sides, self.matches)
+        return dataclasses.replace(detection_table(self.sides, self.matches), result=self)
+
+    @functools.cached_property
+    def missed(self) -> Rows[dict[str, Any]]:
+        """The ground truths that count and that no detection found, at any score, as in ``missed.csv``."""
+        rows: Rows[dict[str, Any]] = later("evaluate.output.render").missed_of(self)
+        return rows
 
     @functools.cached_property
     def curve_table(self) -> CurveTable:
@@ -222,7 +256,7 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(ResultViews):
     """The join report and one result per protocol and IoU."""
 
     joined: Joined
@@ -230,9 +264,16 @@ class Evaluation:
     log: Log
     truth: Dataset | None = None
     """Where the ground truths came from; rows of results are rows of its boxes."""
-    detections: Dataset | None = None
+    found: Dataset | None = None
+    """Where the detections came from; the same of them."""
     tags: Mapping[str, Longs] = dataclasses.field(default_factory=dict)
     """The numbers of the images of each tag that an analysis by slices was given, by ``name=value``."""
+
+    def __post_init__(self) -> None:
+        self.results[:] = [
+            one if one.truth is self.truth else dataclasses.replace(one, truth=self.truth, found=self.found)
+            for one in self.results
+        ]
 
     def __repr__(self) -> str:
         return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"
@@ -263,6 +304,16 @@ class Evaluation:
     def curves(self) -> dict[str, Curve]:
         """The curves of the only result."""
         return self.result.curves
+
+    @property
+    def detections(self) -> DetectionTable:
+        """The outcome of every detection of the only result, and the reason of each false positive."""
+        return self.result.detections
+
+    @property
+    def missed(self) -> Rows[dict[str, Any]]:
+        """The ground truths that no detection of the only result found."""
+        return self.result.missed
 
     def to_dict(self) -> dict[str, Any]:
         """All results as in the JSON output."""

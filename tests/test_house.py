@@ -96,10 +96,23 @@ def home(name):
     return parts[1] if len(parts) > 1 else "odm"
 
 
-CORE = {"masks", "tables", "issues", "files", "inputs", "coco80", "codes", "csv_text", "names", "pictures"}
+CORE = {
+    "views",
+    "masks",
+    "tables",
+    "issues",
+    "files",
+    "inputs",
+    "coco80",
+    "codes",
+    "csv_text",
+    "names",
+    "pictures",
+}
 MAY_IMPORT = {
     "masks": {"masks"},
-    "tables": {"masks", "tables"},
+    "views": set(),
+    "tables": {"views", "masks", "tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "inputs", "issues", "names"},
     "inputs": {"inputs", "issues"},
@@ -117,6 +130,7 @@ MAY_IMPORT = {
     "checks": {"checks", "codes", "masks", "names", "pairing", "tables", "tracks", "issues"},
     "formats": {*CORE, "parallel", "tracks", "formats"},
     "evaluate": {
+        "views",
         "arrays",
         "codes",
         "drawing",

@@ -35,8 +35,15 @@ from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten
 from odm.names import distinct_parts
 from odm.tables import Longs
+from odm.views import ComparisonViews, Rows
 
 VERSION = 1
+
+DELTA_COLUMNS = (
+    *("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason"),
+    *("first", "other"),
+)
+"""The columns of the table of differences."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,8 +98,8 @@ class Delta:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(ComparisonViews):
     """Several runs over the same ground truth; every difference is to the first run.
 
     Attributes
@@ -109,7 +116,7 @@ class Comparison:
 
     definition: str
     runs: list[Run]
-    deltas: list[Delta]
+    deltas: Rows[Delta]
     images: list[dict[str, Any]]
     image_tables: dict[str, ImageTable]
     slices: list[dict[str, Any]]
@@ -122,6 +129,11 @@ class Comparison:
     images_reason: str = ""
     ranking: list[Place] = dataclasses.field(default_factory=list)
     """The runs, best first."""
+    evaluations: tuple[Any, ...] = ()
+    """The evaluation of each run, where `odm.compare` kept them for a page."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "deltas", Rows(self.deltas, DELTA_COLUMNS))
 
     @property
     def verdict(self) -> str:
@@ -131,6 +143,9 @@ class Comparison:
         if len(self.runs) == 2:
             return headline(self, runs[1], names)
         return verdict(self.ranking, names, self.level)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {', '.join(run.name for run in self.runs)}: {self.verdict}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, of plain data."""
@@ -219,7 +234,7 @@ def compare(
     return Comparison(
         definition=tables[0].rules.definition,
         runs=of_runs,
-        deltas=deltas,
+        deltas=Rows(deltas),
         images=rows,
         image_tables=counted,
         slices=compare_slices(names, plans, slices, how),

@@ -15,6 +15,7 @@ ground truths that count; with threshold t, the ends of all ranges included:
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.tables import Floats, Ints
+from odm.views import Framed, later
 
 KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
 """The kinds of false positives."""
@@ -34,7 +36,7 @@ _NUMBERS = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DetectionTable:
+class DetectionTable(Framed):
     """A row per detection, in the order of the input; detections that were dropped before are not there."""
 
     images: tuple[str, ...]
@@ -63,6 +65,16 @@ class DetectionTable:
     """(n,) highest IoU with the counting ground truths of its class, and of the others."""
     has_truth: Mask
     """(n,) whether its image has a counting ground truth."""
+    result: Any = None
+    """The result that it is of."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The values of each column of ``detections.csv``, by its name; None where there is none."""
+        found: dict[str, list[Any]] = later("evaluate.output.render").detection_frame(self.result)
+        return found
 
 
 def kinds_at(threshold: float, has_truth: Mask, same: Floats, other: Floats, taken: Mask) -> NDArray[np.int8]:

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Sequence
 
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
-from odm.evaluate.analysis.compare import Comparison, Delta, headline
+from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
 from odm.evaluate.analysis.sections import interval, points, slice_rows
 from odm.evaluate.output.render import csv_text
@@ -28,10 +28,6 @@ MOST_PAIRS = 3
 DROPPED = (("its interval",), ("p (Holm)",), ("lost TP", "new TP"), ("p",), ("better",))
 """Columns that are left out where a table is too wide, in this order."""
 
-DELTA_COLUMNS = (
-    *("run", "key", "class", "delta", "low", "high", "p_better", "p", "p_holm", "reason"),
-    *("first", "other"),
-)
 RANKING_COLUMNS = ("run", "key", "value", "low", "high", "delta", "delta_low", "delta_high", "p_holm", "same")
 SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "delta", "low", "high")
 

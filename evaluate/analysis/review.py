@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.outcome_table import FP, TP
 from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.analysis.table import Table, table_of
-from odm.evaluate.results import Evaluation, Result, plain
+from odm.evaluate.results import Result, plain
 from odm.tables import Dataset, Floats
 
 EDGES = ("left", "top", "right", "bottom")
@@ -175,7 +175,9 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
     return places, np.where(pointed | (line <= 0), "", number).tolist()
 
 
-def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]], list[list[Any]]]:
+def review_rows(
+    result: Result, truth: Dataset | None, detections: Dataset | None
+) -> tuple[list[list[Any]], list[list[Any]]]:
     """The rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
     if result.joined is None or result.rules.metric in ("corloc", "top-k"):
         return [], []
@@ -186,7 +188,7 @@ def review_rows(evaluation: Evaluation, result: Result) -> tuple[list[list[Any]]
         out = []
         for row in found:
             gt = row["gt"]
-            side, of = (evaluation.truth, gt) if gt is not None else (evaluation.detections, row["det"])
+            side, of = (truth, gt) if gt is not None else (detections, row["det"])
             path, line, pointer = ("", 0, "") if side is None or of is None or of < 0 else side.location(of)
             own = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
             out.append([own[key] for key in columns])

@@ -17,9 +17,10 @@ from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.issues import UsageError, printable, shorten
-from odm.tables import FREQUENCIES
+from odm.tables import FREQUENCIES, Dataset
 from odm.terminal import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
 from odm.terminal import markdown as escaped
+from odm.views import Rows
 
 OUTPUTS = ("table", "json", "csv", "markdown")
 """What `render` can write."""
@@ -98,9 +99,15 @@ def per_class_csv(evaluation: Evaluation) -> str:
     A mean over the classes is in the column of what it is the mean of, whatever the summary calls it. Columns
     of numbers that no result has are left out.
     """
+    columns, rows = _class_rows(evaluation.results)
+    return csv_text(columns, ([row.get(c) for c in columns] for row in rows))
+
+
+def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns and rows of `per_class_csv`."""
     rows: list[dict[str, Any]] = []
     wanted = {*_HEAD, *_ALWAYS}
-    for result in evaluation.results:
+    for result in results:
         # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
         ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
         head = {"protocol": result.protocol, "iou": ious if result.rules.averaged else ious[0]}
@@ -123,7 +130,7 @@ def per_class_csv(evaluation: Evaluation) -> str:
             for key, value in row.items()
             if isinstance(value, list)
         }
-    return csv_text(columns, ([row.get(c) for c in columns] for row in rows))
+    return columns, rows
 
 
 def detections_csv(evaluation: Evaluation) -> str:
@@ -132,28 +139,65 @@ def detections_csv(evaluation: Evaluation) -> str:
     Under several thresholds the outcome is that at the one which the counts are of, .5 if it is among them.
     ``detection`` and ``gt`` count the boxes of the two sides from 0, in the order of their files.
     """
+    return _in_blocks(
+        evaluation,
+        DETECTIONS,
+        lambda result: len(result.detections.row),
+        lambda result, part: _detection_columns(result, evaluation.truth, part),
+    )
+
+
+DETECTIONS = (
+    *("detection", "image", "class", "score", "left", "top", "right", "bottom"),
+    *("best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"),
+)
+
+
+def _detection_columns(result: Result, truth: Dataset | None, part: slice) -> Iterator[Iterable[Any]]:
+    """The columns `DETECTIONS` of some detections; an empty text where there is none."""
     from odm.evaluate.analysis.review import places_of
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
-    columns = ["detection", "image", "class", "score", "left", "top", "right", "bottom"]
-    columns += ["best_iou", "gt", "outcome", "reason", "gt_file", "gt_line"]
     reasons = (*REASONS, "")  # -1 = none
+    table = result.detections
+    gt = table.gt[part]
+    yield table.row[part].tolist()
+    yield map(table.images.__getitem__, table.image[part].tolist())
+    yield map(table.classes.__getitem__, table.category[part].tolist())
+    yield table.score[part].tolist()
+    yield from table.xyxy[part].T.tolist()
+    yield table.best_iou[part].tolist()
+    yield np.where(gt < 0, "", gt.astype(object)).tolist()
+    yield map(OUTCOMES.__getitem__, table.outcome[part].tolist())
+    yield map(reasons.__getitem__, table.reason[part].tolist())
+    yield from places_of(truth, gt)
 
-    def columns_of(result: Result, part: slice) -> Iterator[Iterable[Any]]:
-        table = result.detections
-        gt = table.gt[part]
-        yield table.row[part].tolist()
-        yield map(table.images.__getitem__, table.image[part].tolist())
-        yield map(table.classes.__getitem__, table.category[part].tolist())
-        yield table.score[part].tolist()
-        yield from table.xyxy[part].T.tolist()
-        yield table.best_iou[part].tolist()
-        yield np.where(gt < 0, "", gt.astype(object)).tolist()
-        yield map(OUTCOMES.__getitem__, table.outcome[part].tolist())
-        yield map(reasons.__getitem__, table.reason[part].tolist())
-        yield from places_of(evaluation.truth, gt)
 
-    return _in_blocks(evaluation, columns, lambda result: len(result.detections.row), columns_of)
+def detection_frame(result: Result) -> dict[str, list[Any]]:
+    """The columns of ``detections.csv`` of one result, by name."""
+    columns = zip(DETECTIONS, _detection_columns(result, result.truth, slice(None)), strict=True)
+    n = len(result.detections)
+    head = {name: [value] * n for name, value in zip(_HEAD, _reference(result), strict=True)}
+    return head | {name: list(map(_or_none, column)) for name, column in columns}
+
+
+def class_frame(result: Result) -> dict[str, list[Any]]:
+    """The columns of ``per_class.csv`` of the classes of one result, by name."""
+    columns, rows = _class_rows([result])
+    return {name: [_or_none(row.get(name)) for row in rows[:-1]] for name in columns}
+
+
+def missed_of(result: Result) -> Rows[dict[str, Any]]:
+    """The rows of ``missed.csv`` of one result."""
+    from odm.evaluate.analysis.review import MISSED, review_rows
+
+    head = dict(zip(_HEAD, _reference(result), strict=True))
+    rows = review_rows(result, result.truth, result.found)[0]
+    return Rows([{**head, **dict(zip(MISSED, row, strict=True))} for row in rows], (*_HEAD, *MISSED))
+
+
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value else value
 
 
 def accumulated_csv(evaluation: Evaluation) -> str:
@@ -174,7 +218,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
         yield table.rank[part].tolist()
         yield row.tolist()
         yield map(by_row.images.__getitem__, table.image[part].tolist())
-        yield from places_of(evaluation.detections, row)
+        yield from places_of(evaluation.found, row)
         yield table.score[part].tolist()
         yield by_row.best_iou[np.searchsorted(by_row.row, row)].tolist()
         for flags in (table.tp, table.fp):
@@ -236,7 +280,8 @@ def review_csv(evaluation: Evaluation) -> dict[str, str]:
     """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
     from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
-    found = {id(result): review_rows(evaluation, result) for result in evaluation.results}
+    sides = evaluation.truth, evaluation.found
+    found = {id(result): review_rows(result, *sides) for result in evaluation.results}
     return {
         "missed.csv": _csv_of(evaluation, MISSED, lambda result: found[id(result)][0]),
         "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: found[id(result)][1]),

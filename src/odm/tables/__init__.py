@@ -9,6 +9,7 @@ nothing is shifted, rounded or clipped on the way in. A dataset can hold wrong b
 """
 
 from odm.tables.columns import (
+    FLAGS,
     FREQUENCIES,
     GROUPS,
     NO_ID,
@@ -33,6 +34,7 @@ from odm.tables.dataset import Builder, Dataset
 from odm.tables.shapes import Keypoints, ShapeKind, ShapeRows, Shapes, keypoints_of
 
 __all__ = [
+    "FLAGS",
     "FREQUENCIES",
     "GROUPS",
     "NO_ID",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from odm.tables.other_fields import Own, take_own
 from odm.tables.shapes import Keypoints, Shapes
+from odm.views import Framed, later
 
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""
@@ -37,6 +38,10 @@ class Flag(enum.IntFlag):
 
 GROUPS = Flag.CROWD | Flag.GROUP_OF
 """Flags of boxes that stand for many objects."""
+
+
+FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
+"""The columns of a table of boxes that mark them: ``crowd``, ``difficult``, ``truncated``, ..."""
 
 
 class LabelState(enum.IntEnum):
@@ -111,7 +116,7 @@ class _Rows(_Table):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Images(_Rows):
+class Images(_Rows, Framed):
     """One row per image; the row number is the internal id."""
 
     name: tuple[str, ...]
@@ -134,6 +139,22 @@ class Images(_Rows):
     """Its number in that video as the source counts, -1 = not given; (n,). None where no image has one."""
     own: Own = dataclasses.field(default_factory=dict)
     """Other fields of the source, if the reader was asked to keep them."""
+
+    def columns(self) -> dict[str, Any]:
+        """``image``, ``width``, ``height`` (None = unknown), and if there are any ``split``, ``path``."""
+        sizes = {"width": self.width, "height": self.height}
+        found: dict[str, Any] = {"image": list(self.name)}
+        found |= {name: [n if n > 0 else None for n in size.tolist()] for name, size in sizes.items()}
+        for name, texts in (("split", self.split), ("path", self.path)):
+            if any(texts):
+                found[name] = [text or None for text in texts]
+        return found
+
+
+class _Named:
+    """Boxes know the names of their images and classes once they are in a data set."""
+
+    __slots__ = ("_names",)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,7 +181,7 @@ class Categories(_Table):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Boxes(_Rows):
+class Boxes(_Rows, Framed, _Named):
     """One row per box, in the order of the source."""
 
     image: Ints
@@ -189,6 +210,41 @@ class Boxes(_Rows):
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
     keypoints: Keypoints | None = None
     """None where no box has key points, or they were not asked for."""
+
+    def named(self, images: tuple[str, ...], categories: tuple[str, ...], *, scored: bool) -> Boxes:
+        """The same boxes as those of a data set with these names, of detections if they are `scored`."""
+        names = (images, categories, scored)
+        known = getattr(self, "_names", names)
+        same = known[0] is images and known[1] is categories and known[2] is scored
+        own = self if same else dataclasses.replace(self)
+        object.__setattr__(own, "_names", names)
+        return own
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """``image``, ``class``, ``left``, ``top``, ``right``, ``bottom``, and where there are any ``score``,
+        ``area`` and `FLAGS`.
+
+        Raises
+        ------
+        UsageError
+            If the boxes are in no data set, which has the names.
+        """
+        if not hasattr(self, "_names"):
+            raise later("issues").UsageError(
+                "these boxes are in no Dataset, so their images and classes have no names"
+            )
+        images, categories, scored = self._names
+        columns: dict[str, NDArray[Any]] = {
+            "image": np.array(images, object)[self.image],
+            "class": np.array(categories, object)[self.category],
+        }
+        columns |= dict(zip(("left", "top", "right", "bottom"), self.xyxy.T.copy(), strict=True))
+        if scored:
+            columns["score"] = self.score
+        if not np.isnan(self.area).all():
+            columns["area"] = self.area
+        marks = {name: self.has(flag) for name, flag in FLAGS.items()}
+        return columns | {name: marked for name, marked in marks.items() if marked.any()}
 
     def short_wh(self) -> Floats:
         """(n, 2) widths and heights to be written: the source's own, or the shortest with the same edges.

@@ -32,10 +32,11 @@ from odm.tables.columns import (
 )
 from odm.tables.other_fields import Own, join_own
 from odm.tables.shapes import RAGGED, Keypoints, Shapes, join_ragged, shapes_of_arrays
+from odm.views import DatasetViews
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dataset:
+class Dataset(DatasetViews):
     """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
 
     images: Images
@@ -58,6 +59,11 @@ class Dataset:
     )
     relative: bool = False
     """Whether no image has a size and all coordinates are fractions of their image's width and height."""
+
+    def __post_init__(self) -> None:
+        scored = self.kind == "det"
+        boxes = self.boxes.named(self.images.name, self.categories.name, scored=scored)
+        object.__setattr__(self, "boxes", boxes)
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"

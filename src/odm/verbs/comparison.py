@@ -203,7 +203,7 @@ def write_page(
     from odm.report import ClassDelta, changes_of, compare_page
 
     first, other = evaluations
-    sets = [one for one in (first.truth, first.detections) if one is not None]
+    sets = [one for one in (first.truth, first.found) if one is not None]
     gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:

@@ -249,7 +249,7 @@ def write_page(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> 
     """Write the report of an evaluation, and answer where it is."""
     from odm.report import evaluation_page
 
-    truth, detections = evaluation.truth, evaluation.detections
+    truth, detections = evaluation.truth, evaluation.found
     assert truth is not None
     assert detections is not None
     sources = [one.path for one in (truth, detections) if one.path]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from odm.issues import Log, UsageError, shorten
 from odm.tables import Dataset
 from odm.verbs.sources import reading
+from odm.views import WebPage
 
 if TYPE_CHECKING:
     from odm.report import Page, Picture
@@ -18,8 +17,6 @@ IMAGES = 200
 LANGUAGES = ("en", "zh")
 """Those of `odm.report.words`, which is imported when a page is written."""
 SIZE = 640
-HEIGHT = 760
-"""Of a page in a notebook, in pixels."""
 NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
 """Names that end so are hardly meant as folders."""
 
@@ -72,37 +69,13 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], t
     return path
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Shown:
-    """A page: the file that it was written to, or its HTML, which a notebook shows in a frame of its own."""
-
-    path: str = ""
-    html: str = ""
-
-    def __repr__(self) -> str:
-        return f"<page {self.path!r}>" if self.path else f"<page of {len(self.html)} characters, not written>"
-
-    def __fspath__(self) -> str:
-        if not self.path:
-            raise UsageError("this page was not written: name a file to write it to")
-        return self.path
-
-    def _repr_html_(self) -> str | None:
-        if not self.html:
-            return None
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="odm" '
-            f'style="width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px"></iframe>'
-        )
-
-
-def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> Shown:
+def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> WebPage:
     """The page as it was asked for: written, or for a notebook."""
     if given["report"]:
-        return Shown(path=write_report(page, given, sources, tell))
+        return WebPage(path=write_report(page, given, sources, tell))
     from odm.report import inline
 
     log = Log()
     text = inline(page, size=given["report_size"], log=log, language=given["language"])
     tell(log)
-    return Shown(html=text)
+    return WebPage(html=text)

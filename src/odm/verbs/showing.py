@@ -12,9 +12,10 @@ from odm.drawing import check_matplotlib
 from odm.files import MAX_SIZE
 from odm.issues import Log
 from odm.tables import Dataset, Kind
-from odm.verbs.reports import IMAGES, SIZE, Shown, Tell, pictures_of, report_target, shown, write_report
+from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, shown, write_report
 from odm.verbs.sources import Source, gathered, load_source, only, paths_of, verb
 from odm.verbs.words import FormatName, Path, ReadOptions
+from odm.views import WebPage
 
 if TYPE_CHECKING:
     from odm.report import Page
@@ -126,7 +127,7 @@ def show(
     follow_links: bool = False,
     log: Log | None = None,
     **options: Unpack[ReadOptions],
-) -> Shown:
+) -> WebPage:
     """Show annotations or detections drawn on their images, as ``odm show`` does.
 
     >>> odm.show("labels/", images="photos/")  # doctest: +SKIP

@@ -1,0 +1,170 @@
+"""What values show of themselves: columns for pandas and polars, HTML in a notebook, pages and plots.
+
+The code that makes them imports the modules of the values, so it is imported only when a value is asked:
+`later` is the one place where that is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import importlib
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+T = TypeVar("T")
+Path = str | os.PathLike[str]
+HEIGHT = 760
+"""Of a page in a notebook, in pixels."""
+
+
+def later(module: str) -> Any:
+    """A module of `odm` that imports the one of the caller."""
+    return importlib.import_module(f"odm.{module}")
+
+
+def library(name: str, extra: str = "") -> Any:
+    """A library that only one function needs. UsageError, with the way out, where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        wanted = f"'odm-toolkit[{extra}]'" if extra else name
+        raise later("issues").UsageError(f"this needs {name}: pip install {wanted}") from None
+
+
+class Framed:
+    """What is a table: rows with named columns."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def columns(self) -> dict[str, Any]:
+        """The values of each column, by its name; None where there is none."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """The table as a ``pandas.DataFrame``. UsageError if pandas is not installed."""
+        return library("pandas", "bridges").DataFrame(self.columns())
+
+    def to_polars(self) -> Any:
+        """The table as a ``polars.DataFrame``. UsageError if polars is not installed."""
+        return library("polars", "bridges").DataFrame(self.columns(), strict=False)
+
+
+class Rows(list[T], Framed):
+    """A list whose members are rows of a table, each with a value for every one of `names`."""
+
+    def __init__(self, members: Iterable[T] = (), names: Iterable[str] = ()) -> None:
+        super().__init__(members)
+        self.names = tuple(names)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The values of each column, by its name; None where there is none."""
+        rows = [one if isinstance(one, dict) else one.to_dict() for one in self]  # type: ignore[attr-defined]
+        return {name: [None if (v := row.get(name)) == "" else v for row in rows] for name in self.names}
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class WebPage:
+    """A page: the path that it was written to, or its HTML, which a notebook shows in a frame of its own."""
+
+    path: str = ""
+    html: str = ""
+
+    def __repr__(self) -> str:
+        return f"<page {self.path!r}>" if self.path else f"<page of {len(self.html)} characters, not written>"
+
+    def __fspath__(self) -> str:
+        if not self.path:
+            raise later("issues").UsageError("this page was not written: name a file to write it to")
+        return self.path
+
+    def _repr_html_(self) -> str | None:
+        if not self.html:
+            return None
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="odm" '
+            f'style="width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px"></iframe>'
+        )
+
+
+class Shown:
+    """What shows itself in a notebook."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        text: str = later("verbs.notebook").html_of(self)
+        return text
+
+
+class DatasetViews(Shown):
+    """What a data set shows of itself."""
+
+    __slots__ = ()
+
+    def show(
+        self,
+        out: Path | None = None,
+        *,
+        images: Path | None = None,
+        limit: int = 60,
+        size: int = 320,
+        **options: Any,
+    ) -> WebPage:
+        """Draw the boxes on their images: a page that a notebook shows, or `out`, ``NAME.html`` or a folder.
+
+        Parameters
+        ----------
+        images
+            The folder of the pictures, where the data set does not know them.
+        limit, size
+            How many images at most, and the longest side of each in pixels.
+        options
+            Others of `odm.show`, such as ``overwrite``.
+        """
+        given = {"out": out, "report_images": limit, "report_size": size, **options}
+        page: WebPage = later("verbs.showing").show(self, **given, **({"images": images} if images else {}))
+        return page
+
+
+class ResultViews(Shown):
+    """What an evaluation, or one of its results, shows of itself."""
+
+    def report(self, out: Path | None = None, *, images: Path | None = None, **options: Any) -> WebPage:
+        """The page of ``odm eval --report``: in a notebook, or written to `out`, ``NAME.html`` or a folder.
+
+        Parameters
+        ----------
+        images
+            The folder of the pictures, where the data sets do not know them.
+        options
+            ``report_images``, ``report_size``, ``report_title``, ``language``, ``overwrite`` of `odm.eval`.
+        """
+        page: WebPage = later("verbs.notebook").evaluation_report(self, out, images, **options)
+        return page
+
+    def plot(self, what: str = "precision_recall") -> Figure:
+        """A plot of ``odm eval --plots`` as a figure of Matplotlib (extra ``[plot]``).
+
+        Parameters
+        ----------
+        what
+            The name of its file without the suffix; a wrong one is answered with all names.
+        """
+        figure: Figure = later("verbs.notebook").plot(self, what)
+        return figure
+
+
+class ComparisonViews(Shown):
+    """What a comparison shows of itself."""
+
+    __slots__ = ()
+
+    def report(self, out: Path | None = None, *, images: Path | None = None, **options: Any) -> WebPage:
+        """The page of ``odm compare --report``, of two runs that `odm.compare` read, as that of a result."""
+        page: WebPage = later("verbs.notebook").comparison_report(self, out, images, **options)
+        return page
