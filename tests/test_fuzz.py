@@ -310,9 +310,7 @@ CALLS = {
 @functools.cache
 def options_of(command):
     made = importlib.import_module(f"odm.cli.{command}").command
-    params = [
-        p for p in made.get_params(click.Context(made, info_name=command)) if isinstance(p, click.Option)
-    ]
+    params = [p for p in made.params if isinstance(p, click.Option)]
     return [p.opts[-1] for p in params if not p.is_flag and p.name not in ("cluster", "memory", "replicates")]
 
 
