@@ -159,7 +159,7 @@ common_options = all_of(
     ),
     option(
         "--encoding NAME",
-        "Read text files in this encoding: gb18030, shift_jis ... [default: UTF-8 or recognised]",
+        "Read text files in this encoding: gb18030, shift_jis ... [default: UTF-8, or detected]",
         default="",
     ),
     switch("--follow-links", "Follow symbolic links that lead outside the source."),

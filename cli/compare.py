@@ -74,7 +74,8 @@ def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
     Each difference has a confidence interval, computed by resampling images. In the options below, DET stands
-    for each of A, B, C. Of more than three runs a line each is shown, best first; --wide adds the others.
+    for each of A, B, C. With more than three runs, each gets
+    one line, best first; --wide adds the rest.
     """
     log = terminal_log()
     given |= {

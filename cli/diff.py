@@ -40,7 +40,7 @@ Examples:
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("old", metavar="OLD", type=click.Path())
 @click.argument("new", metavar="NEW", type=click.Path())
-@option("--iou IOU", "Minimum IoU of an old box and what became of it.", of=float, default=IOU)
+@option("--iou IOU", "Minimum IoU for pairing an old box with a new one.", of=float, default=IOU)
 @option("--tolerance PX", "Edges that differ by up to PX pixels are equal.", of=float, default=TOLERANCE)
 @switch("--fail-on-change", "Exit with 1 if anything changed.")
 @choice("--output", OUTPUTS, "Output format.", default="text")
@@ -56,8 +56,8 @@ Examples:
 def command(old: str, new: str, **given: Any) -> int:
     """List what changed between two versions of annotations, OLD and NEW.
 
-    Images are paired by name. In images of both, boxes are added, removed, moved, of another class
-    (relabelled), or with other flags or another shape.
+    Images are paired by name. In images that both versions have, boxes may have been added, removed,
+    moved, or given another class (relabelled), other flags or another shape.
     """
     log = terminal_log()
     try:

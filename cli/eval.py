@@ -78,7 +78,7 @@ SHARED = all_of(
     ),
     wide_option,
     markdown_option,
-    switch("--diagnose", "Look for what explains the result, however good it is."),
+    switch("--diagnose", "Try other readings of the files even if the result is good."),
     switch("--class-agnostic", "Ignore classes: treat all boxes as one class."),
     option("--score-min SCORE", "Drop detections with a lower score.", of=float),
     option("--max-dets N", "Keep at most N detections per image and class (lvis: per image).", of=int),

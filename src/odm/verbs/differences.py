@@ -53,7 +53,7 @@ def diff(
     old, new
         The versions, as `odm.eval` takes annotations.
     iou
-        Minimum IoU of an old box and what became of it.
+        Minimum IoU for pairing an old box with a new one.
     tolerance
         Edges that differ by up to so many pixels are equal.
     save, report, overwrite
