@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from odm import inputs
-from odm.converters import KeptTruth, Loaded, Request, load_pair, merge, reference
-from odm.converters.bridges import from_object
+from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
 from odm.converters.load import load_all
 from odm.files import Unreadable, read_bytes
@@ -152,6 +151,8 @@ def dataset_of(
         return source
     listed = [source] if is_path(source) else list(source) if isinstance(source, (list, tuple)) else []
     if not listed or not all(map(is_path, listed)):
+        from odm.converters.bridges import from_object
+
         try:
             return from_object(source, kind, other)
         except TypeError as e:
@@ -175,6 +176,8 @@ def dataset_of(
     loaded = load_all(requests, log, skip_bad_files=given.get("skip_bad_files", False), **how)
     if len(loaded) == 1:
         return loaded[0]
+    from odm.converters import merge
+
     same_image = given.get("same_image", "error")
     return merge([one.dataset for one in loaded], same_image=same_image, log=log).dataset
 
@@ -231,6 +234,8 @@ def load_source(
         held = only(dataset_of(truth, given, log, verb=verb, kind="gt"))
         refer: Callable[[], Dataset] | None = lambda: held  # noqa: E731
     else:
+        from odm.converters import reference
+
         refer = reference(truth, log)
     return dataset_of(source, given, log, verb=verb, kind=given["kind"], other=refer), refer
 

@@ -4,8 +4,6 @@ Written by ``python docs/generate.py``.
 """
 # fmt: off
 
-from __future__ import annotations
-
 import os
 from typing import Any, Literal, TypedDict
 
