@@ -297,9 +297,10 @@ def signs() -> str:
     from odm.formats import FORMATS, option_specs
 
     def entry(name: str) -> str:
-        looks_at, begins = FORMATS[name].signs
-        suffixes = ", ".join(map(json.dumps, looks_at)) + ("," if len(looks_at) == 1 else "")
-        return f"    {json.dumps(name)}: (({suffixes}), {'None' if begins is None else json.dumps(begins)}),"
+        looks_at, begins, holds = FORMATS[name].signs
+        both = [", ".join(map(json.dumps, words)) + "," * (len(words) == 1) for words in (looks_at, holds)]
+        first = "None" if begins is None else json.dumps(begins)
+        return f"    {json.dumps(name)}: (({both[0]}), {first}, ({both[1]})),"
 
     own = [name for name in FORMATS if FORMATS[name].read.__module__.startswith("odm.formats.")]
     variants: dict[str, dict[object, str]] = {}
@@ -314,7 +315,7 @@ def signs() -> str:
 Written by ``python docs/generate.py``. A format that is missing here is always asked.
 """
 
-SIGNS: dict[str, tuple[tuple[str, ...], str | None]] = {{
+SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {{
 {chr(10).join(map(entry, own))}
 }}
 """`Format.signs` by name."""

@@ -56,8 +56,8 @@ DESCRIBING = re.compile(
 
 
 Sniff = json_preview.Sniff
-Signs = tuple[tuple[str, ...], str | None]
-"""`Format.looks_at` and `Format.begins`."""
+Signs = tuple[tuple[str, ...], str | None, tuple[str, ...]]
+"""`Format.looks_at`, `Format.begins` and `Format.holds`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -106,6 +106,9 @@ class Format:
     begins: str | None = ""
     """First characters, after white space, of the single files with another suffix that `sniff` may
     recognise; None for any character. Other files are not shown to it."""
+    holds: tuple[str, ...] = ()
+    """Words of which the first bytes of a single file must hold one for `sniff` to recognise it; where there
+    are any, other files are not shown to it."""
     single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
@@ -163,7 +166,7 @@ class Format:
     @property
     def signs(self) -> Signs:
         """What a source must have to be shown to `sniff`."""
-        return self.looks_at or self.suffixes, self.begins
+        return self.looks_at or self.suffixes, self.begins, self.holds
 
     def shape_advice(self, word: str) -> str:
         """In brackets, the option with which shapes of a word in ``keeps`` are written, if there is one."""

@@ -14,15 +14,16 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
     """The formats that may recognise a source, by their signs; one without signs always may."""
     if source.is_dir:
         suffixes = {"", *("." + end.lower() for end in {file.rpartition(".")[2] for file in source.files})}
-        first = ""
+        head = first = ""
     else:
         suffixes = {"." + source.relative().rpartition(".")[2].lower()}
-        first = source.head().lstrip(b"\xef\xbb\xbf \t\r\n")[:1].decode("latin-1")
+        head = source.head().decode("latin-1")
+        first = head.lstrip("\xef\xbb\xbf \t\r\n")[:1]
 
-    def fits(looks_at: Sequence[str], begins: str | None) -> bool:
-        if not suffixes.isdisjoint(looks_at):
-            return True
-        return not source.is_dir and (begins is None or (first != "" and first in begins))
+    def fits(looks_at: Sequence[str], begins: str | None, holds: Sequence[str]) -> bool:
+        if source.is_dir or (holds and not any(word in head for word in holds)):
+            return source.is_dir and not suffixes.isdisjoint(looks_at)
+        return not suffixes.isdisjoint(looks_at) or begins is None or (first != "" and first in begins)
 
     return [name for name in names if name not in signs or fits(*signs[name])]
 

@@ -206,6 +206,7 @@ FORMAT = format_of(
     suffixes=(".jsonl",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("image_url", "topX", "predictions", "mageUri"),
     keeps=frozenset("size extension empty score crowd".split()),
     max_error_px=1e-6,
     needs_size=True,

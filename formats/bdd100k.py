@@ -177,5 +177,6 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     single=True,
+    holds=("labels", "frames", "videoName", "timestamp", "frameIndex"),
     keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN}),
 )

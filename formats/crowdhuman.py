@@ -187,5 +187,6 @@ FORMAT = format_of(
     written_by="CrowdHuman (annotation_train.odgt), CrowdDet results",
     suffixes=(".odgt",),
     looks_at=_SUFFIXES,
+    holds=("gtboxes", "dtboxes"),
     keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "occluded"}),
 )

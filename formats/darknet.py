@@ -102,6 +102,7 @@ FORMAT = format_of(
     use="results",
     written_by="darknet detector test -ext_output -out result.json",
     single=True,
+    holds=("objects",),
     keeps=frozenset({"extension", "empty", "score", "category_id"}),
     max_error_px=1e-6,
     needs_size=True,

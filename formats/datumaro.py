@@ -175,5 +175,6 @@ FORMAT = format_of(
     title="Datumaro JSON",
     use="training",
     written_by="Datumaro, CVAT (Datumaro), OpenVINO Training Extensions and Geti",
+    holds=("dm_format_version", "infos"),
     keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES}),
 )

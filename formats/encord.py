@@ -175,6 +175,7 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="Encord (images and image groups)",
     single=True,
+    holds=("data_units",),
     keeps=frozenset("size extension empty score".split()),
     max_error_px=1e-6,
     needs_size=True,

@@ -289,6 +289,7 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
     single=True,
+    holds=("samples", "labels"),
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
     max_error_px=1e-6,
     needs_size=True,

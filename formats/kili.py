@@ -144,6 +144,7 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="Kili (raw format, one file or one per asset)",
     single=True,
+    holds=("externalId",),
     keeps=frozenset("size extension empty score".split()),
     max_error_px=1e-6,
     needs_size=True,

@@ -218,5 +218,6 @@ FORMAT = format_of(
     suffixes=(".ndjson",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("data_row", "Labeled Data"),
     keeps=frozenset({"size", "extension", "empty", "score", "wh"}),
 )

@@ -192,5 +192,6 @@ FORMAT = format_of(
     title="LabelMe JSON",
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
+    holds=("shapes", "imageData"),
     keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
 )

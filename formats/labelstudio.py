@@ -311,6 +311,7 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
     single=True,
+    holds=("data", "annotator"),
     keeps=frozenset({"size", "extension", "empty", "score"}),
     max_error_px=1e-6,
     needs_size=True,

@@ -115,5 +115,6 @@ FORMAT = format_of(
     suffixes=(".jsonl",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("detection", "grounding"),
     keeps=frozenset("size extension empty score category_id".split()),
 )

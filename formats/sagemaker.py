@@ -190,5 +190,6 @@ FORMAT = format_of(
     suffixes=(".manifest",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("source-ref",),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "wh"}),
 )

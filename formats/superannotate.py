@@ -278,5 +278,6 @@ FORMAT = format_of(
     title="SuperAnnotate JSON",
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
+    holds=("metadata", "instances", "className", "imageAttributes"),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"}),
 )

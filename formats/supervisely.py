@@ -248,5 +248,6 @@ FORMAT = format_of(
     written_by="Supervisely project (ann/ with meta.json)",
     suffixes=(".json",),
     begins="[{",
+    holds=("objects",),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES}),
 )

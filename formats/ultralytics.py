@@ -161,6 +161,7 @@ FORMAT = format_of(
     suffixes=(".ndjson",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("dataset", "file"),
     keeps=frozenset("size extension empty unused order score split".split()),
     max_error_px=1e-6,
     needs_size=True,

@@ -181,6 +181,7 @@ FORMAT = format_of(
     suffixes=(".jsonl",),
     looks_at=_SUFFIXES,
     single=True,
+    holds=("imageGcsUri", "prediction"),
     keeps=frozenset("extension empty score split".split()),
     max_error_px=1e-6,
     needs_size=True,

@@ -331,5 +331,6 @@ FORMAT = format_of(
     suffixes=_SUFFIXES,
     begins=None,
     single=True,
+    holds=("_via_", "regions", "region_shape_attributes"),
     keeps=frozenset({"extension", "empty", "score", "wh", *FLAG_NAMES}),
 )

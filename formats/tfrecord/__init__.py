@@ -197,6 +197,7 @@ FORMAT = format_of(
     looks_at=("",),
     begins=None,
     pictures=None,
+    holds=("\0\0\0",),
     keeps=frozenset(
         {
             *("size", "extension", "empty", "unused", "order", "score", "split"),
