@@ -96,7 +96,7 @@ def files(tmp_path_factory):
         write(name, truth, "txt", box="ltwh")
     for name in ("det", "detections", "old", "new"):
         write(name, found, "txt", box="ltwh")
-    for name in ("instances", "annotations", "alice", "bob", "a"):
+    for name in ("instances", "annotations", "alice", "bob", "main", "branch", "labels-v1", "labels-v2", "a"):
         write(f"{name}.json", truth, "coco")
     for name in ("results", "old", "new"):
         write(f"{name}.json", found, "coco")
