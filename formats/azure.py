@@ -53,7 +53,7 @@ from odm.formats._shared.items import (
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.xml_items import numeral
+from odm.formats._shared.text_items import numeral
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

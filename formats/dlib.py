@@ -39,7 +39,7 @@ from odm.formats._shared.items import Row, images_of, one_file, round_boxes
 from odm.formats._shared.json_values import Reader, is_set
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
-from odm.formats._shared.xml_items import (
+from odm.formats._shared.text_items import (
     element_item,
     escaped,
     fits_xml,

@@ -44,7 +44,7 @@ from odm.formats._shared.items import Box, Item, Origin, Row, images_of
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, is_set
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
-from odm.formats._shared.xml_items import (
+from odm.formats._shared.text_items import (
     element_item,
     escaped,
     fits_xml,

@@ -20,7 +20,8 @@ missing, that of the prediction. If a file has both, the annotations are read; `
 predictions. Of several annotations of a task, the one marked ``ground_truth`` is read, or else the first that
 was not cancelled; of several predictions, the first. A note says so. ``completions`` from old versions are
 read as annotations. The short export (JSON-MIN), with the lists in the task itself, is read as well, and so
-is a file with a single task, as in cloud storage, or a folder of such files.
+is a file with a single task, as in cloud storage, or a folder of such files. CSV and TSV exports have the
+same lists in their cells; they are read and not written.
 
 Shapes: rectangles; rotated rectangles, polygons and ellipses are counted and read as their bounding box, with
 a warning. Rotation is clockwise about the top left corner. A shape with several labels is read as one box per
@@ -39,6 +40,7 @@ import contextlib
 import dataclasses
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from odm.files import Output, Source
@@ -48,6 +50,7 @@ from odm.formats._shared.items import (
     BAD_SIZE,
     BadRecord,
     Item,
+    Origin,
     Row,
     Rows,
     Size,
@@ -58,8 +61,9 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, around_ellipse, bounds, choose_files, dump, lines
+from odm.formats._shared.json_values import Nothing, Reader, around_ellipse, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -73,6 +77,7 @@ SIZES_DIFFER = Code(
     row=True,
 )
 
+_SUFFIXES = (".json", ".csv", ".tsv")
 _WORK = frozenset({"annotations", "predictions", "completions"})
 _TASK = frozenset({"id", "data", *_WORK})
 _RESULT = frozenset(
@@ -101,8 +106,11 @@ class LabelstudioOptions(ImageOptions):
     )
 
 
-def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first task."""
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first task, or at the header of a table."""
+    columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
+    if {b"annotator", b"annotation_id"} <= set(columns) and look.top not in ("[", "{"):
+        return SURE, "its header has annotator and annotation_id, as in Label Studio"
     first = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
         return SURE, "it is one task with data, as in Label Studio"
@@ -118,8 +126,8 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, ask_other=True)
-    files = choose_files(source, looks_like, "Label Studio JSON", log)
-    tasks = [task for file in files for task in file_items(reader, file, "a list of tasks", alone=True)]
+    files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
+    tasks = [task for file in files for task in _tasks(reader, file)]
     truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
     guesses = any(task.get("predictions") for task in tasks)
     if builder.kind is None:
@@ -130,6 +138,23 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
         with contextlib.suppress(BadRecord):
             _read_task(task)
     reader.finish()
+
+
+def _tasks(reader: Reader, file: str) -> Iterator[Item]:
+    """The tasks of a file: records, or rows whose cells may hold JSON."""
+    head = reader.source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith((b"[", b"{")) or file.endswith(".json"):
+        yield from file_items(reader, file, "a list of tasks", alone=True)
+        return
+    sep = "\t" if b"\t" in head.split(b"\n", 1)[0] else ","
+    origin = Origin(reader.builder, reader.source.full(file))
+    for at, cells in csv_records(reader, file, (), sep):
+        task: dict[str, Any] = {}
+        for key, text in cells.items():
+            value = reader.cell(text, at / key) if text.startswith("[") else text
+            if value is not Nothing:
+                task[key] = value
+        yield Item(reader, task, at, origin, at.line)
 
 
 def _read_task(task: Item) -> None:
@@ -309,7 +334,9 @@ FORMAT = format_of(
     __name__,
     title="Label Studio JSON",
     use="annotation tools",
-    written_by="Label Studio 0.x (completions), 1.x JSON and JSON-MIN",
+    written_by="Label Studio 0.x (completions), 1.x JSON, JSON-MIN, CSV and TSV",
+    suffixes=(".json",),
+    looks_at=_SUFFIXES,
     single=True,
     holds=("data", "annotator"),
     keeps=frozenset({"size", "extension", "empty", "score"}),

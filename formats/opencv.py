@@ -35,9 +35,9 @@ from odm.formats._shared.gather import At, own_folder
 from odm.formats._shared.items import Origin, Row, Rows, images_of, round_boxes
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_items import numerals
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import lines_are, text_of
-from odm.formats._shared.xml_items import numerals
 from odm.issues import Log, Trusted
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset

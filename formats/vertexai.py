@@ -48,7 +48,7 @@ from odm.formats._shared.items import (
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.split_names import SplitOptions, miss_split
-from odm.formats._shared.xml_items import numeral
+from odm.formats._shared.text_items import numeral
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset
 

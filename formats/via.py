@@ -1,4 +1,4 @@
-"""VGG Image Annotator (VIA) 2: projects, and annotations as JSON or CSV.
+"""VGG Image Annotator (VIA) 2 and 3: projects, and annotations of VIA 2 as JSON or CSV.
 
 Reference: the tool's own writer (``via.js`` of VIA 2.0, https://www.robots.ox.ac.uk/~vgg/software/via/). The
 annotations are one object with an entry per image; a project holds the same under ``_via_img_metadata``::
@@ -8,6 +8,9 @@ annotations are one object with an entry per image; a project holds the same und
                                                       "width": 100, "height": 200},
                                  "region_attributes": {"class": "person"}}],
                     "file_attributes": {}}}
+
+A project of VIA 3 is read too; its regions are lists such as ``"xy": [2, 10, 20, 100, 200]`` for a rectangle.
+Segments of videos, and regions in views of several files, are counted but not read.
 
 The CSV has one region a line, or one line with ``region_count`` 0 for an image without regions::
 
@@ -30,8 +33,11 @@ warning; ``polyline`` and ``point`` have no area and are counted but not read. `
 as written by VIA 1, or null.
 
 Writing: a VIA project, or CSV if the suffix of the target is ``.csv``, with flags and scores as attributes.
-``-O layout=annotations`` writes the annotations alone, as VIA's "Export Annotations (as json)".
+``-O layout=annotations`` writes the annotations alone, as VIA's "Export Annotations (as json)", and ``-O
+layout=via3`` a project of VIA 3.
 """
+
+# This takes more lines than other formats because VIA 2 and 3 are two layouts, and the class has to be found.
 
 from __future__ import annotations
 
@@ -45,8 +51,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.gather import At
-from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of, one_file
+from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
@@ -58,7 +63,7 @@ from odm.formats._shared.json_values import (
     is_set,
 )
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
@@ -83,6 +88,8 @@ _NUMBERS = {
     "circle": ("cx", "cy", "r"),
     "ellipse": ("cx", "cy", "rx", "ry"),
 }
+_SHAPES = ("", "point", "rect", "circle", "ellipse", "polyline", "polyline", "polygon", "rect", "circle")
+"""What the first number of a shape of VIA 3 says."""
 _FIRST = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*"(filename|fileref|size)"\s*:')
 
 
@@ -94,8 +101,8 @@ class ViaOptions(ImageOptions):
     category: str | None = option(None, "the class of regions without one", side="read")
     layout: str = option(
         "project",
-        "what a JSON file holds: the project, or the annotations alone",
-        choices=("project", "annotations"),
+        "what a JSON file holds: a project of VIA 2 or 3, or the annotations alone",
+        choices=("project", "annotations", "via3"),
         side="write",
     )
 
@@ -105,6 +112,8 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     head = head.removeprefix(b"\xef\xbb\xbf")
     if "_via_img_metadata" in look.keys or "_via_settings" in look.keys:
         return SURE, "it has the keys of a VIA project"
+    if look.top == "{" and {"project", "attribute", "file", "metadata", "view"} <= look.keys.keys():
+        return SURE, "it has the keys of a project of VIA 3"
     if look.top == "{" and _FIRST.match(head) and b'"regions"' in head:
         return SURE, "its entries have a filename and regions, as in VIA"
     if b"region_shape_attributes" in head.split(b"\n", 1)[0] and look.top != "{":
@@ -136,6 +145,9 @@ def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> Non
 
 def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
     entries = file_item(reader, file)
+    if "view" in entries and "metadata" in entries:
+        _read_project(entries, waiting)
+        return
     texts = _option_texts(entries.get("_via_attributes"))
     if "_via_img_metadata" in entries or "_via_settings" in entries:
         entries = entries.object("_via_img_metadata")
@@ -143,6 +155,44 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
         image.count_unread(_IMAGE)
         regions = image.rows("regions", keyed=True)
         waiting.append((regions, image.image("filename"), texts))
+
+
+def _read_project(whole: Item, waiting: _Waiting) -> None:
+    """Read a project of VIA 3, whose regions are made those of VIA 2."""
+    reader, at = whole.reader, whole.at / "metadata"
+    files = dict(whole.object("file").objects())
+    attributes = dict(whole.object("attribute", optional=True).objects())
+    regions: dict[Any, dict[str, Any]] = {}
+    for key, metadata in whole.object("metadata", optional=True).objects():
+        shape, *numbers = metadata.array("xy") or [0]
+        if not shape or metadata.get("z"):
+            reader.count("attributes of images, or segments of videos")
+            continue
+        found: dict[str, Any] = {}
+        for id_, value in metadata.object("av", optional=True).record.items():
+            about = attributes.get(id_)
+            options = about.get("options") if about else None
+            known = (
+                options.get(value, value) if isinstance(options, dict) and isinstance(value, str) else value
+            )
+            found[str(about.get("aname", id_)) if about else id_] = known
+        region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": found}
+        regions.setdefault(str(metadata.get("vid")), {})[key] = region
+    origin = Origin(reader.builder, at.path, at.pointer)
+    for vid, view in whole.object("view").objects():
+        ids = [str(id_) for id_ in view.array("fid_list")]
+        if len(ids) != 1 or ids[0] not in files:
+            reader.count("views of several files")
+            continue
+        waiting.append((Rows(reader, at, regions.get(vid, {}), origin), files[ids[0]].image("fname"), {}))
+
+
+def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:
+    """The shape of VIA 2 that a list of VIA 3 stands for."""
+    name = _SHAPES[shape] if type(shape) is int and 0 < shape < len(_SHAPES) else str(shape)
+    if name == "polygon":
+        return {"name": name, "all_points_x": numbers[0::2], "all_points_y": numbers[1::2]}
+    return {"name": name, **dict(zip(_NUMBERS.get(name, ()), numbers, strict=False))}
 
 
 def _option_texts(attributes: Any) -> _OptionTexts:
@@ -158,49 +208,19 @@ def _option_texts(attributes: Any) -> _OptionTexts:
 
 
 def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
-    path, log = reader.source.full(file), reader.log
-    data = reader.source.read(file, log)
-    errors = log.errors
-    text = b"" if data is None else text_of(data, path, log)
-    if data is None or log.errors > errors:
-        return
-    rows = csv.reader(io.StringIO(text.decode(), newline=""))
-    columns: list[str] = []
     images: dict[str, int | None] = {}
-    origin = Origin(reader.builder, path)
-    try:
-        for row in rows:
-            at = At(path, line=rows.line_num)
-            if not row:
-                continue
-            if not columns:
-                columns = [cell.strip().lstrip("#") for cell in row]
-                for key in ("filename", "region_shape_attributes", "region_attributes"):
-                    if key not in columns:
-                        reader.missing(at, key)
-                        return
-                continue
-            if len(row) != len(columns):
-                expected = Trusted(f"{len(columns)} columns, as in the header")
-                log.report(WRONG_COUNT, path, line=at.line, expected=expected, found=len(row))
-                reader.builder.skipped += 1
-                continue
-            record = dict(zip(columns, row, strict=True))
-            name = record["filename"]
-            if name not in images:
-                images[name] = reader.image(name, at, field="filename", file=origin.number, line=at.line)
-            cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
-            region = {
-                key: reader.cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()
-            }
-            if Nothing in region.values():
-                reader.builder.skipped += 1
-            elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
-                region["region_attributes"] = region.pop("attributes")
-                waiting.append((Rows(reader, at, {"": region}, origin), images[name], {}))
-    except csv.Error as e:
-        expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
-        log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)
+    origin = Origin(reader.builder, reader.source.full(file))
+    for at, record in csv_records(reader, file, ("filename", "region_shape_attributes", "region_attributes")):
+        name = record["filename"]
+        if name not in images:
+            images[name] = reader.image(name, at, field="filename", file=origin.number, line=at.line)
+        cells = {key: record[f"region_{key}"].strip() for key in ("shape_attributes", "attributes")}
+        region = {key: reader.cell(text, at / f"region_{key}") if text else {} for key, text in cells.items()}
+        if Nothing in region.values():
+            reader.builder.skipped += 1
+        elif region["shape_attributes"] or record.get("region_count", "0").strip() not in ("0", ""):
+            region["region_attributes"] = region.pop("attributes")
+            waiting.append((Rows(reader, at, {"": region}, origin), images[name], {}))
 
 
 def _class_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOptions) -> str | None:
@@ -311,6 +331,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         return
     used = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
     held = [attribute, *used, *(["score"] if dataset.kind == "det" else [])]
+    if options.layout == "via3":
+        target.write(name, f"{_project(regions, held)}\n".encode())
+        return
     described = {key: {"type": "text", "description": "", "default_value": ""} for key in held}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
     parts = [
@@ -323,14 +346,40 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     target.write(name, ("{" + ",\n".join(parts) + "}\n").encode())
 
 
+def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[str]) -> str:
+    """A project of VIA 3 with the regions of VIA 2 of each image."""
+    ids = {name: str(number) for number, name in enumerate(attributes, 1)}
+    files: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    for number, (image, regions) in enumerate(images, 1):
+        vid = str(number)
+        files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
+        for k, region in enumerate(regions, 1):
+            _, *place = region["shape_attributes"].values()
+            values = {ids[key]: value for key, value in region["region_attributes"].items()}
+            metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": [2, *place], "av": values}
+    about = {"anchor_id": "FILE1_Z0_XY1", "type": 1, "desc": "", "options": {}, "default_option_id": ""}
+    project = {"pid": "__VIA_PROJECT_ID__", "rev": "__VIA_PROJECT_REV_ID__", "pname": "annotations"}
+    places = {"loc_prefix": dict.fromkeys("1234", "")}
+    parts = {
+        "project": {**project, "data_format_version": "3.1.1", "vid_list": list(files)},
+        "config": {"file": places, "ui": {}},
+        "attribute": {id_: {"aname": key, **about} for key, id_ in ids.items()},
+        "file": files,
+        "metadata": metadata,
+        "view": {vid: {"fid_list": [vid]} for vid in files},
+    }
+    return dump(parts)
+
+
 FORMAT = format_of(
     __name__,
     title="VGG Image Annotator (VIA)",
     use="annotation tools",
-    written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects",
+    written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects of VIA 2 and 3",
     suffixes=_SUFFIXES,
     begins=None,
     single=True,
-    holds=("_via_", "regions", "region_shape_attributes"),
+    holds=("_via_", "regions", "region_shape_attributes", "vid_list", "fid_list"),
     keeps=frozenset({"extension", "empty", "score", "wh", *FLAG_NAMES}),
 )

@@ -84,7 +84,7 @@ class WriteOptions(TypedDict, total=False):
     field: Any
     job: Any
     layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "video", "widerface"]
+        "samples", "tracking", "tree", "via3", "video", "widerface"]
     link_images: bool
     origin: Literal["0", "1"]
     pictures: bool
@@ -105,7 +105,7 @@ class BothOptions(ReadOptions, total=False):
     copy_images: bool
     dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
     layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "video", "widerface"]
+        "samples", "tracking", "tree", "via3", "video", "widerface"]
     link_images: bool
     pictures: bool
     prefix: Any
@@ -198,7 +198,7 @@ class ValidateOptions(TypedDict, total=False):
     job: Any
     label_map: Path
     layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "video", "widerface"]
+        "samples", "tracking", "tree", "via3", "video", "widerface"]
     link_images: bool
     names: Any
     origin: Literal["0", "1"]
@@ -430,7 +430,7 @@ class ConvertOptions(BothOptions, total=False):
     to_field: Any
     to_job: Any
     to_layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
-        "retinaface", "samples", "tracking", "tree", "video", "widerface"]
+        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"]
     to_link_images: bool
     to_origin: Literal["0", "1"]
     to_pictures: bool

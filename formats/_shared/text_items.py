@@ -1,25 +1,28 @@
-"""The cursor of `items` over elements of XML, and over rows of text: their words become records.
+"""The cursor of `items` over elements of XML, rows of text and of CSV: their words become records.
 
 A value that is a number in text is one in the record, so that `Item` and `Row` check it as they do in JSON.
 """
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from odm.files import Source
 from odm.formats._contract import SURE, Sniff
 from odm.formats._shared.class_lists import UNWRITABLE
+from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import At
 from odm.formats._shared.items import Item, Origin, Rows
 from odm.formats._shared.json_columns import Token
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.safe_xml import SafeXmlParser, root_of
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
-from odm.issues import Log, printable
+from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT, text_of
+from odm.issues import Log, Trusted, printable
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Dataset
 
@@ -90,6 +93,37 @@ def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: O
 def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Origin) -> Rows:
     """The record of an element that should be a box, on its line."""
     return Rows(reader, At(origin.path, line=element.sourceline or 0), {"": dict(record)}, origin)
+
+
+def csv_records(
+    reader: Reader, file: str, needed: Iterable[str], sep: str = ","
+) -> Iterator[tuple[At, dict[str, str]]]:
+    """The place and the cells by their columns of each row below the header; faulty rows are reported."""
+    path, log = reader.source.full(file), reader.log
+    data, errors = reader.source.read(file, log), log.errors
+    text = b"" if data is None else text_of(data, path, log)
+    if data is None or log.errors > errors:
+        return
+    rows = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=sep)
+    columns: list[str] = []
+    try:
+        for row in rows:
+            at = At(path, line=rows.line_num)
+            if row and not columns:
+                columns = [cell.strip().lstrip("#") for cell in row]
+                for key in needed:
+                    if key not in columns:
+                        reader.missing(at, key)
+                        return
+            elif row and len(row) != len(columns):
+                expected = Trusted(f"{len(columns)} columns, as in the header")
+                log.report(WRONG_COUNT, path, line=at.line, expected=expected, found=len(row))
+                reader.builder.skipped += 1
+            elif row:
+                yield at, dict(zip(columns, row, strict=True))
+    except csv.Error as e:
+        expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
+        log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)
 
 
 # ----------------------------------------------------------------------------------------------- writing
