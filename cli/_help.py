@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
         "Analysis": "analyze diagnose confusion ci replicates seed level bootstrap_areas tags thresholds "
         "save_thresholds",
         "Gates": "fail_under fail_on_regression require_no_worse fail_on_change",
-        "What to convert": "only_classes drop rename class_list category_ids clip keep_groups strict",
+        "What to convert": "only_classes drop rename class_list category_ids clip shapes keep_groups strict",
         "Merge, sample and split": "same_image min_box min_area drop_empty sample split_into folds group_by "
         "no_stratify seed",
         "Checks": "select ignore strict tolerance explained against",

@@ -25,6 +25,7 @@ from odm.cli._print import show
 from odm.converters import Ledger, StrictLoss
 from odm.converters.edit import CATEGORY_IDS
 from odm.converters.merging import SAME_IMAGE
+from odm.converters.shapes import AS_SHAPES
 from odm.issues import UsageError
 from odm.verbs.conversion import converted
 
@@ -37,6 +38,7 @@ Examples:
   odm convert Annotations/ coco.json --class-list classes.txt
   odm convert out/ back.json --dry-run
   odm convert a.json b.json all/ --to yolo --split-into train:80,val:20
+  odm convert instances.json out/ --to yolo -O task=segment
 """
 
 
@@ -51,7 +53,12 @@ Examples:
 @skip_bad_option
 @skip_bad_files_option
 @switch("--keep-groups", "Write crowd and group-of boxes as plain boxes.")
-@switch("--clip", "Clip boxes to their image.")
+@switch("--clip", "Clip boxes and outlines to their image.")
+@choice(
+    "--shapes",
+    AS_SHAPES,
+    "Write outlines, masks and oriented boxes as this where DST can hold it. [default: as they are]",
+)
 @option(
     "--rename OLD=NEW",
     "Rename a class, or merge it into another (repeatable); @FILE: one OLD=NEW per line.",

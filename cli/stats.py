@@ -94,6 +94,11 @@ def render(statistics: Statistics, output: str, *, width: int | None = None) -> 
         if rest := s.image_sizes[MOST_SIZES:]:
             sizes.append((f"{len(rest)} other sizes", sum(row[2] for row in rest)))
         tables.append(("Images by size", ["width x height", "images"], _shares(sizes, s.images)))
+    if s.shapes and s.shapes.points:
+        points: Rows = [
+            [cell(p.category), cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points
+        ]
+        tables.append(("Key points", ["class", "key point", "visible", "hidden", "objects"], points))
     if s.scores:
         tables.append(("Boxes by score", ["score", "boxes"], _shares(_ranges(s.scores), s.score.n)))
     classes = [
@@ -139,7 +144,16 @@ def _contents(s: Statistics) -> Rows:
             ["tracks", t.tracks, f"{t.one_frame} of one frame"],
             ["", t.boxes_without_track, "boxes without a track"],
         ]
+    if d := s.shapes:
+        outlines = f"boxes with outlines, {d.several} with several; {d.corners} corners"
+        counts = {outlines: d.outlined, "boxes with a mask": d.masks, "oriented boxes": d.oriented}
+        counts["boxes with key points"] = d.with_points
+        rows += [["shapes" if i == 0 else "", n, what] for i, (what, n) in enumerate(_present(counts))]
     return rows
+
+
+def _present(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return [(what, n) for what, n in counts.items() if n]
 
 
 def _measures(s: Statistics) -> Rows:

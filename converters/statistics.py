@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Dataset, Flag, Floats, Kind, distinct
+from odm.tables import Dataset, Flag, Floats, Keypoints, Kind, ShapeKind, Shapes, distinct
 
 VERSION = 1
 """Of the JSON contract."""
@@ -116,6 +117,72 @@ class TrackCounts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PointCounts:
+    """One key point of a class, and how often it is labelled."""
+
+    category: str
+    name: str
+    visible: int
+    hidden: int
+    objects: int
+    """Objects of the class that have key points."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShapeCounts:
+    """The shapes of a dataset's boxes."""
+
+    outlined: int
+    """Boxes with outlines."""
+    outlines: int
+    several: int
+    """Boxes with several outlines."""
+    corners: int
+    masks: int
+    oriented: int
+    with_points: int
+    """Boxes with key points."""
+    points: tuple[PointCounts, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> ShapeCounts | None:
+        """None where no box has a shape or key points."""
+        boxes = dataset.boxes
+        if boxes.shapes is None and boxes.keypoints is None:
+            return None
+        shapes = boxes.shapes or Shapes.none(len(boxes))
+        outlined = shapes.kind == ShapeKind.POLYGONS
+        rings = np.diff(shapes.ring)[outlined]
+        points = boxes.keypoints
+        return cls(
+            outlined=int(np.count_nonzero(outlined)),
+            outlines=int(rings.sum()),
+            several=int(np.count_nonzero(rings > 1)),
+            corners=int(np.diff(shapes.point[shapes.ring])[outlined].sum()),
+            masks=int(np.count_nonzero(shapes.kind == ShapeKind.MASK)),
+            oriented=int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED)),
+            with_points=0 if points is None else int(np.count_nonzero(points.counts())),
+            points=() if points is None else tuple(_point_counts(dataset, points)),
+        )
+
+
+def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
+    n = points.counts()
+    of = dataset.boxes.category
+    number = np.arange(len(points.xyv)) - np.repeat(points.first[:-1], n)
+    category = np.repeat(of, n)
+    names = dataset.categories.keypoints or ((),) * len(dataset.categories)
+    for row in distinct(of[n > 0]).tolist():
+        own = category == row
+        objects = int(np.count_nonzero((of == row) & (n > 0)))
+        for k in range(int(number[own].max()) + 1):
+            seen = points.xyv[own & (number == k), 2]
+            name = names[row][k] if k < len(names[row]) else str(k)
+            visible, hidden = int(np.count_nonzero(seen > 1)), int(np.count_nonzero((seen > 0) & (seen <= 1)))
+            yield PointCounts(dataset.categories.name[row], name, visible, hidden, objects)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Statistics:
     """What is in a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
 
@@ -151,13 +218,16 @@ class Statistics:
     """None where there are neither videos nor tracks."""
     relative: bool = False
     """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
+    shapes: ShapeCounts | None = None
+    """None where no box has a shape or key points."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the JSON contract; what is undefined is None."""
         data = {"version": VERSION} | dataclasses.asdict(self)
         data["image_sizes"] = [{"width": w, "height": h, "images": n} for w, h, n in self.image_sizes]
-        if self.tracks is None:
-            del data["tracks"]
+        for name in ("tracks", "shapes"):
+            if data[name] is None:
+                del data[name]
         data["images_by_boxes"] = [{"boxes": b, "images": n} for b, n in self.images_by_boxes]
         return data
 
@@ -216,6 +286,7 @@ def describe(dataset: Dataset) -> Statistics:
         score=Distribution.of(scored),
         scores=_groups(scored, SCORES) if dataset.kind == "det" else (),
         tracks=TrackCounts.of(dataset),
+        shapes=ShapeCounts.of(dataset),
     )
 
 

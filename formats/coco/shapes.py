@@ -15,7 +15,7 @@ from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
 from odm.tables.other_fields import NOTHING
-from odm.tables.shapes import rectangles
+from odm.tables.shapes import as_rectangles, rectangles
 
 ORIENTED_KEYS = ("obb", "rbox", "poly")
 """Keys of an oriented box: centre, width, height and radians, or eight numbers."""
@@ -184,7 +184,8 @@ def _with_oriented(
     four = (shapes.kind[rows] == ShapeKind.POLYGONS) & (np.diff(shapes.ring)[rows] == 1)
     four[four] = np.diff(shapes.point)[shapes.ring[:-1][rows[four]]] == 4
     outline = shapes.corners(rows[four])
-    same = (np.abs(outline - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
+    written = rectangles(as_rectangles(outline)) if n == 5 else outline
+    same = (np.abs(written - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))
     at = np.flatnonzero(four)[same]
     corners[at] = outline[same]
     again = shapes.kind[rows] == ShapeKind.ORIENTED  # from an earlier key

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from odm.converters import Loaded
+from odm.converters.pending import SHAPE_WORDS
 from odm.converters.plots import save_plots
 from odm.converters.statistics import Statistics, describe
 from odm.drawing import check_matplotlib
@@ -78,7 +79,7 @@ def load_one(source: Any, given: Mapping[str, Any], log: Log) -> Loaded | Datase
     """The source; a missing Matplotlib is said before it is read."""
     if given["plots"] is not None:
         check_matplotlib()
-    return load_source(source, given, log, "stats")[0]
+    return load_source(source, {**given, "wants": SHAPE_WORDS}, log, "stats")[0]
 
 
 def measure(dataset: Dataset, given: Mapping[str, Any], log: Log) -> tuple[Statistics, tuple[str, ...]]:
