@@ -32,7 +32,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "mot": ((".txt",), "", ()),
     "odvg": ((".jsonl", ".json", ".odvg"), "[{", ("detection", "grounding")),
     "opencv": ((".dat", ".txt", ".info", ".lst"), None, ()),
-    "paddleocr": ((".txt", ".cach"), None, ()),
+    "paddleocr": ((".txt", ".cach", ".json"), None, ()),
     "parquet": ((".parquet", ".pq"), "P", ()),
     "sagemaker": ((".manifest", ".jsonl"), "[{", ("source-ref",)),
     "superannotate": ((".json",), "[{", ("metadata", "instances", "className", "imageAttributes")),

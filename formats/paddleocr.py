@@ -22,6 +22,9 @@ Reading
 - The class is ``key_cls`` or ``label``, as in data for key information extraction, and otherwise ``text``.
 - If every text has a ``score``, they are detections. ``system_results.txt`` and ``det_results.txt`` have
   none: ``-O score=1`` gives all texts the same score. A list of points without keys is read too.
+- The results of PaddleOCR 3 and PaddleX, ``NAME_res.json`` of each image, are detections: ``dt_polys`` with
+  ``dt_scores``, ``rec_polys`` with ``rec_scores``, or ``boxes`` of objects with a ``label``, a ``score`` and
+  a ``coordinate``. The image is ``input_path``.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder.
 
 Writing
@@ -33,6 +36,7 @@ name of the folder there.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from typing import Any
@@ -42,8 +46,9 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import own_folder
-from odm.formats._shared.items import Origin, Row, Rows, images_of
-from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write, read_lines
+from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of
+from odm.formats._shared.json_preview import JsonPreview, sniff_json
+from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, is_set, may_write, read_lines
 from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
@@ -84,8 +89,21 @@ def _fits(source: Source, file: str) -> bool:
     return 3 * good > 2 * total
 
 
+def _result(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the keys of a result."""
+    if (
+        look.top == "{"
+        and "input_path" in look.keys
+        and {"dt_polys", "rec_polys", "boxes"} & look.keys.keys()
+    ):
+        return SURE, "it has an input_path and the polygons or boxes of a result, as in PaddleOCR 3"
+    return None
+
+
 def sniff(source: Source) -> Sniff | None:
-    """Lines of a path, a tab and a JSON list of points."""
+    """Lines of a path, a tab and a JSON list of points, or the results of PaddleOCR 3."""
+    if result := sniff_json(source, _result):
+        return result
     files = source.with_suffix(".txt")[:20] if source.is_dir else [""]
     file = next((file for file in files if _fits(source, file)), None)
     if file is None:
@@ -100,6 +118,11 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     reader = Reader(source, builder, log, options, own_folder(source))
     path = source.path.replace("\\", "/")
     wanted = usual_split(options.split)
+    same = None if builder.kind == "gt" else options.score
+    is_label = source.is_dir and any(_fits(source, file) for file in source.with_suffix(".txt"))
+    if not is_label and sniff_json(source, _result):
+        _read_results(reader, same)
+        return
     files = [""]
     if source.is_dir:
         given = source.with_suffix(".txt")
@@ -107,7 +130,6 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
         report_unread(source, given, files, "a label file of PaddleOCR", log)
     files = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
-    same = None if builder.kind == "gt" else options.score
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
         for at, name, value in read_lines(reader, file, keyed=True):
@@ -124,6 +146,37 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     if builder.kind == "det" and total and not scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
     reader.finish()
+
+
+def _read_results(reader: Reader, same: float | None) -> None:
+    """Read the results of PaddleOCR 3, a file for each image or page."""
+    source, log = reader.source, reader.log
+    files = choose_files(source, _result, "results of PaddleOCR", log, file_per_image=True)
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            result = file_item(reader, file)
+            image = result.image("input_path")
+            if "boxes" in result:
+                result.rows("boxes").read(image, _read_object)
+                continue
+            kind = "rec" if "rec_polys" in result else "dt"
+            points, scores = result.array(f"{kind}_polys"), result.array(f"{kind}_scores")
+            if scores and len(scores) != len(points):
+                expected = Trusted(f"as many {kind}_scores as {kind}_polys")
+                found = Trusted(f"{len(scores)} and {len(points)}")
+                result.report(WRONG_COUNT, expected=expected, found=found)
+                raise BadRecord
+            held = [{"points": text} for text in points]
+            for text, score in zip(held, scores, strict=False):
+                text["score"] = score
+            at = result.at / f"{kind}_polys"
+            Rows(reader, at, held, Origin(reader.builder, at.path, at.pointer)).read(image, _read_text, same)
+    reader.finish()
+
+
+def _read_object(found: Row) -> None:
+    left, top, right, bottom = found.number_list("coordinate", 4, "4 numbers: left, top, right, bottom")
+    found.add(found.category("label"), (left, top, right, bottom), score=found.score("score"))
 
 
 def _read_text(text: Row, same: float | None) -> None:
@@ -179,9 +232,9 @@ FORMAT = format_of(
     __name__,
     title="PaddleOCR text detection",
     use="training",
-    written_by="PaddleOCR data sets and results, PPOCRLabel (Label.txt)",
+    written_by="PaddleOCR data sets and results, PaddleOCR 3 and PaddleX (JSON), PPOCRLabel (Label.txt)",
     suffixes=(".txt",),
-    looks_at=(".txt", ".cach"),
+    looks_at=(".txt", ".cach", ".json"),
     begins=None,
     keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd"}),
 )
