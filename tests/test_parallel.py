@@ -93,6 +93,24 @@ def test_the_work_of_a_copy_that_is_stopped_is_done(monkeypatch):
     assert no_children()
 
 
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_threads_keep_the_order_and_tell_of_errors(monkeypatch, n_workers):
+    monkeypatch.setattr(parallel, "worker_count", lambda: n_workers)
+    used = set()
+
+    def work(item):
+        used.add(threading.get_ident())
+        time.sleep(0.01)
+        return 6 // item
+
+    assert parallel.by_threads(work, [1, 2, 3, 6, 1]) == [6, 3, 2, 1, 6]
+    assert len(used) == n_workers
+    assert parallel.by_threads(work, []) == []
+    with pytest.raises(ZeroDivisionError):
+        parallel.by_threads(work, [1, 2, 0, 3, 6])
+    assert threading.active_count() == 1
+
+
 def spare_in(tmp_path, monkeypatch, files):
     """What is left to a process where the system's files say this."""
     for name, text in files.items():

@@ -22,6 +22,7 @@ from odm.evaluate.matching.order import (
 )
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
+from odm.parallel import by_threads
 from odm.tables import Floats, Ints, Longs
 
 Columns = tuple[Floats, ...]
@@ -263,19 +264,21 @@ class _Boxes:
 
     def compare(
         self, rows: Longs, n_truth: Longs, first: Longs, floor: float, best_only: bool
-    ) -> Iterator[Found]:
+    ) -> list[Found]:
         """Compare each of the detections `rows` with the `n_truth` ground truths from `first` on."""
         ends = np.cumsum(n_truth)
-        stop = 0
-        while stop < len(ends):
-            start, before = stop, int(ends[stop - 1]) if stop else 0
-            stop = max(int(np.searchsorted(ends, before + CHUNK, side="right")), start + 1)
-            part = slice(start, stop)
+        cuts = [0]
+        while cuts[-1] < len(ends):
+            before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
+            cuts.append(max(int(np.searchsorted(ends, before + CHUNK, side="right")), cuts[-1] + 1))
+
+        def one(part: slice) -> Found:
+            before = int(ends[part.start - 1]) if part.start else 0
             count = n_truth[part]
             # Each detection as often as it has ground truths, and beside it those of its image and class: the
             # running number of the pair, moved from where its detection begins to where its ground truths do.
             local = np.repeat(np.arange(len(count)), count)
-            truth_at = np.arange(int(ends[stop - 1]) - before)
+            truth_at = np.arange(int(ends[part.stop - 1]) - before)
             truth_at += np.repeat(first[part] - (ends[part] - count - before), count)
             det = self.measured(rows[part])
             # Most pairs lie apart in x already; only the others are looked at further.
@@ -294,7 +297,9 @@ class _Boxes:
             high = iou[kept]
             own = high if ioa is iou else ioa[kept]
             found = self.named(rows[part][local[kept]], truth_at[kept], high, own)
-            yield self.best(found) if best_only else found
+            return self.best(found) if best_only else found
+
+        return by_threads(one, list(map(slice, cuts, cuts[1:])))
 
     def named(self, rows: Longs, truth_at: Longs, iou: Floats, ioa: Floats) -> Found:
         """Pairs with the ground truth as a position in the joined side."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,7 @@ from odm.evaluate.scores.ranking import (
     ranked_rows,
     rows_by_class,
 )
+from odm.parallel import by_threads
 from odm.tables import FREQUENCIES, Floats, Longs
 
 _SUMMED = ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
@@ -82,10 +84,8 @@ def count_classes(
     """
     order = ranked_rows(matches) if order is None else order
     rows, counts = rows_by_class(matches, order)
-    blocks = [
-        _count_classes(matches, at_score, ranked)
-        for ranked in Ranked.of(matches, rows, counts, BLOCK, weights)
-    ]
+    ranked = list(Ranked.of(matches, rows, counts, BLOCK, weights))
+    blocks = by_threads(functools.partial(_count_classes, matches, at_score), ranked)
     counted = ClassCounts.together(blocks, matches.protocol)
     if matches.protocol.shared_score:
         counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score, weights))

@@ -223,6 +223,30 @@ def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return Team(work, items).results()
 
 
+def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``[work(item) for item in items]`` by threads, for work on large arrays that NumPy does alone."""
+    found: dict[int, R] = {}
+    failed: list[BaseException] = []
+    left = iter(range(len(items)))
+
+    def run() -> None:
+        try:
+            for i in left:
+                found[i] = work(items[i])
+        except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
+            failed.append(e)
+
+    threads = [threading.Thread(target=run) for _ in range(min(worker_count(), len(items)) - 1)]
+    for thread in threads:
+        thread.start()
+    run()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return [found[i] for i in range(len(items))]
+
+
 _NUMBER = 2
 _QUEUE = 2**14
 """Bytes that every pipe holds."""
