@@ -9,8 +9,7 @@ Every run is a process of its own, from files to results: 100 detections and 7 o
 system time of all its threads and copies is added up, so what runs beside it matters less than it does to wall time.
 The least of the rounds is kept in ``benchmarks/work/growth.json``, written as a table into ``docs/speed.md`` and drawn
 to ``docs/images/growth.svg`` (needs Matplotlib). pycocotools is left out above a million detections, which take it
-minutes. Figures of start-up and of growth are made apart in the table: an exponent of 1 means that ten times the
-images cost ten times what the smaller data cost beyond the start, which is what the smallest data cost.
+minutes. An exponent of 1 in the table means that ten times the images cost ten times as much.
 """
 
 from __future__ import annotations
@@ -68,14 +67,10 @@ def table(found: dict[str, dict[str, list[float]]]) -> str:
     for size in sizes:
         cells = ["{:.2f} s | {:.0f}".format(*found[str(size)][who]) for who in JOBS]
         rows.append(f"| {size // 100:,} | {size:,} | {' | '.join(cells)} |".replace(",", " "))
-    # Time beyond what the smallest data take, which is mostly start-up.
     small, large = sizes[-2:]
-    shown = []
-    for who in JOBS:
-        start, *ends = (found[str(size)][who][0] for size in (sizes[0], small, large))
-        exponent = math.log((ends[1] - start) / (ends[0] - start)) / math.log(large / small)
-        shown.append(f"{exponent:.2f} | ")
-    rows.append(f"| exponent of the last step | | {' | '.join(shown)} |".replace("|  |", "| |"))
+    steps = [found[str(large)][who][0] / found[str(small)][who][0] for who in JOBS]
+    exponents = [f"{math.log(step, large / small):.2f} | " for step in steps]
+    rows.append(f"| exponent of the last step | | {'| '.join(exponents)}|")
     return "\n".join(rows)
 
 
