@@ -37,8 +37,8 @@ GROUPS: dict[str, tuple[str, ...]] = _tuples(
         "What to evaluate": "only_classes only_images extra_images merge_runs rename score_min "
         "class_agnostic image_labels hierarchy",
         "What counts as equal": "iou tolerance",
-        "Protocol": "protocol iou max_dets recall_at area interpolation pixels keep_difficult at_score "
-        "at_scores",
+        "Protocol": "protocol iou iou_type sigmas max_dets recall_at area interpolation pixels "
+        "keep_difficult at_score at_scores",
         "Memory and clusters": "memory cluster scratch rows_per_task",
         "Analysis": "analyze diagnose confusion ci replicates seed level bootstrap_areas tags thresholds "
         "save_thresholds",
@@ -79,8 +79,8 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 
 COMMON: dict[str, tuple[str, ...]] = _tuples(
     {
-        "eval": "protocol iou only_classes only_images analyze confusion fail_under output save_to report "
-        "gt_format det_format images",
+        "eval": "protocol iou iou_type only_classes only_images analyze confusion fail_under output save_to "
+        "report gt_format det_format images",
         "compare": "protocol iou tags fail_on_regression require_no_worse output save_to report gt_format "
         "det_format images",
         "convert": "from_ to images image_size classes rename drop class_list clip split_into copy_images "

@@ -13,7 +13,7 @@ from odm.cli._messages import GITHUB, print_failed, print_notes
 from odm.cli._options import PATH, TARGET, ProtocolChoice, option, switch
 from odm.cli._print import show, table_width
 from odm.cli._report import check_markdown, report_options, say_written, write_markdown
-from odm.evaluate import PROTOCOLS
+from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
 from odm.evaluate.analysis.render import headlines, render_comparison
@@ -39,8 +39,8 @@ Examples:
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
 @option(
     "--protocol NAME",
-    f"Evaluation protocol: {', '.join(PROTOCOLS)}.",
-    of=ProtocolChoice(PROTOCOLS),
+    f"Evaluation protocol: {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}.",
+    of=ProtocolChoice([*PROTOCOLS, *SHAPE_PROTOCOLS]),
     default=DEFAULT,
 )
 @option("--iou IOU", "IoU threshold. [default: the protocol's]", of=float)

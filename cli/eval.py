@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -27,11 +27,11 @@ from odm.cli._options import (
 )
 from odm.cli._print import say, show, table_width
 from odm.cli._report import check_markdown, markdown_option, report_options, say_written, write_markdown
-from odm.evaluate import OUTPUTS, PROTOCOLS, TUBE_PROTOCOLS, Evaluation, render
+from odm.evaluate import OUTPUTS, PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Evaluation, render
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
 from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
-from odm.evaluate.scores.protocols import DEFAULT
+from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.issues import Log, OdmError, UsageError, shorten
 from odm.verbs.evaluation import Job
 
@@ -41,8 +41,7 @@ Examples:
   odm eval groundtruths/ detections/ --iou 0.5
   odm eval gt/ det/ --iou 0.3 --protocol voc2012 --protocol voc2007
   odm eval labels/ predictions/ --images photos/ --det-box ltwh
-  odm eval instances.json results.json --protocol coco --output json
-  odm eval instances.json results.json --protocol coco --fail-under mAP50=0.5
+  odm eval instances.json results.json --protocol coco --iou-type segm
   odm eval instances.json results.json --protocol coco --area tiny=0:256
   odm eval gt/ det/ --fail-under mAP=0.5 --fail-under 'AP[person]=0.4'
   odm eval gt/ det/ --save run1/ --plots run1-plots/
@@ -78,6 +77,8 @@ SHARED = all_of(
     ),
     wide_option,
     markdown_option,
+    choice("--iou-type", get_args(IouType), "What is compared. [default: the protocol's, bbox]"),
+    option("--sigmas A,B|FILE", "How far each key point may lie off, as in COCO; FILE: one per line."),
     switch("--diagnose", "Try other readings of the files even if the result is good."),
     switch("--class-agnostic", "Ignore classes: treat all boxes as one class."),
     option("--score-min SCORE", "Drop detections with a lower score.", of=float),
@@ -128,8 +129,9 @@ SHARED = all_of(
 @option("--iou IOU", "IoU threshold (repeatable). [default: the protocol's]", of=float, multiple=True)
 @option(
     "--protocol NAME",
-    f"Evaluation protocol (repeatable): {', '.join(PROTOCOLS)}; for tracks {', '.join(TUBE_PROTOCOLS)}.",
-    of=ProtocolChoice([*PROTOCOLS, *TUBE_PROTOCOLS]),
+    f"Evaluation protocol (repeatable): {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}; "
+    f"for tracks {', '.join(TUBE_PROTOCOLS)}.",
+    of=ProtocolChoice([*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=[DEFAULT],
 )

@@ -63,6 +63,11 @@ of the boxes that have an error.
 """
 
 
+def check_too(more: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
+    """The usual checks and `more`, which reports to the log too, and answers (n,) which boxes are wrong."""
+    return lambda dataset, log, options: checks.run(dataset, log, options) | more(dataset, log)
+
+
 def load(
     request: Request,
     log: Log,

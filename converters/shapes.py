@@ -15,7 +15,7 @@ from odm.issues import UsageError
 from odm.masks.runs import Runs, pieces, write_texts
 from odm.masks.trace import trace_all
 from odm.tables import Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
-from odm.tables.shapes import as_rectangles, rectangles
+from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
 
 AsShapes = Literal["box", "polygon", "mask", "oriented"]
 """What to write in place of shapes as they are."""
@@ -176,7 +176,7 @@ class _Fitting:
         four[four] = np.diff(shapes.point)[shapes.ring[:-1][four]] == 4
         rows = np.flatnonzero(four)
         corners = shapes.corners(rows)
-        rows = rows[_off_rectangle(corners) <= SAME]
+        rows = rows[off_rectangle(corners) <= SAME]
         self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
         kind = shapes.kind.copy()
         kind[rows] = ShapeKind.ORIENTED
@@ -191,7 +191,7 @@ class _Fitting:
     def rectangular(self, shapes: Shapes) -> Shapes:
         """Oriented boxes whose corners are no rectangle as the smallest rectangles around them."""
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        rows = rows[_off_rectangle(shapes.corners(rows)) > RECTANGLE]
+        rows = rows[off_rectangle(shapes.corners(rows)) > RECTANGLE]
         self.ledger.change("quadrilaterals written as the smallest rectangles around them", len(rows))
         return self._around(shapes, rows)
 
@@ -314,55 +314,3 @@ def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
     differs = np.concatenate([[0], np.cumsum(one.edge != two.edge)])
     same[rows] = np.diff(differs[one.first]) == 0
     return same
-
-
-def _off_rectangle(corners: Floats) -> Floats:
-    """(n,) the largest distance of four corners (n, 4, 2) from those of a rectangle with the same first side.
-
-    The rectangle has the same centre; its sides are the means of opposite ones.
-    """
-    fitted = rectangles(as_rectangles(corners))
-    far: Floats = np.sqrt(((fitted - corners) ** 2).sum(axis=2)).max(axis=1, initial=0)
-    return far
-
-
-def smallest_rectangle(points: Floats) -> Floats:
-    """(4, 2) the corners of the rectangle of smallest area around points (n, 2).
-
-    One side lies along an edge of their convex hull, the first of equals (Freeman and Shapira, 1975).
-    """
-    hull = _hull(points)
-    if len(hull) < 3:
-        low, high = hull.min(axis=0), hull.max(axis=0)
-        return np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
-    side = np.roll(hull, -1, axis=0) - hull
-    along = side / np.hypot(*side.T)[:, None]
-    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
-    u, v = hull @ along.T, hull @ across.T  # (corners, edges)
-    low_u, high_u, low_v, high_v = u.min(0), u.max(0), v.min(0), v.max(0)
-    area = (high_u - low_u) * (high_v - low_v)
-    best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])
-    a, b = along[best], across[best]
-    ends = [(low_u, low_v), (high_u, low_v), (high_u, high_v), (low_u, high_v)]
-    return np.array([p[best] * a + q[best] * b for p, q in ends])
-
-
-def _hull(points: Floats) -> Floats:
-    """The corners of the convex hull, from the leftmost on, by Andrew's monotone chain (1979)."""
-    ordered = np.unique(points, axis=0)
-    if len(ordered) < 3:
-        return ordered
-
-    def chain(rows: list[list[float]]) -> list[list[float]]:
-        kept: list[list[float]] = []
-        for x, y in rows:
-            while len(kept) > 1:
-                (ax, ay), (bx, by) = kept[-2], kept[-1]
-                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
-                    break
-                kept.pop()
-            kept.append([x, y])
-        return kept[:-1]
-
-    rows = ordered.tolist()
-    return np.array(chain(rows) + chain(rows[::-1]))

@@ -85,12 +85,12 @@ def formats_by_use() -> str:
 
 def protocols() -> str:
     """The definition line of every protocol."""
-    from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+    from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 
     lines = ["| protocol | definition |", "|---|---|"]
     lines += [
         f"| `{name}` | {rules.definition.split(': ', 1)[1]} |"
-        for name, rules in {**PROTOCOLS, **TUBE_PROTOCOLS}.items()
+        for name, rules in {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}.items()
     ]
     return "\n".join(lines)
 
@@ -329,7 +329,7 @@ FLAGS: dict[str, tuple[str, ...]] = {{
 
 def words() -> str:
     """``src/odm/verbs/words.py``: the names that arguments take, and the options of formats, for editors and type checkers."""
-    from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+    from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
     from odm.evaluate.analysis.analyses import ANALYSES
     from odm.formats import FORMATS, option_specs
 
@@ -364,8 +364,12 @@ def words() -> str:
         return "\n".join([f"class {title}({base}, total=False):", f'    """{text}"""', "", *rows, ""])
 
     parts = [
-        names("ProtocolName", [*PROTOCOLS, *TUBE_PROTOCOLS], "A name of a protocol."),
-        names("BoxProtocolName", PROTOCOLS, "A name of a protocol that measures boxes of images."),
+        names("ProtocolName", [*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS], "A name of a protocol."),
+        names(
+            "BoxProtocolName",
+            [*PROTOCOLS, *SHAPE_PROTOCOLS],
+            "A name of a protocol that does not measure tracks.",
+        ),
         names("Analysis", ANALYSES, "A name of an analysis."),
         names("FormatName", (f.name for f in own), "A name of a format; other packages may add some."),
         options("ReadOptions", "TypedDict", "Options of formats for reading.", [("", reading)]),

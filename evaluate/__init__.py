@@ -19,7 +19,14 @@ from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.curves import Curve, CurveArrays
-from odm.evaluate.scores.protocols import AREAS, PROTOCOLS, TUBE_PROTOCOLS, AreaRange, Protocol
+from odm.evaluate.scores.protocols import (
+    AREAS,
+    PROTOCOLS,
+    SHAPE_PROTOCOLS,
+    TUBE_PROTOCOLS,
+    AreaRange,
+    Protocol,
+)
 
 if TYPE_CHECKING:
     from odm.evaluate.metric import Metric
@@ -28,6 +35,7 @@ __all__ = [
     "AREAS",
     "OUTPUTS",
     "PROTOCOLS",
+    "SHAPE_PROTOCOLS",
     "TUBE_PROTOCOLS",
     "VERSION",
     "AreaRange",

@@ -15,11 +15,12 @@ from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
+from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
-from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, Protocol
+from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.issues import Log, Trusted, UsageError, plural
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag
@@ -47,6 +48,8 @@ def evaluate(
     score_min: float | None = None,
     keep_difficult: bool | None = None,
     pixels: str | None = None,
+    iou_type: IouType | None = None,
+    sigmas: Sequence[float] | None = None,
     only_classes: Sequence[str] | None = None,
     only_images: Sequence[str] | None = None,
     at_score: float | None = None,
@@ -86,6 +89,11 @@ def evaluate(
         Count difficult objects like any other.
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
+    iou_type
+        What is compared: boxes (``bbox``), masks (``segm``), key points (``keypoints``) or oriented boxes
+        (``obb``); what the protocol is about if omitted. See `BY_IOU_TYPE` for the protocols of each.
+    sigmas
+        How far each key point may lie from where it should, as in COCO; those of its 17 points if omitted.
     only_classes, only_images
         Names to keep. Limits per image still apply to all its classes.
     at_score
@@ -130,9 +138,10 @@ def evaluate(
         recall_at=recall_at,
         keep_difficult=keep_difficult,
         pixels=pixels,
+        iou_type=iou_type,
+        sigmas=sigmas,
     )
-    if truth.relative and detections.relative:
-        rules = without_pixels(rules, log)
+    rules = without_pixels(rules, log) if truth.relative and detections.relative else rules
     choice: dict[str, Any] = {
         "extra_images": extra_images,
         "only_classes": only_classes,
@@ -145,18 +154,26 @@ def evaluate(
         joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
     else:
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
+        joined, rules = ready_for(joined, rules, truth, detections, log)
     rules = switched(rules, joined, class_agnostic=class_agnostic, **choice)
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
+    _report(results, truth, source_of(detections), log, diagnose=diagnose)
+    return Evaluation(joined, results, log, truth, detections)
+
+
+def _report(results: Sequence[Result], truth: Dataset, path: str, log: Log, *, diagnose: bool) -> None:
+    """Report what explains poor results (with `diagnose` any), what was dropped, and results of nothing."""
+    joined, over_tracks = results[0].joined, any(r.rules.tubes for r in results)
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
-        diagnosis.diagnose(joined, truth, source_of(detections), log, asked=diagnose)
-    report_after(results, source_of(detections), log)
-    return Evaluation(joined, results, log, truth, detections)
+        assert joined is not None
+        diagnosis.diagnose(joined, truth, path, log, asked=diagnose)
+    report_after(results, path, log)
 
 
 def checked_rules(

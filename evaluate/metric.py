@@ -97,6 +97,11 @@ class Metric:
                 f"{over_tracks} measures tracks of videos, and a metric takes boxes of images: "
                 f"use odm.evaluate.evaluate"
             )
+        if shaped := next((p for p in rules if p.measure != "bbox"), None):
+            raise ValueError(
+                f"{shaped.name} compares {shaped.iou_type}, and a metric takes boxes: "
+                f"use odm.evaluate.evaluate"
+            )
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
                 f"{explicit} needs to know which classes were looked for in each image, which Metric does "

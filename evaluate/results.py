@@ -239,6 +239,7 @@ class Result(ResultViews):
         data: dict[str, Any] = {
             "protocol": self.protocol,
             "iou": self.iou,
+            "iou_type": self.rules.iou_type,
             "definition": self.definition,
             "summary": {k: plain(v) for k, v in self.summary.items()},
             "overall": {k: v for k, v in self.overall.to_dict().items() if k not in ("class", "ap")},

@@ -11,7 +11,7 @@ import pytest
 
 import odm
 from odm.cli import _app
-from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.evaluate.analysis.analyses import ANALYSES
 from odm.formats import FORMATS, option_specs
 from odm.verbs import words
@@ -97,8 +97,8 @@ def literal(of):
 
 def test_the_words_for_editors_are_those_that_there_are():
     """An entry point of another package may add formats, which these do not list."""
-    assert literal(words.ProtocolName) == {*PROTOCOLS, *TUBE_PROTOCOLS}
-    assert literal(words.BoxProtocolName) == set(PROTOCOLS)
+    assert literal(words.ProtocolName) == {*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS}
+    assert literal(words.BoxProtocolName) == {*PROTOCOLS, *SHAPE_PROTOCOLS}
     assert literal(words.Analysis) == set(ANALYSES)
     own = {n: f for n, f in FORMATS.items() if f.read.__module__.startswith("odm.formats.")}
     assert literal(words.FormatName) == set(own)

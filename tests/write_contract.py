@@ -23,7 +23,7 @@ import click
 
 from odm.cli import _app
 from odm.cli._explain import all_codes
-from odm.evaluate import PROTOCOLS, TUBE_PROTOCOLS
+from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.formats import FORMATS, option_specs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -333,7 +333,7 @@ def contract():
     return {
         "commands": commands(),
         "formats": formats(),
-        "protocols": dict.fromkeys([*PROTOCOLS, *TUBE_PROTOCOLS], True),
+        "protocols": dict.fromkeys([*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS], True),
         "codes": codes(),
         "python": python(),
         **made,

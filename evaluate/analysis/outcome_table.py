@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
 from odm.evaluate.matching.matches import Matches, concatenate, outcomes
-from odm.evaluate.matching.pairs import geometry, intersection
 from odm.evaluate.matching.prepare import areas_of, prepare
+from odm.evaluate.matching.shapes import overlap
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.evaluate.scores.ranking import ranked_rows, rows_by_class
@@ -164,13 +164,9 @@ class OutcomeTable:
         gt[taken] = by_key[np.searchsorted(key[by_key], wanted)]
         iou = np.full(len(outcome), np.nan)
         hit = np.flatnonzero((outcome == TP) & (gt >= 0))
-        det = geometry(detections.xyxy[hit], detections.wh[hit], rules)
-        own = geometry(truth.xyxy[gt[hit]], truth.wh[gt[hit]], rules)
-        inter = intersection(det, own, rules.pixel)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            iou[hit] = inter / (det[4] + own[4] - inter)
-            in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
-            iou[hit[in_group]] = (inter / det[4])[in_group]
+        iou[hit], share = overlap(dataclasses.replace(joined, detections=detections), rules, hit, gt[hit])
+        in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
+        iou[hit[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy
         return cls(
             matches=matches,

@@ -10,8 +10,8 @@ import numpy as np
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.order import first_of_runs
-from odm.evaluate.matching.pairs import find_pairs, geometry, intersection
 from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.shapes import overlap, pieces_of
 from odm.evaluate.matching.sides import Joined, collapsed, parts
 from odm.tables import Flag, Floats, Ints, Longs
 
@@ -79,11 +79,9 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        ours = geometry(part.detections.xyxy, part.detections.wh, rules)
-        theirs = geometry(part.truth.xyxy, part.truth.wh, rules)
         plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
-        for pairs in find_pairs(collapsed(part), plain, 0.0).pieces():
+        for pairs in pieces_of(collapsed(part), plain, 0.0):
             near, near_gt, iou = pairs.det, pairs.gt, pairs.iou
             of_class = part.detections.category[near] == part.truth.category[near_gt]
             det, gt = places[near + det_start], near_gt + gt_start
@@ -101,10 +99,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             _highest(any_iou, det, iou)
             _highest(same_any_iou, det[of_class], iou[of_class])
             void = np.flatnonzero(~counts)
-            of_det = tuple(c[near[void]] for c in ours)
-            inter = intersection(of_det, tuple(c[near_gt[void]] for c in theirs), rules.pixel)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                _highest(cover, det[void], (inter / of_det[4]).astype(np.float64))
+            _highest(cover, det[void], overlap(part, rules, near[void], near_gt[void])[1])
             by_truth = np.lexsort((rank[det], gt))
             for best, mask in zip(of_truth, (of_class[by_truth], ~of_class[by_truth]), strict=True):
                 rows = by_truth[mask]

@@ -26,8 +26,9 @@ from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import Table, hits_under, tabulate
 from odm.evaluate.matching.match import match
-from odm.evaluate.matching.pairs import geometry, intersection
-from odm.evaluate.matching.sides import Joined, Mask
+from odm.evaluate.matching.prepare import areas_of, compared_areas
+from odm.evaluate.matching.shapes import pieces_of
+from odm.evaluate.matching.sides import Joined, Mask, collapsed
 from odm.evaluate.results import plain
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.issues import UsageError
@@ -218,8 +219,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         return []
 
     truth, detections = joined.truth, joined.detections
-    area = np.where(np.isnan(truth.area), truth.wh[:, 0] * truth.wh[:, 1], truth.area)
-    det_area = detections.wh[:, 0] * detections.wh[:, 1]
+    area, det_area = areas_of(truth), compared_areas(detections, rules)
     slices = [
         ("area", bounds.name, [(a >= bounds.low) & (a <= bounds.high) for a in (area, det_area)])
         for bounds in list(AREAS.values())[1:]
@@ -331,20 +331,10 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """(g,) the ground truths that overlap with another counting one of their image."""
     truth = joined.truth
     nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
-    columns = geometry(truth.xyxy, truth.wh, rules)
+    both = collapsed(dataclasses.replace(joined, detections=truth))
+    plain_rules = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
     overlapping = np.zeros(len(truth), np.bool_)
-    start = np.searchsorted(truth.image, np.arange(len(joined.images) + 1))
-    n = np.diff(start)
-    for step in range(1, int(n.max(initial=0))):
-        # Every box with the one `step` places further on, where both are of one image.
-        a = np.arange(max(len(truth) - step, 0))
-        a = a[truth.image[a] == truth.image[a + step]]
-        b = a + step
-        one, other = tuple(c[a] for c in columns), tuple(c[b] for c in columns)
-        inter = intersection(one, other, rules.pixel)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            over = (inter / (one[4] + other[4] - inter) >= OVERLAP) & (inter > 0)
-        overlapping[a[over & ~nothing[b]]] = True
-        overlapping[b[over & ~nothing[a]]] = True
+    for pairs in pieces_of(both, plain_rules, OVERLAP):
+        overlapping[pairs.det[(pairs.det != pairs.gt) & ~nothing[pairs.gt]]] = True
     overlapping &= ~nothing
     return overlapping

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
 from odm.evaluate.matching.order import one_to_one
-from odm.evaluate.matching.pairs import find_pairs
 from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.shapes import pieces_of
 from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, shorten
@@ -181,7 +181,7 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
     found: list[tuple[Ints, Ints, Floats]] = []
     on_void = [np.zeros(0, np.int32)]
     n = 0
-    for pairs in find_pairs(collapsed(part), rules, iou).pieces():
+    for pairs in pieces_of(collapsed(part), rules, iou):
         reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
         on_void.append(pairs.det[void[pairs.gt] & (reaches >= iou)])
         kept = ~void[pairs.gt] & (pairs.iou >= iou)

@@ -167,10 +167,20 @@ class Admitted:
                 images_empty=len(partner) - len(extra_names) - int((partner[self.used] >= 0).sum()),
             ),
             relative=truth.relative,
+            sizes=self._sizes(len(number) + len(extra_names)),
             image_labels=image_labels,
             hierarchy=None if hierarchy is None else ancestors(hierarchy),
             frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         )
+
+    def _sizes(self, n: int) -> Longs | None:
+        sides = (self.truth, self.gt_number), (self.detections, self.det_number)
+        if all(side.boxes.shapes is None for side, _ in sides):
+            return None
+        sizes = np.zeros((2, n, 2), np.int64)
+        for own, (side, number) in zip(sizes, sides, strict=True):
+            own[number] = np.stack([side.images.height, side.images.width], axis=1)
+        return sizes
 
 
 def admit(
@@ -270,7 +280,8 @@ def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | 
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
     row = np.arange(len(boxes), dtype=np.int32)
     columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
-    table = SideTable(image, category, *columns, row)
+    drawn = boxes.shapes is not None or boxes.keypoints is not None
+    table = SideTable(image, category, *columns, row, source=boxes if drawn else None)
     rises = (image[1:] >= image[:-1]).all()
     return table if rises else table.take(np.argsort(image, kind="stable"))
 

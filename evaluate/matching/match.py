@@ -28,8 +28,9 @@ from odm.evaluate.matching.order import (
     one_to_one,
     rank_in_runs,
 )
-from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, find_pairs, floor_of, geometry
-from odm.evaluate.matching.prepare import areas_of, has_label, prepare
+from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, floor_of, geometry
+from odm.evaluate.matching.prepare import areas_of, compared_areas, has_label, prepare
+from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
 from odm.tables import Floats, Ints, LabelState, Longs, distinct
@@ -58,7 +59,7 @@ def match(
     if pairs is None:
         among = None if beyond is None else ~beyond
         best_only = protocol.match != "free"
-        pairs = find_pairs(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
+        pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
     return _match(sides, protocol, dropped, order, pairs, beyond)
 
 
@@ -80,7 +81,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
             floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(p))
             beyond = beyond_cap(sides, p, order)
             among = None if beyond is None else ~beyond
-            pairs = find_pairs(sides, p, floor, order, among=among, best_only=p.match != "free")
+            pairs = pairs_of(sides, p, floor, order, among=among, best_only=p.match != "free")
             found[key] = floor, pairs, beyond
         floor, pairs, beyond = found[key]
         if floor < floor_of(p):
@@ -101,7 +102,8 @@ def _measured_as(p: Protocol) -> tuple[Any, ...]:
     as_given = p.as_given and p.pixels == "edges"
     many = p.crowd_flags, p.group_weight is not None
     one = p.match, p.match == "best" and p.last_of_equals
-    return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p)
+    shapes = p.measure, p.sigmas, p.strict and p.ious
+    return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p), shapes
 
 
 def _match(
@@ -193,6 +195,8 @@ class Truth:
         self.crowd = protocol.crowds(side.flags)
         self.group = protocol.groups(side.flags)
         nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored)) != 0)
+        if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
+            nothing |= side.source.keypoints.labelled()[side.row] == 0
         area = areas_of(side)
         self.outside = np.stack([nothing | (area < a.low) | (area > a.high) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
@@ -232,7 +236,7 @@ def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray
     if protocol.exempt_partial:
         partial = has_label(sides, LabelState.PARTIAL)
         exempt = partial if beyond is None else beyond | partial
-    area = detections.wh[:, 0] * detections.wh[:, 1]
+    area = compared_areas(detections, protocol)
     outside = [(area < a.low) | (area > a.high) for a in protocol.areas]
     if exempt is None and not any(o.any() for o in outside):
         return None

@@ -50,6 +50,9 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         truth = joined.truth  # of those of one image, class and box the first
         columns: list[NDArray[Any]] = [truth.image, truth.category]
         columns += geometry(truth.xyxy, truth.wh, protocol)[:4]
+        if protocol.measure == "pose" and truth.source is not None and truth.source.keypoints is not None:
+            points = truth.source.keypoints.take(truth.row).xyv
+            columns += [*points.reshape(len(truth), 3 * len(protocol.sigmas)).T]
         order = np.lexsort(columns[::-1])  # equal ones stay in their order
         first = np.zeros(len(truth), np.bool_)
         first[order[first_of_runs(*(column[order] for column in columns))]] = True
@@ -62,7 +65,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         keep(f"over the limit of {protocol.max_dets} per image", detections=best)
     if protocol.drop_empty:
         boxes = joined.detections
-        has_area: Mask = boxes.wh[:, 0] * boxes.wh[:, 1] > 0
+        has_area: Mask = compared_areas(boxes, protocol) > 0
         if not protocol.as_given:
             has_area = np.all(boxes.xyxy[:, 2:] > boxes.xyxy[:, :2], axis=1)
         keep("without area", detections=has_area)
@@ -86,6 +89,13 @@ def _best_of_images(detections: SideTable, cap: int) -> Mask:
     keep = np.zeros(len(detections), np.bool_)
     keep[order[rank_in_runs(np.cumsum(n) - n, len(order)) < cap]] = True
     return keep
+
+
+def compared_areas(detections: SideTable, protocol: Protocol) -> Floats:
+    """(n,) what area ranges ask of detections: width times height, of shapes the area that is given."""
+    if protocol.measure != "bbox":
+        return areas_of(detections)
+    return detections.wh[:, 0] * detections.wh[:, 1]
 
 
 def areas_of(side: SideTable) -> Floats:

@@ -13,7 +13,7 @@ from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.issues import Code, Log, Trusted, UsageError, hint, plural
 from odm.names import stem
 from odm.pairing import some, unique
-from odm.tables import Floats, Ints, Longs, distinct
+from odm.tables import Boxes, Floats, Ints, Longs, distinct
 
 Label = tuple[str, str, bool]
 """Image, class, and whether the class is stated to be present or absent there."""
@@ -42,6 +42,8 @@ class SideTable:
     rank_in_image: Longs | None = None
     """(n,) the rank by score among the detections of all classes of the image, 0 the best; None where no
     class was left out, so that it can be counted."""
+    source: Boxes | None = None
+    """The boxes that ``row`` names, where they have shapes or key points."""
 
     def __len__(self) -> int:
         return len(self.image)
@@ -49,13 +51,14 @@ class SideTable:
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
         if isinstance(rows, slice):
-            return SideTable(**{name: column[rows] for name, column in self.columns().items()})
+            return dataclasses.replace(self, **{name: own[rows] for name, own in self.columns().items()})
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows  # faster than a mask
-        return SideTable(**{name: column.take(rows, axis=0) for name, column in self.columns().items()})
+        taken = {name: column.take(rows, axis=0) for name, column in self.columns().items()}
+        return dataclasses.replace(self, **taken)
 
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, Any]:
         """The columns by name."""
-        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "source"}
         return {name: column for name, column in columns.items() if column is not None}
 
 
@@ -124,6 +127,9 @@ class Joined:
     """Numbers of the images that are evaluated, ascending; None = all."""
     relative: bool = False
     """Whether coordinates are fractions of images of unknown size."""
+    sizes: Longs | None = None
+    """(2, images, 2) height and width of each image as either side has them, 0 = not known; None without
+    shapes."""
 
     def __repr__(self) -> str:
         return (

@@ -310,6 +310,8 @@ def check_rules(rules: Sequence[Rules]) -> None:
     for p in rules:
         if p.tubes:
             why = "measures tracks, whose boxes may lie in several parts"
+        elif p.measure != "bbox":
+            why = f"compares {p.iou_type}, and parts of files hold only boxes"
         elif p.metric != "ap":
             why = "ranks or counts the detections of all images and classes together"
         else:

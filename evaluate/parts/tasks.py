@@ -214,14 +214,14 @@ def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outc
     tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
     none = np.zeros(0, np.int64)
     tables.append(side_table(Builder().build().boxes, none, none).columns())
-    columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+    columns: dict[str, Any] = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     del tables
     by_image = np.argsort(columns["image"], kind="stable")
     return _match(SideTable(**columns).take(by_image), work.n_parts + k, work, store)
 
 
 def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
-    columns = unpack(store.read(f"truth-{me}"))
+    columns: dict[str, Any] = unpack(store.read(f"truth-{me}"))
     labels = [columns.pop(name) for name in LABELS if name in columns]
     truth = SideTable(**columns)
     local = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))

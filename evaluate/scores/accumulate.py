@@ -327,14 +327,18 @@ def _averages(
         "AP75": _ap_at(rules, ap, 0.75, mean),
     }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        summary[f"AP{letter}"] = mean(ap[:, areas[name]]) if name in areas else math.nan
+        if name in areas or rules.measure != "oks":
+            summary[f"AP{letter}"] = mean(ap[:, areas[name]]) if name in areas else math.nan
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
     for cap in sorted({*rules.recall_at, *caps}):
         summary[f"AR{cap}"] = mean(recall[caps[cap], :, 0]) if cap in caps else math.nan
+    for iou in (0.5, 0.75) if rules.measure == "oks" else ():
+        summary[f"AR{rules.max_dets}@{100 * iou:.0f}"] = _ap_at(rules, recall[-1], iou, mean)
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
+        if name in areas or rules.measure != "oks":
+            summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
     for i, own in rules.named_areas.items():
         summary |= {
             f"AP@{own.name}": mean(ap[:, i]),

@@ -6,16 +6,19 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from odm.codes import GIVE_SIZES
 from odm.evaluate.scores.protocols import (
     AREAS,
+    BY_IOU_TYPE,
     EVERY_AREA,
     LARGEST_AREA,
     PROTOCOLS,
+    SHAPE_PROTOCOLS,
     TUBE_PROTOCOLS,
     AreaRange,
+    IouType,
     Protocol,
 )
 from odm.issues import Log, UsageError, hint, shorten
@@ -38,6 +41,8 @@ def resolve(
     recall_at: Sequence[int] | None = None,
     keep_difficult: bool | None = None,
     pixels: str | None = None,
+    iou_type: IouType | None = None,
+    sigmas: Sequence[float] | None = None,
 ) -> list[Protocol]:
     """The protocols that were asked for, each with the switches that were changed.
 
@@ -53,29 +58,22 @@ def resolve(
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
     if not names:
         raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")
-    ious = None
-    if iou is not None:
-        given = [iou] if isinstance(iou, (int, float)) else list(iou)
-        if not given:
-            raise UsageError("give at least one IoU threshold")
-        for threshold in given:
-            if not (math.isfinite(threshold) and 0 < threshold <= 1):
-                raise UsageError(f"iou {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
-        ious = tuple(dict.fromkeys(float(threshold) for threshold in given))
+    ious = _ious(iou)
     resolved: list[Protocol] = []
     for name in names:
-        known = {**PROTOCOLS, **TUBE_PROTOCOLS}
+        known = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
         base = name if isinstance(name, Protocol) else known.get(name)
         if base is None:
             raise UsageError(
                 f"unknown protocol {name!r}{hint(str(name), known)}; there are: {', '.join(known)}"
             )
         if base.tubes:
-            unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels}
+            unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}
             for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
                     raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
-        changed: dict[str, Any] = {}
+        base = _measuring(base, iou_type)
+        changed: dict[str, Any] = {} if sigmas is None else {"sigmas": _sigmas(sigmas, base)}
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)
         if area is not None and len(area):
@@ -91,19 +89,76 @@ def resolve(
         if keep_difficult:
             changed["ignored"] = base.ignored & ~Flag.DIFFICULT
         if pixels is not None:
-            if pixels not in ("edges", "inclusive"):
-                raise UsageError(f"pixels {pixels}: choose edges or inclusive")
-            changed["pixels"] = pixels
+            changed["pixels"] = _pixels(pixels, base)
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         for chosen in [base.ious] if ious is None else _thresholds(ious, base):
             said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
             one = dataclasses.replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
             if one not in resolved:
                 resolved.append(one)
+    _check_one_type(resolved)
     return resolved
 
 
+def _ious(iou: float | Sequence[float] | None) -> tuple[float, ...] | None:
+    if iou is None:
+        return None
+    given = [iou] if isinstance(iou, (int, float)) else list(iou)
+    if not given:
+        raise UsageError("give at least one IoU threshold")
+    for threshold in given:
+        if not (math.isfinite(threshold) and 0 < threshold <= 1):
+            raise UsageError(f"iou {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
+    return tuple(dict.fromkeys(float(threshold) for threshold in given))
+
+
+def _check_one_type(rules: Sequence[Protocol]) -> None:
+    """UsageError where one protocol compares boxes and another something else."""
+    names = {p.iou_type: p.name for p in rules}
+    if len(names) > 1:
+        (one, first), (other, second) = list(names.items())[:2]
+        raise UsageError(
+            f"protocol {first} compares {one} and {second} {other}: evaluate them one by one, or give one "
+            "iou_type for both"
+        )
+
+
+def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
+    """The protocol as it compares boxes, masks, key points or oriented boxes."""
+    if iou_type is None or iou_type == base.iou_type:
+        return base
+    if iou_type not in get_args(IouType):
+        raise UsageError(f"iou_type {iou_type}: choose {', '.join(get_args(IouType))}")
+    if base.name == "ultralytics" and iou_type == "segm":
+        raise UsageError(
+            "iou_type segm: yolo val compares masks at a quarter of the letterboxed picture, cropped to the "
+            "predicted box; label files do not hold them. Use --protocol coco --iou-type segm"
+        )
+    fitting = BY_IOU_TYPE.get(iou_type, PROTOCOLS)
+    if base.name not in fitting or base.measure != "bbox":
+        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use {' or '.join(fitting)}")
+    return dataclasses.replace(base, **BY_IOU_TYPE[iou_type][base.name])
+
+
+def _pixels(given: str, base: Protocol) -> str:
+    if given not in ("edges", "inclusive"):
+        raise UsageError(f"pixels {given}: choose edges or inclusive")
+    if base.measure != "bbox":
+        raise UsageError(f"pixels {given}: only boxes have such widths, not iou_type {base.iou_type}")
+    return given
+
+
+def _sigmas(given: Sequence[float], base: Protocol) -> tuple[float, ...]:
+    if base.iou_type != "keypoints":
+        raise UsageError("sigmas: only key points have them (--iou-type keypoints)")
+    found = tuple(map(float, given))
+    if not found or not all(math.isfinite(sigma) and sigma > 0 for sigma in found):
+        raise UsageError("sigmas: expected numbers above 0, one for each key point")
+    return found
+
+
 _SWITCH_WORDS: dict[str, Any] = {
+    "sigmas": lambda *_: "sigmas",
     "interpolation": lambda v, _: f"interpolation {v}",
     "areas": lambda v, base: ", ".join(
         [f"area {v[0].low:g}..{v[0].high:g}"] * (v[0] != base.areas[0])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ Metric = Literal["ap", "pooled", "corloc", "top-k"]
 Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
 Reading = Literal["steps", "trapezoids", "ramp"]
+Measure = Literal["bbox", "segm", "oks", "pose", "quads", "probiou"]
+IouType = Literal["bbox", "segm", "keypoints", "obb"]
 
 NO_FLAG = Flag(0)
 
@@ -146,6 +148,13 @@ class Protocol:
         What the user changed, in words.
     scale
         What coordinates are multiplied by for `single`, so that 1e-7 is as little to fractions as to pixels.
+    measure
+        What overlaps are those of: boxes, masks (``segm``), key points (``oks`` as pycocotools, ``pose`` as
+        Ultralytics computes it), or oriented boxes (``quads`` by their areas, ``probiou`` as Ultralytics).
+    sigmas
+        Of key points: how far each may lie from where it should.
+    strict
+        Whether a detection matches only above the threshold.
     """
 
     name: str
@@ -182,6 +191,9 @@ class Protocol:
     tubes: bool = False
     switched: tuple[str, ...] = ()
     scale: float = 1.0
+    measure: Measure = "bbox"
+    sigmas: tuple[float, ...] = ()
+    strict: bool = False
 
     @property
     def pixel(self) -> int:
@@ -197,6 +209,11 @@ class Protocol:
         """(n,) which ground truths are for detections that found nothing else."""
         groups: NDArray[np.bool_] = (flags & np.uint16(Flag.GROUP_OF)) != 0
         return groups if self.group_weight is not None else np.zeros_like(groups)
+
+    @property
+    def iou_type(self) -> IouType:
+        """What the measure compares, in the words of pycocotools."""
+        return _IOU_TYPES.get(self.measure, "bbox")
 
     @property
     def drop_words(self) -> str:
@@ -228,6 +245,8 @@ class Protocol:
         parts = [self._iou_text()]
         if self.tubes:
             parts.append("IoU of whole tracks by volume")
+        elif self.measure != "bbox":
+            parts.append(_MEASURE_WORDS[self.measure] + self._sigma_text())
         elif self.pixels == "inclusive":
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
@@ -283,13 +302,37 @@ class Protocol:
         if self.size_threshold:
             return "IoU >= min(0.5, wh/((w+10)(h+10)))"
         if not self.averaged:
-            return f"IoU >= {self.ious[0]!r}"
+            return f"IoU {'>' if self.strict else '>='} {self.ious[0]!r}"
         steps = np.diff(self.ious)
         if len(self.ious) > 2 and np.allclose(steps, steps[0]):
             return f"IoU {self.ious[0]:.2f}:{steps[0]:.2f}:{self.ious[-1]:.2f}"
         return f"IoU {', '.join(repr(i) for i in self.ious)}"
 
+    def _sigma_text(self) -> str:
+        if not self.sigmas:
+            return ""
+        same = self.sigmas[0] if len(set(self.sigmas)) == 1 else None
+        shown = "of COCO" if self.sigmas == COCO_SIGMAS else ", ".join(f"{sigma:g}" for sigma in self.sigmas)
+        return f", sigmas {shown if same is None else f'{same:g} each'}"
 
+
+_TENTHS = 0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89
+COCO_SIGMAS = tuple(tenths / 10 for tenths in _TENTHS)
+"""Of the 17 key points of COCO's people."""
+_IOU_TYPES: dict[Measure, IouType] = {
+    "segm": "segm",
+    "oks": "keypoints",
+    "pose": "keypoints",
+    "quads": "obb",
+    "probiou": "obb",
+}
+_MEASURE_WORDS = {
+    "segm": "masks",
+    "oks": "OKS",
+    "pose": "OKS in place of IoU, area 0.53 of the box",
+    "quads": "oriented boxes",
+    "probiou": "oriented boxes by probIoU",
+}
 _READING_WORDS = {
     "steps": "",
     "trapezoids": " with linear interpolation",
@@ -386,6 +429,36 @@ PROTOCOLS: dict[str, Protocol] = {
     )
 }
 """All protocols that measure boxes, by name."""
+
+SHAPE_PROTOCOLS: dict[str, Protocol] = {
+    p.name: p
+    for p in (
+        Protocol(
+            "dota",
+            ignored=Flag.DIFFICULT,
+            interpolation="11",
+            measure="quads",
+            strict=True,
+            stands_for="task 1 of DOTA_devkit",
+        ),
+    )
+}
+"""Those that measure nothing but shapes."""
+
+BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
+    "segm": {name: {"measure": "segm"} for name in ("coco", "lvis")},
+    "keypoints": {
+        "coco": {
+            "measure": "oks",
+            "max_dets": 20,
+            "recall_at": (20,),
+            "areas": tuple(AREAS[name] for name in ("all", "medium", "large")),
+        },
+        "ultralytics": {"measure": "pose"},
+    },
+    "obb": {"coco": {"measure": "quads"}, "dota": {}, "ultralytics": {"measure": "probiou"}},
+}
+"""What changes of a protocol that compares something else than boxes; no other protocol does."""
 
 TUBE_PROTOCOLS: dict[str, Protocol] = {
     p.name: p

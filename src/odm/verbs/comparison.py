@@ -15,7 +15,7 @@ from odm.evaluate.analysis.render import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.scores.changes import Areas
-from odm.evaluate.scores.protocols import DEFAULT
+from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError
 from odm.verbs.analyses import slices_of
@@ -36,6 +36,8 @@ def compare(
     *,
     protocol: BoxProtocolName | Protocol = DEFAULT,
     iou: float | None = None,
+    iou_type: IouType | None = None,
+    sigmas: str | Sequence[float] | None = None,
     replicates: int = REPLICATES,
     seed: int = 0,
     level: float = LEVEL,

@@ -13,11 +13,12 @@ import numpy as np
 from odm.converters import Edits, KeptTruth, Ledger
 from odm.converters.edit import apply
 from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
-from odm.converters.load import check_one_run
+from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
+from odm.evaluate.matching.ready import report_missing
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
-from odm.evaluate.scores.protocols import DEFAULT
+from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError, shorten
 from odm.verbs.analyses import Asked
@@ -41,7 +42,15 @@ from odm.verbs.words import Analysis, FormatName, PairOptions, Path, ProtocolNam
 if TYPE_CHECKING:
     from odm.evaluate.matching.sides import ExtraImages, Label
 
-RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
+SHAPES_OF: dict[IouType, frozenset[str]] = {
+    "bbox": frozenset(),
+    "segm": frozenset({"polygon", "mask", "oriented"}),
+    "keypoints": frozenset({"keypoints"}),
+    "obb": frozenset({"oriented"}),
+}
+"""What readers are asked for."""
+
+RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels", "iou_type", "sigmas")
 
 OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy".split()
 """Options that a protocol that measures tracks refuses."""
@@ -62,6 +71,8 @@ def eval(  # noqa: A001 -- the command's name
     *,
     iou: float | Sequence[float] | None = None,
     protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] = DEFAULT,
+    iou_type: IouType | None = None,
+    sigmas: str | Sequence[float] | None = None,
     save: Path | None = None,
     plots: Path | None = None,
     report: Path | None = None,
@@ -130,6 +141,10 @@ def eval(  # noqa: A001 -- the command's name
     \
 class_agnostic, diagnose
         What is changed about it, as `odm.evaluate.evaluate` describes.
+    iou_type, sigmas
+        What is compared: ``"bbox"``, ``"segm"`` (masks), ``"keypoints"`` or ``"obb"`` (oriented boxes), and
+        how far each key point may lie from where it should: numbers, ``"0.1,0.2"``, or a file with one per
+        line.
     only_classes, only_images
         Names to keep: a list, or ``"A,B"``; of images also ``"@FILE"``.
     rename
@@ -180,7 +195,6 @@ class_agnostic, diagnose
     log = Log() if log is None else log
     job = Job.of(gt, det, given)
     evaluation = job.run(log, log.note)
-    job.check_apart()
     job.write(evaluation, log.extend)
     return evaluation
 
@@ -229,7 +243,8 @@ class Job:
             output.check_apart()
 
     def write(self, evaluation: Evaluation, tell: Tell) -> str:
-        """Write the files that were asked for, and answer the report's path."""
+        """Write the files that were asked for, and answer the report's path. PathError as `check_apart`."""
+        self.check_apart()
         given, path = self.given, ""
         if given["report"]:
             path = write_page(evaluation, given, tell)
@@ -267,6 +282,7 @@ def write_page(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:
     """The protocols that are asked for; wrong values are said before anything is read."""
     renames_of(given)
+    given["sigmas"] = _sigmas_of(given["sigmas"])
     with names_as_flags():
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
         rules = resolve(
@@ -276,6 +292,20 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
         )
         check_tubes(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
     return rules
+
+
+def _sigmas_of(given: Any) -> list[float] | None:
+    """The numbers in ``A,B``, or the lines of a file."""
+    if given is None or not isinstance(given, str):
+        return None if given is None else list(given)
+    for texts in (given.split(","), None):
+        try:
+            return [float(text) for text in texts or lines_of_files([f"@{given}"])]
+        except ValueError:
+            continue
+    raise UsageError(
+        f"--sigmas {shorten(given)}: expected numbers, as in 0.025,0.05, or a file with one a line"
+    )
 
 
 @contextlib.contextmanager
@@ -350,7 +380,15 @@ def evaluate_sources(
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
         asked = arguments(given, log)
-    truth, detections = load_sides(gt, det, given, log, kept=kept)
+    iou_type = resolve(asked["protocol"], iou_type=given["iou_type"])[0].iou_type
+    truth, detections = load_sides(
+        gt,
+        det,
+        {**given, "wants": SHAPES_OF[iou_type]},
+        log,
+        kept=kept,
+        check=check_too(lambda side, own: report_missing(side, iou_type, own)),
+    )
     if is_path(det) and not given["merge_runs"]:
         check_one_run(detections)
     with names_as_flags():
@@ -373,7 +411,8 @@ def evaluate_in_parts(
 ) -> Evaluation:
     """Evaluate a part of the detections at a time."""
     asked = arguments(given, log)
-    del asked["class_agnostic"]
+    for name in ("class_agnostic", "iou_type", "sigmas"):  # which were refused
+        del asked[name]
     from odm.evaluate.parts.cluster import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from odm import inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
-from odm.converters.load import load_all
+from odm.converters.load import Check, load_all
 from odm.files import Unreadable, read_bytes
 from odm.formats import FORMATS, option_specs
 from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
@@ -109,6 +109,7 @@ def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None
     name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
     options = given["options"][side] if side else {}
     shared = given["options"][""]
+    own["wants"] = given.get("wants", frozenset())
     return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
 
 
@@ -191,6 +192,7 @@ def load_sides(
     names: tuple[str, str] = ("gt", "det"),
     kinds: tuple[Kind, Kind] = ("gt", "det"),
     kept: KeptTruth | None = None,
+    check: Check | None = None,
 ) -> tuple[Dataset, Dataset]:
     """Two sides as tables: two paths are read together, what is in memory is taken as it is.
 
@@ -200,6 +202,8 @@ def load_sides(
         Of the sides: whose options apply, and what they are.
     kept
         For several runs against one ground truth.
+    check
+        What is checked of two paths, in place of the usual.
     """
     if is_path(one) and is_path(two):
         first, second = (
@@ -207,6 +211,7 @@ def load_sides(
             for path, name, kind in zip((one, two), names, kinds, strict=True)
         )
         inputs.name(one, two)
+        own_check: dict[str, Any] = {} if check is None else {"check": check}
         loaded = load_pair(
             first,
             second,
@@ -215,6 +220,7 @@ def load_sides(
             skip_bad_files=given.get("skip_bad_files", False),
             spare=("images",) if given.get("report") else (),
             kept=kept,
+            **own_check,
         )
         return loaded[0].dataset, loaded[1].dataset
     read: dict[str, Any] = {"given": given, "log": log, "verb": given["verb"]}

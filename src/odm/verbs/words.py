@@ -11,16 +11,16 @@ Path = str | os.PathLike[str]
 
 ProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
-    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "stt", "tube"
+    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "dota", "stt", "tube"
 ]
 """A name of a protocol."""
 
 
 BoxProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
-    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5"
+    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "dota"
 ]
-"""A name of a protocol that measures boxes of images."""
+"""A name of a protocol that does not measure tracks."""
 
 
 Analysis = Literal[

@@ -1,0 +1,185 @@
+"""What shapes need before they are compared: that every box has one, and sizes, sigmas and areas."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.codes import GIVE_SIZES
+from odm.evaluate.matching.shapes import POSE_AREA, measured_areas
+from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
+from odm.issues import Code, DataError, Log, Trusted, UsageError
+from odm.masks.runs import MOST_PIXELS
+from odm.tables import Boxes, Dataset, ShapeKind
+
+SHAPE_MISSING = Code(
+    "shape-missing",
+    "error",
+    "this box has no {what}, which --iou-type {value} compares",
+    "leave such boxes out with --skip-bad, or compare the boxes (--iou-type bbox)",
+    "Every object and every detection has to have what is compared: a box in place of an outline would count "
+    "as a mask that nobody drew.",
+    row=True,
+)
+MASK_SIZES_DIFFER = Code(
+    "mask-sizes-differ",
+    "error",
+    "{value!r} is {theirs} in the detections and {ours} in the ground truth",
+    "use masks of one size on both sides",
+    "Masks list the pixels of a whole image, so those of images of two sizes cannot be compared.",
+)
+MASK_SIZE_UNKNOWN = Code(
+    "mask-size-unknown",
+    "error",
+    "the size of image {value!r} is unknown, and masks are compared pixel by pixel",
+    GIVE_SIZES,
+    "Outlines are filled on the grid of the pixels of their image, and the runs of a mask begin anew in each "
+    "of its columns.",
+)
+
+_WORDS: dict[IouType, str] = {"segm": "mask or outline", "keypoints": "key points", "obb": "oriented box"}
+
+
+def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
+    """(n,) the boxes without the shape that is compared; an outline of four corners is an oriented box."""
+    if iou_type == "bbox":
+        return np.zeros(len(boxes), np.bool_)
+    if iou_type == "keypoints":
+        points = boxes.keypoints
+        return np.ones(len(boxes), np.bool_) if points is None else points.counts() == 0
+    shapes = boxes.shapes
+    if shapes is None:
+        return np.ones(len(boxes), np.bool_)
+    missing: Mask = shapes.kind == ShapeKind.NONE
+    if iou_type == "obb":
+        missing = (np.diff(shapes.ring) != 1) | (np.diff(shapes.point[shapes.ring]) != 4)
+    return missing
+
+
+def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | None = None) -> Mask:
+    """Report the boxes (`among` some) without the shape that is compared, and answer which they are, (n,)."""
+    missing = missing_shapes(dataset.boxes, iou_type)
+    if among is not None:
+        missing &= among
+    if missing.any():
+        words = {"what": Trusted(_WORDS[iou_type]), "value": Trusted(iou_type)}
+        log.report_rows(SHAPE_MISSING, dataset, np.flatnonzero(missing), lambda _: words)
+    return missing
+
+
+def ready_for(
+    joined: Joined, rules: Sequence[Protocol], truth: Dataset, detections: Dataset, log: Log
+) -> tuple[Joined, list[Protocol]]:
+    """The sides with the areas of their shapes, and the protocols with the sigmas of their key points.
+
+    Raises
+    ------
+    DataError
+        If a box lacks what is compared, or sizes of images are not known or differ; the log says where.
+    UsageError
+        If sigmas are needed, or are of another number than the points.
+    """
+    iou_type, errors = rules[0].iou_type, log.errors
+    if iou_type == "bbox":
+        return joined, list(rules)
+    for side, own in ((truth, joined.truth), (detections, joined.detections)):
+        among = np.zeros(len(side), np.bool_)
+        among[own.row] = True
+        report_missing(side, iou_type, log, among)
+    if iou_type == "segm" and log.errors == errors:
+        _check_sizes(joined, truth, log)
+    if log.errors > errors:
+        raise DataError("the shapes of the ground truth and the detections cannot be compared", log)
+    if iou_type == "keypoints":
+        return _with_person_areas(joined, rules, log), _with_sigmas(joined, rules, truth, log)
+    if iou_type == "obb":
+        joined = dataclasses.replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
+    elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
+        log.note(BOX_AREAS)
+    return dataclasses.replace(joined, truth=_with_areas(joined, joined.truth, iou_type)), list(rules)
+
+
+BOX_AREAS = (
+    "the areas of detections, which decide between small, medium and large, are those of their boxes, as in "
+    "pycocotools; Detectron2 and MMDetection use those of the masks (--det-O boxes=shapes)"
+)
+
+
+def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
+    """Report images of which masks are compared, and whose size is unknown, too large or not one."""
+    if joined.sizes is None:
+        return
+    ours, theirs = joined.sizes
+    both = np.intersect1d(joined.truth.image, joined.detections.image)
+    known = (ours > 0).all(axis=1) & (theirs > 0).all(axis=1)
+    for i in both[(known & (ours != theirs).any(axis=1))[both]].tolist():
+        one, other = (Trusted(f"{w} x {h}") for h, w in (ours[i], theirs[i]))
+        log.report(MASK_SIZES_DIFFER, truth.path, value=joined.images[i], ours=one, theirs=other)
+    size = np.where(ours > 0, ours, theirs)
+    used = np.union1d(joined.truth.image, both)
+    for i in used[((size == 0).any(axis=1) | (size.prod(axis=1) >= MOST_PIXELS))[used]].tolist():
+        log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
+
+
+def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable:
+    """The side with the area of the shape where none is given."""
+    absent = np.flatnonzero(np.isnan(side.area))
+    if not len(absent):
+        return side
+    area = side.area.copy()
+    area[absent] = measured_areas(joined, side.take(absent), iou_type)
+    return dataclasses.replace(side, area=area)
+
+
+def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
+    truth = joined.truth
+    absent = np.isnan(truth.area)
+    if not absent.any() or all(p.measure == "pose" for p in rules):
+        return joined
+    log.note(f"{int(absent.sum())} objects without area: {POSE_AREA} of their boxes is taken for it")
+    area = np.where(absent, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)
+    return dataclasses.replace(joined, truth=dataclasses.replace(truth, area=area))
+
+
+def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
+    """The protocols with sigmas for as many key points as there are."""
+    found = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
+             if side.source is not None and side.source.keypoints is not None]  # fmt: skip
+    counts = np.unique(np.concatenate([np.zeros(0, np.int64), *found])).tolist()
+    if len(counts) > 1:
+        said = ", ".join(map(str, counts[:-1]))
+        raise UsageError(
+            f"iou_type keypoints: boxes have {said} and {counts[-1]} points, and one list of sigmas is for "
+            "one number: choose classes with --only-classes"
+        )
+    k = counts[0] if counts else 0
+    ready: list[Protocol] = []
+    for p in rules:
+        sigmas: tuple[Any, ...] = p.sigmas
+        if sigmas and k and len(sigmas) != k:
+            raise UsageError(f"sigmas: {k} are needed, one for each key point, and {len(sigmas)} are given")
+        if not sigmas and k == len(COCO_SIGMAS):
+            sigmas = COCO_SIGMAS
+            names = {own for own in truth.categories.keypoints or () if own}
+            if names - {COCO_POINTS}:
+                log.note(
+                    f"{p.name}: the sigmas are those of COCO's 17 points, and points have other names here"
+                )
+        elif not sigmas and p.measure == "pose":
+            sigmas = (1 / k,) * k if k else ()
+        elif not sigmas and k:
+            raise UsageError(
+                f"sigmas: {k} are needed, one for each key point (--sigmas 0.025,0.05,... or a file with one "
+                "a line); only those of COCO's 17 points are known"
+            )
+        ready.append(dataclasses.replace(p, sigmas=sigmas))
+    return ready
+
+
+_LIMBS = "eye", "ear", "shoulder", "elbow", "wrist", "hip", "knee", "ankle"
+COCO_POINTS = ("nose", *(f"{side}_{limb}" for limb in _LIMBS for side in ("left", "right")))
+"""Of COCO's people."""

@@ -1,0 +1,139 @@
+"""Quadrilaterals, (n, 4, 2) corners: their areas, what pairs of them share, rectangles around points."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.tables.shapes import Floats, as_rectangles, rectangles
+
+Mask = NDArray[np.bool_]
+
+AT_A_TIME = 2**14
+"""Pairs that are cut at a time: their corners stay in the processor's cache."""
+
+
+def signed_areas(corners: Floats) -> Floats:
+    """(n,) areas, negative where the corners go around counter-clockwise on the screen."""
+    across, along = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
+    found: Floats = (across[:, 0] * along[:, 1] - across[:, 1] * along[:, 0]) / 2
+    return found
+
+
+def convex(corners: Floats) -> Floats:
+    """The same quadrilaterals; of one that is not convex its hull, which may have a corner twice."""
+    side = np.roll(corners, -1, axis=1) - corners
+    after = np.roll(side, -1, axis=1)
+    turn = side[..., 0] * after[..., 1] - side[..., 1] * after[..., 0]
+    wrong = ~((turn >= 0).all(axis=1) | (turn <= 0).all(axis=1))
+    if not wrong.any():
+        return corners
+    found = corners.copy()
+    for row in np.flatnonzero(wrong).tolist():
+        hull = convex_hull(corners[row])
+        found[row] = hull[np.minimum(np.arange(4), len(hull) - 1)]
+    return found
+
+
+def shared_areas(a: Floats, b: Floats) -> Floats:
+    """(n,) the areas that pairs of convex quadrilaterals have in common.
+
+    One is cut along the four sides of the other (Sutherland and Hodgman, 1974), relative to a corner of it,
+    so that no digits are lost far from the origin.
+    """
+    found = np.empty(len(a))
+    for start in range(0, len(a), AT_A_TIME):
+        part = slice(start, start + AT_A_TIME)
+        found[part] = _shared(a[part] - b[part, :1], b[part] - b[part, :1])
+    return found
+
+
+def _shared(a: Floats, b: Floats) -> Floats:
+    direction = np.where(signed_areas(b) < 0, -1.0, 1.0)
+    # Corners stand in columns, a pair in each, the first `m` of them in use.
+    x, y = (np.ascontiguousarray(a[..., axis].T) for axis in (0, 1))
+    m = np.full(len(a), 4)
+    pair = np.arange(len(a))
+    for k in range(4):
+        corner, side = b[:, k], (b[:, (k + 1) % 4] - b[:, k]) * direction[:, None]
+        inside = side[:, 0] * (y - corner[:, 1]) - side[:, 1] * (x - corner[:, 0])
+        used, following = _columns(len(x), m)
+        next_inside = inside[following, pair]
+        cut = used & ((inside >= 0) != (next_inside >= 0))
+        share = np.divide(inside, inside - next_inside, out=np.zeros_like(inside), where=cut)
+        # Of each side its first corner, if it is inside, then the point where it is cut.
+        kept = np.stack([used & (inside >= 0), cut], axis=1).reshape(-1, len(a))
+        place = np.cumsum(kept, axis=0) - 1
+        m = place[-1] + 1
+        row, column = np.nonzero(kept)
+        own = place[row, column], column
+        corners = []
+        for values in (x, y):
+            step = share * (values[following, pair] - values)
+            both = np.stack([values, values + step], axis=1).reshape(-1, len(a))
+            left = np.zeros((int(m.max(initial=1)), len(a)))
+            left[own] = both[row, column]
+            corners.append(left)
+        x, y = corners
+    used, following = _columns(len(x), m)
+    twice = np.where(used, x * y[following, pair] - y * x[following, pair], 0)
+    found: Floats = np.abs(twice.sum(axis=0)) / 2
+    return found
+
+
+def _columns(rows: int, m: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:
+    """Which of the rows each column uses, and the row that follows each."""
+    row = np.arange(rows)[:, None]
+    return row < m, np.where(row + 1 < m, row + 1, 0)
+
+
+def off_rectangle(corners: Floats) -> Floats:
+    """(n,) the largest distance of four corners (n, 4, 2) from those of a rectangle with the same first side.
+
+    The rectangle has the same centre; its sides are the means of opposite ones.
+    """
+    fitted = rectangles(as_rectangles(corners))
+    far: Floats = np.sqrt(((fitted - corners) ** 2).sum(axis=2)).max(axis=1, initial=0)
+    return far
+
+
+def smallest_rectangle(points: Floats) -> Floats:
+    """(4, 2) the corners of the rectangle of smallest area around points (n, 2).
+
+    One side lies along an edge of their convex hull, the first of equals (Freeman and Shapira, 1975).
+    """
+    hull = convex_hull(points)
+    if len(hull) < 3:
+        low, high = hull.min(axis=0), hull.max(axis=0)
+        return np.array([low, [high[0], low[1]], high, [low[0], high[1]]])
+    side = np.roll(hull, -1, axis=0) - hull
+    along = side / np.hypot(*side.T)[:, None]
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1)
+    u, v = hull @ along.T, hull @ across.T  # (corners, edges)
+    low_u, high_u, low_v, high_v = u.min(0), u.max(0), v.min(0), v.max(0)
+    area = (high_u - low_u) * (high_v - low_v)
+    best = int(np.flatnonzero(area <= area.min() * (1 + 1e-12))[0])
+    a, b = along[best], across[best]
+    ends = [(low_u, low_v), (high_u, low_v), (high_u, high_v), (low_u, high_v)]
+    return np.array([p[best] * a + q[best] * b for p, q in ends])
+
+
+def convex_hull(points: Floats) -> Floats:
+    """The corners of the convex hull, from the leftmost on, by Andrew's monotone chain (1979)."""
+    ordered = np.unique(points, axis=0)
+    if len(ordered) < 3:
+        return ordered
+
+    def chain(rows: list[list[float]]) -> list[list[float]]:
+        kept: list[list[float]] = []
+        for x, y in rows:
+            while len(kept) > 1:
+                (ax, ay), (bx, by) = kept[-2], kept[-1]
+                if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:
+                    break
+                kept.pop()
+            kept.append([x, y])
+        return kept[:-1]
+
+    rows = ordered.tolist()
+    return np.array(chain(rows) + chain(rows[::-1]))

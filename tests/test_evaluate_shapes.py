@@ -1,0 +1,305 @@
+"""Masks, key points and oriented boxes: known answers, and random scenes against pycocotools and shapely."""
+
+import contextlib
+import io
+import math
+
+import numpy as np
+import pytest
+from selection import examples
+
+from odm import masks
+from odm.evaluate import evaluate, join, resolve
+from odm.evaluate.matching.ready import ready_for
+from odm.evaluate.matching.shapes import pairs_of
+from odm.issues import Log, UsageError
+from odm.tables import Dataset, Flag
+
+SEGM = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
+POINTS = ["AP", "AP50", "AP75", "APm", "APl", "AR20", "AR20@50", "AR20@75", "ARm", "ARl"]
+
+
+def corners(text):
+    return np.array([[float(v) for v in pair.split(",")] for pair in text.split()])
+
+
+def side(boxes, images=1, classes=("a",), size=None, **shapes):
+    """A data set of rows (image, class, ltwh[, score])."""
+    columns = list(zip(*(row[:3] for row in boxes), strict=True)) or [(), (), np.zeros((0, 4))]
+    height, width = size or (0, 0)
+    return Dataset.from_arrays(
+        images=[f"{i}.jpg" for i in range(images)], categories=classes,
+        image=columns[0], category=columns[1], ltwh=columns[2],
+        score=[row[3] for row in boxes] if boxes and len(boxes[0]) > 3 else None,
+        height=[height] * images, width=[width] * images, **shapes,
+    )  # fmt: skip
+
+
+def same(found, expected, tolerance=1e-12):
+    for key, value in expected.items():
+        assert found[key] == pytest.approx(value, abs=tolerance, nan_ok=True), (key, dict(found))
+
+
+L = corners("5,5 25,5 25,15 15,15 15,25 5,25")
+SQUARE = corners("5,5 25,5 25,25 5,25")
+
+
+def test_masks_of_an_angle_and_a_square():
+    box = [5, 5, 20, 20]
+    gt = side([(0, 0, box)], size=(40, 40), polygons=[[L]], area=[300])
+    both = [masks.rasterise([outline], 40, 40) for outline in (SQUARE, L)]
+    assert both[0]["counts"] == "]6d0d00000000000000000000000000000000000000cb0"
+    det = side([(0, 0, box, 0.9), (0, 0, box, 0.8)], size=(40, 40), masks=both)
+    found = evaluate(gt, det, "coco", iou_type="segm").summary
+    same(found, {"AP": 0.8, "AP50": 1, "AP75": 1, "APs": 0.8, "APm": math.nan, "AR1": 0.6, "AR10": 1})
+    same(evaluate(gt, det, "coco").summary, {"AP": 1})
+
+
+def test_a_crowd_of_pixels():
+    square = np.zeros((40, 40), bool)
+    square[20:, 20:] = True
+    gt = side(
+        [(0, 0, [5, 5, 20, 20]), (0, 0, [20, 20, 20, 20])], size=(40, 40),
+        masks=[masks.rasterise([L], 40, 40), masks.encode(square)], area=[300, 400], flags=[0, Flag.CROWD],
+    )  # fmt: skip
+    drawn = [SQUARE, corners("22,22 30,22 30,30 22,30"), corners("10,30 18,30 18,38 10,38")]
+    rows = [(0, 0, [*o.min(0), *np.ptp(o, axis=0)], s) for o, s in zip(drawn, (0.5, 0.9, 0.8), strict=True)]
+    det = side(rows, size=(40, 40), polygons=[[o] for o in drawn], area=[400, 64, 64])
+    same(evaluate(gt, det, "coco", iou_type="segm").summary, {"AP": 0.3, "AP50": 0.5, "AR1": 0, "AR10": 0.6})
+
+
+@pytest.mark.parametrize(("area", "small"), [(None, 1), (630, 0.5)])
+def test_areas_of_detections_are_those_of_their_boxes_unless_given(area, small):
+    gt = side([(0, 0, [2, 2, 36, 36])], size=(40, 40), polygons=[[corners("2,2 38,2 2,38")]], area=[648])
+    drawn = [corners("2,2 38,2 2,38"), corners("38,38 38,3 3,38")]
+    det = side(
+        [(0, 0, [2, 2, 36, 36], 0.5), (0, 0, [3, 3, 35, 35], 0.9)], size=(40, 40),
+        polygons=[[o] for o in drawn], area=None if area is None else [area] * 2,
+    )  # fmt: skip
+    log = Log()
+    found = evaluate(gt, det, "coco", iou_type="segm", log=log).summary
+    same(found, {"AP": 0.5, "APs": small})
+    assert any("Detectron2" in note for note in log.notes) == (area is None)
+
+
+K1_GT = [[[10, 10, 2], [20, 10, 1], [0, 0, 0]], np.zeros((3, 3))]
+K1_DET = ["10,12 20,10 15,15", "10,10 20,10 15,15", "45,60 70,70 90,105"]
+
+
+def test_key_points_of_three():
+    gt = side([(0, 0, [5, 5, 20, 20]), (0, 0, [60, 60, 20, 20])], keypoints=K1_GT, area=[100, 2000])
+    points = [np.c_[corners(t), np.ones(3)] for t in K1_DET]
+    rows = [
+        (0, 0, [*p[:, :2].min(0), *np.ptp(p[:, :2], axis=0)], s)
+        for p, s in zip(points, (0.9, 0.8, 0.95), strict=True)
+    ]
+    det = side(rows, keypoints=points)
+    found = evaluate(gt, det, "coco", iou_type="keypoints", sigmas=[0.1] * 3)
+    same(found.summary, {"AP": 0.85, "AP50": 1, "AP75": 1, "APm": math.nan, "AR20": 1})
+    assert list(found.summary) == POINTS
+    assert "OKS, sigmas 0.1 each" in found.result.definition
+    with pytest.raises(UsageError, match="3 are needed"):
+        evaluate(gt, det, "coco", iou_type="keypoints")
+    with pytest.raises(UsageError, match="3 are needed"):
+        evaluate(gt, det, "coco", iou_type="keypoints", sigmas=[0.1] * 4)
+
+
+def test_oriented_boxes_of_half_the_size():
+    gt = side([(0, 0, [0, 0, 10, 10])], oriented=[corners("0,0 10,0 10,10 0,10")])
+    det = side([(0, 0, [0, 0, 10, 5], 0.9)], oriented=[corners("0,0 10,0 10,5 0,5")])
+    dota, coco = evaluate(gt, det, ["dota", "coco"], iou_type="obb").results
+    assert dota.summary["mAP"] == 0
+    same(coco.summary, {"AP50": 1})
+    assert "IoU > 0.5; oriented boxes" in dota.definition
+    assert dota.to_dict()["iou_type"] == "obb"
+
+
+O4_GT = [
+    (0, 0, "74.3,81.58 131.62,99.31 125.7,118.42 68.38,100.69"),
+    (0, 0, "170.87,118.82 214.75,94.85 229.13,121.18 185.25,145.15"),
+    (2, 0, "284.37,176.43 323.57,184.37 315.63,223.57 276.43,215.63"),
+    (1, 1, "146.69,108.37 175.68,182.93 153.31,191.63 124.32,117.07"),
+]
+O4_DET = [
+    (0, 0, "79.15,80.03 133.01,101.54 124.85,121.97 70.99,100.46", 0.9),
+    (0, 0, "177.52,116.27 226.52,106.33 232.48,135.73 183.48,145.67", 0.8),
+    (0, 0, "73.3,81.58 130.62,99.31 124.7,118.42 67.38,100.69", 0.7),
+    (1, 1, "141.97,111.58 176.28,188.25 158.03,196.42 123.72,119.75", 0.6),
+    (2, 0, "304.42,174.58 331.78,209.04 303.58,231.42 276.22,196.96", 0.5),
+    (2, 1, O4_GT[2][2], 0.4),
+]
+
+
+def oriented_side(rows, **more):
+    drawn = np.array([corners(row[2]) for row in rows])
+    around = [[*q.min(axis=0), *np.ptp(q, axis=0)] for q in drawn]
+    boxes = [(*row[:2], box, *row[3:]) for row, box in zip(rows, around, strict=True)]
+    return side(boxes, images=3, classes=("a", "b"), oriented=drawn, **more)
+
+
+def test_prob_iou_as_yolo_val():
+    found = evaluate(oriented_side(O4_GT), oriented_side(O4_DET), "ultralytics", iou_type="obb").summary
+    expected = {"P": 0.801614, "R": 0.958709, "mAP50": 0.953750, "mAP75": 0.747500, "mAP50-95": 0.644833}
+    same(found, expected, 1e-6)
+
+
+def test_pose_as_yolo_val():
+    gt = [
+        (0, 0, [10, 10, 40, 80], "20,20,2 40,20,2 30,60,1 0,0,0"),
+        (1, 0, [50, 50, 60, 60], "60,60,2 100,60,2 80,100,2 70,80,2"),
+        (1, 1, [200, 40, 30, 90], "210,50,1 220,60,2 215,100,2 0,0,0"),
+    ]
+    det = [
+        (0, 0, [10, 10, 40, 80], "22,21 41,24 28,57 33,33", 0.9),
+        (1, 0, [52, 50, 60, 60], "61,62 103,58 84,104 66,79", 0.8),
+        (1, 0, [50, 50, 60, 60], "60,60 100,60 80,100 70,80", 0.3),
+        (1, 1, [200, 40, 30, 90], "216,58 229,70 205,110 5,5", 0.7),
+    ]
+    kept = {"images": 2, "classes": ("a", "b")}
+    truth = side([row[:3] for row in gt], keypoints=[corners(row[3]) for row in gt], **kept)
+    points = [np.c_[corners(row[3]), np.ones(4)] for row in det]
+    found = side([(*row[:3], row[4]) for row in det], keypoints=points, **kept)
+    summary = evaluate(truth, found, "ultralytics", iou_type="keypoints").summary
+    expected = {"P": 0.949883, "R": 1, "mAP50": 0.995, "mAP75": 0.995, "mAP50-95": 0.845750}
+    same(summary, expected, 1e-6)
+
+
+# ------------------------------------------------------------------------------------- random scenes
+
+
+class Scene:
+    """Objects and detections of several classes and images, for pycocotools and as tables."""
+
+    def __init__(self, seed, points=0):
+        self.rng = rng = np.random.default_rng(seed)
+        self.points, self.size = points, (50, 60)
+        self.gt, self.det = [], []
+        for image in range(4):
+            for k in range(3):
+                drawn = [self.outline() for _ in range(rng.integers(0, 4))]
+                for o in drawn:
+                    crowd, area = int(rng.random() < 0.15), float(rng.choice([500, 1024, 1025, 9216, 20000]))
+                    self.gt.append(self.row(image, k, o, area=area, iscrowd=crowd))
+                for _ in range(rng.integers(0, 25 if rng.random() < 0.3 else 6)):
+                    near = drawn and rng.random() < 0.7
+                    o = drawn[rng.integers(len(drawn))] + rng.normal(0, 2, 2) if near else self.outline()
+                    self.det.append(self.row(image, k, o, score=float(rng.integers(1, 12)) / 12))
+
+    def outline(self):
+        n = self.points or self.rng.integers(3, 7)
+        return self.rng.random((n, 2)) * self.rng.choice([5, 20, 40]) + self.rng.random(2) * 30
+
+    def row(self, image, k, outline, **more):
+        low, high = outline.min(axis=0), outline.max(axis=0)
+        row = {"image_id": image + 1, "category_id": k + 1, "bbox": [*low.tolist(), *(high - low).tolist()]}
+        if self.points:
+            seen = self.rng.choice([0, 1, 2], self.points) * (self.rng.random() < 0.9)
+            row["keypoints"] = np.c_[outline, seen].ravel().tolist()
+            row["num_keypoints"] = int((seen > 0).sum())
+        else:
+            row["segmentation"] = masks.rasterise([outline], *self.size)
+            if self.rng.random() < 0.5:
+                row["area"] = float(masks.area(row["segmentation"]))
+        return {**row, **more}
+
+    def table(self, rows, **more):
+        boxes = [(r["image_id"] - 1, r["category_id"] - 1, r["bbox"], *([r["score"]] if "score" in r else []))
+                 for r in rows]  # fmt: skip
+        shapes = (
+            {"keypoints": [np.reshape(r["keypoints"], (-1, 3)) for r in rows]}
+            if self.points
+            else {"masks": [r["segmentation"] for r in rows]}
+        )
+        return side(boxes, images=4, classes=("a", "b", "c"), size=self.size, **shapes, **more)
+
+    def sides(self):
+        flags = [Flag.CROWD if r["iscrowd"] else Flag(0) for r in self.gt]
+        truth = self.table(self.gt, flags=flags, area=[r["area"] for r in self.gt])
+        return truth, self.table(self.det, area=[r["area"] for r in self.det] if self.whole_areas else None)
+
+    whole_areas = False
+
+    def official(self, iou_type, sigmas=None):
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO()
+            coco.dataset = {
+                "images": [{"id": i + 1, "height": self.size[0], "width": self.size[1]} for i in range(4)],
+                "categories": [{"id": k + 1, "name": "abc"[k]} for k in range(3)],
+                "annotations": [{**r, "id": i + 1} for i, r in enumerate(self.gt)],
+            }
+            coco.createIndex()
+            kept = (
+                ("segmentation", "keypoints") if self.whole_areas else ("bbox", "segmentation", "keypoints")
+            )
+            names = ("image_id", "category_id", "score", *kept)
+            run = COCOeval(
+                coco, coco.loadRes([{n: r[n] for n in names if n in r} for r in self.det]), iou_type
+            )
+            if sigmas is not None:
+                run.params.kpt_oks_sigmas = np.array(sigmas)
+            run.evaluate()
+            run.accumulate()
+            run.summarize()
+        return run
+
+
+@pytest.mark.parametrize("whole_areas", [False, True])
+@pytest.mark.parametrize("seed", range(examples(24)))
+def test_masks_as_pycocotools(seed, whole_areas):
+    scene = Scene(seed)
+    scene.whole_areas = whole_areas
+    for row in scene.det:
+        row["area"] = float(masks.area(row["segmentation"]))
+    official = scene.official("segm")
+    result = evaluate(*scene.sides(), "coco", iou_type="segm").result
+    same(result.summary, dict(zip(SEGM, np.where(official.stats < 0, np.nan, official.stats), strict=True)))
+    assert np.array_equal(result.arrays.precision, official.eval["precision"])
+    assert np.array_equal(result.arrays.recall, official.eval["recall"])
+
+
+@pytest.mark.parametrize("points", [1, 8, 17])
+@pytest.mark.parametrize("seed", range(examples(12)))
+def test_key_points_as_pycocotools(seed, points):
+    scene = Scene(seed, points)
+    sigmas = None if points == 17 else np.linspace(0.2, 0.9, points)
+    official = scene.official("keypoints", sigmas)
+    found = evaluate(*scene.sides(), "coco", iou_type="keypoints", sigmas=sigmas)
+    expected = np.where(official.stats < 0, np.nan, official.stats)
+    same(found.summary, dict(zip(POINTS, expected, strict=True)))
+    assert np.array_equal(found.result.arrays.precision, official.eval["precision"])
+
+
+@pytest.mark.parametrize("points", [0, 17])
+def test_overlaps_have_the_bits_of_pycocotools(points):
+    scene = Scene(5, points)
+    official = scene.official("keypoints" if points else "segm")
+    (rules,) = resolve("coco", iou_type="keypoints" if points else "segm")
+    truth, found = scene.sides()
+    joined = join(truth, found)
+    if points:
+        joined, (rules,) = ready_for(joined, [rules], truth, found, Log())
+    pairs = pairs_of(joined, rules, 0.05)
+    crowd = rules.crowds(joined.truth.flags)
+    expected = {
+        (dt, gt): iou
+        for (image, k), table in official.ious.items()
+        if len(table)
+        for dt, row in zip(ranked(scene.det, image, k), table.tolist(), strict=False)
+        for gt, iou in zip(listed(scene.gt, image, k), row, strict=True)
+        if iou >= 0.05
+    }
+    ours = np.where(crowd[pairs.gt], pairs.ioa, pairs.iou)
+    rows = joined.detections.row[pairs.det].tolist(), joined.truth.row[pairs.gt].tolist()
+    found = dict(zip(zip(*rows, strict=True), ours.tolist(), strict=True))
+    assert {pair: found.get(pair) for pair in expected} == expected
+
+
+def listed(rows, image, k):
+    return [i for i, r in enumerate(rows) if (r["image_id"], r["category_id"]) == (image, k)]
+
+
+def ranked(rows, image, k):
+    return sorted(listed(rows, image, k), key=lambda i: -rows[i]["score"])
