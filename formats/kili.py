@@ -45,14 +45,14 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 _JOB = "OBJECT_DETECTION_JOB"
 _GUESSES = ("PREDICTION", "INFERENCE")
-_KINDS = {"rectangle": "polygons", "polygon": "polygons", "semantic": "masks"}
+_KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -112,7 +112,9 @@ def _read_annotation(shape: Row, size: Size) -> None:
         points += [
             point.numbers("x", "y") for point in part.all_objects("normalizedVertices", "a list of points")
         ]
-    shape.add(category, shape.around([in_pixels(point, size) for point in points], _KINDS[kind]), score=score)
+    pixels = [in_pixels(point, size) for point in points]
+    corners = bounds(pixels) if kind == "rectangle" else shape.around(pixels, _KINDS[kind])
+    shape.add(category, corners, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:

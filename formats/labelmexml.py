@@ -41,7 +41,7 @@ from odm.formats._shared.codes import FILE_NAME_DIFFERS
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders
 from odm.formats._shared.items import Box, Item, Origin, Row, images_of
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, is_set
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
 from odm.formats._shared.text_items import (
@@ -121,7 +121,9 @@ def _read_shape(shape: Row) -> None:
         corners = left, top, right, bottom
         shape.outline("masks")
     else:
-        corners = shape.around(shape.points("points", 2), "polygons")
+        points = shape.points("points", 2)
+        is_box = shape.get("type") == "bounding_box" and is_upright(points)
+        corners = bounds(points) if is_box else shape.around(points, "polygons")
     attributes = {}
     for text in shape.get("attributes", "").split(","):
         key, _, value = text.strip().partition("=")

@@ -14,7 +14,8 @@ A results file is a list of detections::
 
     [{"image_id": 1, "category_id": 1, "bbox": [x, y, w, h], "score": 0.9}]
 
-Its images and categories come from the ground truth (``--gt GT.json``; in ``eval`` the other side), which may
+Predictions of Detectron2 that stand in a list ``instances`` for each image are read as one list. The images
+and categories come from the ground truth (``--gt GT.json``; in ``eval`` the other side), which may
 be in any format. All ids in the file are interpreted in the same way, with a note unless it is the first of
 these:
 
@@ -116,12 +117,15 @@ class CocoOptions(ImageOptions):
 
 def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
     """Confidence and reason from the start of a file."""
+    from odm.formats.coco.values import has_instances
     from odm.formats.coco.videos import has_tubes
 
     if look.top == "[]":
         return LIKELY, "it is an empty list, like results without detections"
     if has_tubes(look):
         return SURE, "its records are tracks of videos, with a list of boxes each"
+    if has_instances(look):
+        return SURE, "its records have an image_id and instances, as predictions of Detectron2"
     if look.top == "[":
         first = look.first.get("", {})
         known = [key for key in ("image_id", "category_id", "bbox", "score") if key in first]

@@ -52,7 +52,7 @@ from odm.formats.coco.ids import (
 )
 from odm.formats.coco.long_lists import begin
 from odm.formats.coco.shapes import keys_for
-from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, own_fields
+from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, plural, printable
 from odm.names import accept_name, is_usual
@@ -145,6 +145,9 @@ class Reader:
             data = load(data, self._log, path)
             document = Document(data, self._log, path)
             lists = self._dialect.results
+            if lists and (flat := instances_of(data)) is not None:
+                data, document = flat, Document(flat, self._log, path)
+                self._log.note(f"{printable(path)}: the instances are counted through all images, from #/0")
             if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":

@@ -22,6 +22,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
+from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats.coco.ids import listed
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
@@ -405,3 +406,26 @@ def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tupl
     pairs = [tuple(pair) for pair in lines if isinstance(pair, list) and [*map(type, pair)] == [int, int]]
     inside = [(a - 1, b - 1) for a, b in pairs if 0 < a <= len(listed) and 0 < b <= len(listed)]
     return [str(name) for name in listed], inside
+
+
+def has_instances(look: JsonPreview) -> bool:
+    """Whether the first bytes show results that stand in a list for each image, as in Detectron2."""
+    first = look.first.get("", {})
+    return look.top == "[" and "image_id" in first and first.get("instances") == "["
+
+
+def instances_of(data: bytes) -> bytes | None:
+    """The results in the lists of all images as one list; None where there are no such lists."""
+    if not has_instances(glance(data[: 2**16])):
+        return None
+    import msgspec
+
+    raw = list[msgspec.Raw]
+    try:
+        images = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
+        lists = [
+            msgspec.json.decode(image["instances"], type=raw) for image in images if "instances" in image
+        ]
+    except msgspec.MsgspecError:
+        return None  # the reader of records says where it is wrong
+    return b"[" + b",\n".join(bytes(found) for held in lists for found in held) + b"]"
