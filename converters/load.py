@@ -222,8 +222,9 @@ def _read_pair(
         uses = [(side.format, "read") for side in sides if side.format is not None]
         shared = {**sides[0].request.shared, **sides[1].request.shared}
         check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
-    if (begin := sides[1].format.begin if sides[1].format else None) and not sides[1].request.own_fields:
-        begin(sides[1].source)
+    found, asked = sides[1].format, sides[1].request
+    if found is not None and found.begin and not (asked.options or asked.own_fields or asked.wants):
+        found.begin(sides[1].source)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
             one.decides_with = two
@@ -244,7 +245,7 @@ def _read_pair(
     for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
         if not own.categories.named and other.categories.named and len(other.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
-    found = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
+    detections = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
     if kept.side is None:
         truth = _check(sides[0], datasets[0], sides[0].log, skip_bad, check, refuse=False)
         if not (sides[0].asked or sides[0].left_out.files or sides[1].left_out.files):
@@ -253,7 +254,7 @@ def _read_pair(
         truth = kept.loaded
     else:  # it was reported before
         truth = _check(sides[0], datasets[0], sides[0].log.fresh(), skip_bad, check, refuse=False)
-    return truth, found
+    return truth, detections
 
 
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:

@@ -28,10 +28,10 @@ def results(n=400):
     ]  # fmt: skip
 
 
-def facts(truth, path):
+def facts(truth, path, **request):
     log = Log()
     try:
-        _, loaded = load_pair(Request(path=truth, kind="gt"), Request(path=path, kind="det"), log)
+        _, loaded = load_pair(Request(path=truth, kind="gt"), Request(path=path, kind="det", **request), log)
     except Exception as e:  # whatever it is, it must be the same
         return type(e), str(e), list(map(str, log))
     boxes, columns = loaded.dataset.boxes, {}
@@ -49,10 +49,10 @@ def both_ways(tmp_path, monkeypatch):
     monkeypatch.setattr(long_lists, "MARGIN", 2**8)
     (tmp_path / "gt.json").write_text(json.dumps(TRUTH))
 
-    def compare(text):
+    def compare(text, **request):
         truth, path = str(tmp_path / "gt.json"), tmp_path / "results.json"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        alone = facts(truth, str(path))
+        alone = facts(truth, str(path), **request)
         filled, fill = [], long_lists.LongList.fill
         with monkeypatch.context() as patch:
             for module in (parallel, long_lists):
@@ -60,7 +60,7 @@ def both_ways(tmp_path, monkeypatch):
             patch.setattr(
                 long_lists.LongList, "fill", lambda *given: filled.append(fill(*given)) or filled[-1]
             )
-            assert facts(truth, str(path)) == alone
+            assert facts(truth, str(path), **request) == alone
         with pytest.raises(ChildProcessError):
             os.waitpid(-1, 0)
         return filled[-1:] == [True]
@@ -113,6 +113,13 @@ UNUSUAL = {
 @pytest.mark.parametrize("what", UNUSUAL)
 def test_anything_unusual_is_read_as_without_them(both_ways, what):
     assert both_ways(UNUSUAL[what]) == (what in ("no score", "an unknown image"))  # usual so far
+
+
+@pytest.mark.parametrize(
+    "request_", [{"options": {"boxes": "shapes"}}, {"wants": frozenset({"mask"})}, {"own_fields": True}]
+)
+def test_where_more_than_boxes_is_asked_for_they_are_left_alone(both_ways, request_):
+    assert not both_ways(json.dumps(results()), **request_)
 
 
 def test_a_file_that_changes_is_read_again(both_ways, tmp_path, monkeypatch):

@@ -133,7 +133,8 @@ class Reader:
         """Read one file; a syntax error ends it."""
         path = self._source.full(file)
         values = Values(path, self._builder, self._log, self._dialect)
-        if not file and self._dialect.results and not self._builder.keeps_own:
+        plain = not (self._builder.keeps_own or any(self._shapes.values()))
+        if not file and self._dialect.results and plain:
             quick, table = self._source.once(begin), Table(path, "")
             if quick is not None and quick.fill(table):
                 self._take_list(table)
