@@ -1,5 +1,7 @@
 """Pictures: which there are, safe names, the same bytes twice."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from selection import params
@@ -9,6 +11,7 @@ from odm.tables import Dataset
 
 pytest.importorskip("matplotlib")
 
+from odm.evaluate.analysis.analyses import analyze
 from odm.evaluate.output.plots import draw, safe
 
 NAMES = ["_person", "$x_1$ \\frac{", "../../etc/passwd", "人", "a" * 300, "CON", "never found"]
@@ -46,7 +49,7 @@ def drawn(protocols, names):
 
 def test_names_are_safe_and_distinct():
     files = drawn(["voc2012"], NAMES)
-    assert len({name.lower() for name in files}) == len(files) == 2 * (3 + len(NAMES))
+    assert len({name.lower() for name in files}) == len(files) == 2 * (4 + len(NAMES))
     for name in files:
         folder, _, file = name.partition("/")
         assert folder == "voc2012-0.5"
@@ -69,6 +72,19 @@ def test_same_bytes_twice():
     one, other = (drawn(["voc2012"], ["a <&> b", "never"]) for _ in range(2))
     assert one == other
     assert b"a &lt;&amp;&gt; b" in one["voc2012-0.5/precision-recall-0001-a_b.svg"]
+
+
+def test_calibration_is_drawn_where_scores_are_probabilities():
+    truth, found = sides(["x", "y"])
+    files: dict[str, bytes] = {}
+    result = evaluate(truth, found, "voc2012")
+    draw(result, files.__setitem__)
+    (dece,) = [one.analysis["calibration"]["dece"] for one in analyze(result, ["calibration"]).results]
+    assert f"D-ECE {dece:.3f}".encode() in files["voc2012-0.5/calibration.svg"]
+    scores = dataclasses.replace(found.boxes, score=found.boxes.score * 100)
+    files.clear()
+    draw(evaluate(truth, dataclasses.replace(found, boxes=scores), "voc2012"), files.__setitem__)
+    assert "voc2012-0.5/calibration.svg" not in files
 
 
 def test_f1_curves_reach_their_best():

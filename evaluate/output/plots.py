@@ -1,4 +1,4 @@
-"""Pictures of results, as PNG and SVG: precision over recall, F1 against confidence, confusion.
+"""Pictures of results, as PNG and SVG: precision over recall, F1 against confidence, calibration, confusion.
 
 They need Matplotlib. Figures are made without its global state, and the same results give the same bytes.
 """
@@ -89,6 +89,8 @@ def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
     if result.curves:
         yield "precision-recall", _all_curves(result)
         yield "f1-confidence", _f1(result)
+    if result.curves and (found := _calibration_of(result)):
+        yield "calibration", _calibration(result, found)
     yield "confusion", _confusion(result)
     for k, row in enumerate(result.classes):
         if row.name in result.curves:
@@ -269,6 +271,31 @@ def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) 
         counts.append(len(own) - np.searchsorted(own, scores))
     f1: Floats = 2 * counts[0] / np.maximum(counts[0] + counts[1] + npos, 1)
     return f1
+
+
+def _calibration_of(result: Result) -> dict[str, Any] | None:
+    """The calibration of the scores, None where they are no probabilities."""
+    from odm.evaluate.analysis.analyses import calibration
+    from odm.evaluate.analysis.table import table_of
+
+    found = result.analysis.get("calibration") or calibration(table_of(result))
+    return None if found["dece"] is None else found
+
+
+def _calibration(result: Result, found: dict[str, Any]) -> Figure:
+    numbers = f"D-ECE {found['dece']:.3f}, largest gap {found['mce']:.3f}"
+    figure, axes = _axes("Calibration", f"{result.protocol}, {_iou_text(result)}; {numbers}")
+    bins = [one for one in found["bins"] if one["n"]]
+    score, precision = (np.array([one[key] for one in bins]) for key in ("score", "precision"))
+    for over, colour, label in ((True, _RED, "too sure"), (False, _BLUE, "not sure enough")):
+        own = (precision < score) == over
+        gap = precision[own] - score[own]
+        axes.bar(score[own], gap, bottom=score[own], width=0.075, color=colour, alpha=0.35, label=label)
+    axes.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=1, label="as sure as right")
+    axes.plot(score, precision, "o-", color="black", linewidth=1.5, markersize=4, label="precision of a bin")
+    axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="mean score of the bin", ylabel="precision")
+    axes.legend(loc="upper left", frameon=False)
+    return figure
 
 
 def _confusion(result: Result) -> Figure:
