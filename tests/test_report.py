@@ -611,6 +611,35 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
     assert {doubt["code"] for doubt in shown["doubts"]} == {"class-only-in-detections", "groups-as-objects"}
 
 
+def test_more_runs_than_two_are_each_beside_the_first(data, tmp_path, capsys):
+    rows = (data / "det.csv").read_text().splitlines(keepends=True)
+    for name, part in (("half.csv", rows[1::2]), ("third.csv", rows[1::3])):
+        (tmp_path / name).write_text("".join([rows[0], *part]))
+    runs = [data / "det.csv", tmp_path / "half.csv", tmp_path / "third.csv"]
+    asked = ["compare", data / "gt.json", *runs, "--images", data / "photos", "--replicates", 20, "-q"]
+    assert run(*asked, "--protocol", "coco", "--report", tmp_path / "c.html", "--output", "json") == 0
+    deltas = json.loads(capsys.readouterr().out)["deltas"]
+    page, pictures, _ = read_page(tmp_path / "c.html")
+    assert words.english(page["title"]) == "half.csv and third.csv compared with det.csv"
+    assert page["verdict"].startswith("det.csv")
+    pairs = [page, *page["more"]]
+    for own, name in zip(pairs, runs[1:], strict=True):
+        assert own["names"] == ["det.csv", name.name]
+        expected = [d for d in deltas if d["run"] == str(name) and d["class"] is None]
+        assert [(row["name"], row["delta"]) for row in own["summary"]] == [
+            (d["key"], d["delta"]) for d in expected
+        ]
+        assert len(own["images"]) == len(own["errors"]) == len(set(own["images"]))
+        result = evaluate(sides(data)[0], odm.read(name, images=data / "photos"), "coco").result
+        everything = own["curves"][1][0]
+        assert everything[0][-1] == pytest.approx(result.overall.tp / result.overall.gt, abs=1e-4)
+        circle = result.curves["circle"]
+        assert own["curves"][1][1 + [row["name"] for row in own["classes"]].index("circle")][0][
+            -1
+        ] == pytest.approx(circle.recall[-1], abs=1e-4)
+    assert len(pictures) == len(set().union(*(own["images"] for own in pairs)))
+
+
 def test_of_errors_less_is_better(data, tmp_path):
     words = ["compare", data / "gt.json", data / "det.csv", tmp_path / "few.csv", "--images", data / "photos"]
     lines = (data / "det.csv").read_text().splitlines(keepends=True)

@@ -99,6 +99,11 @@ def made(tmp_path_factory):
     pictures = {n: Picture(n, str(data / "photos" / n)) for n in first.images}
     page = compare_page(rows[:1], rows[1:], changes_of(first, other), pictures, names=("a", "b"), definition="coco: IoU 0.5")  # fmt: skip
     write(page, str(top / "compare.html"))
+    lines = sides[1].read_text().splitlines(keepends=True)
+    for name, part in (("half.csv", lines[1::2]), ("third.csv", lines[1::3])):
+        (top / name).write_text("".join([lines[0], *part]))
+    runs = [sides[1], top / "half.csv", top / "third.csv", "--replicates", 20, "--tags", top / "tags.csv"]
+    assert run("compare", sides[0], *runs, *photos, "--protocol", "coco", "--report", top / "runs.html") == 0
     hostile = make_data(top / "hostile", names=HOSTILE_NAMES, classes=HOSTILE_CLASSES)
     words = [hostile / "gt.json", hostile / "det.csv", "--images", hostile / "photos", "-q"]
     assert (
@@ -115,7 +120,7 @@ def made(tmp_path_factory):
     return top, json.loads((top / "save/results.json").read_text(encoding="utf-8"))
 
 
-PAGES = ["eval.html", "analysed.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html"]  # fmt: skip
+PAGES = ["eval.html", "analysed.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html", "runs.html"]  # fmt: skip
 
 
 def rows(top, name="detections.csv", protocol="coco"):
@@ -622,3 +627,25 @@ def test_a_comparison_shows_both_runs(visit, made):
     page.locator(".shot").first.click()
     assert page.locator(".stage").count() == 2
     assert re.search("a · ", page.locator(".side").inner_text())
+
+
+def test_each_of_more_runs_is_shown_beside_the_first(visit, made):
+    page = visit(made[0] / "runs.html")
+    assert page.locator("#metrics tbody tr").count() == 12
+    first = number(page, "AP", "#metrics")
+    assert number(page, "AP", ".hero") == first
+    assert (
+        page.locator("#curves path.run.first").count() == page.locator("#curves path.run.other").count() == 3
+    )
+    page.locator(".tabs button").nth(1).click()
+    assert number(page, "AP", "#metrics") < first
+    assert page.locator(".verdict").inner_text().startswith("third.csv is worse than det.csv")
+    assert page.locator("#slices tbody tr").count() == 3
+    # What an image lost is what its panes show as missed.
+    lines = page.locator("#changes tbody tr").all()
+    line = next(line for line in lines if line.locator("td").nth(1).inner_text())
+    name, lost = line.locator("th").inner_text(), line.locator("td").nth(1).inner_text()
+    line.locator("button").click()
+    assert page.locator("#viewer-name").inner_text() == name
+    missed = page.locator('.side .bx[data-box^="1-"]').filter(has_text="missed").all_inner_texts()
+    assert {text.split("\n")[0] for text in missed} >= {part.split(" × ")[0] for part in lost.split(", ")}

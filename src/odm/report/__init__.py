@@ -7,7 +7,7 @@ shows comes from the results of `odm.evaluate` or from a `Dataset`; nothing is m
 from __future__ import annotations
 
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, inline, write
-from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, changes_of, compare_page
+from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, RunPair, changes_of, compare_page
 from odm.report.datasets import dataset_page, statistics_page
 from odm.report.diff import diff_page
 from odm.report.evaluation import evaluation_page
@@ -23,6 +23,7 @@ __all__ = [
     "Page",
     "Picture",
     "RunBoxes",
+    "RunPair",
     "changes_of",
     "check_target",
     "compare_page",

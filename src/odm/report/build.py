@@ -44,7 +44,7 @@ SCRIPTS = {
     "dataset": ("dataset.js", "show.js"),
     "statistics": ("dataset.js", "statistics.js"),
     "validation": ("dataset.js", "validation.js"),
-    "compare": ("dataset.js", "compare.js"),
+    "compare": ("dataset.js", "runs.js", "compare.js"),
     "diff": ("dataset.js", "diff.js"),
 }
 """The files of each kind of page, which stand between those that all have and ``end.js``."""

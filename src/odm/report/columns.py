@@ -68,6 +68,25 @@ def issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
     }
 
 
+CURVE_POINTS = 16_000
+"""Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
+FEWEST, MOST = 24, 200
+
+
+def curve_points(curves: Mapping[str, Any], names: Sequence[str]) -> list[list[list[float]] | None]:
+    """Recall and precision of every class at a bounded number of points, None without a curve."""
+    most = int(np.clip(CURVE_POINTS // max(len(curves), 1), FEWEST, MOST))
+    found: list[list[list[float]] | None] = []
+    for name in names:
+        curve = curves.get(name)
+        if curve is None or not (n := len(curve.recall)):
+            found.append(None)
+        else:
+            kept = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+            found.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
+    return found
+
+
 # ------------------------------------------------------------------ the images that are shown
 
 IMAGES = 200

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
-from odm.evaluate.results import plain
+from odm.evaluate.results import Result, plain
 from odm.issues import Code, Log, UsageError
 from odm.names import distinct_parts
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, choose, reading, rounded
+from odm.report.columns import IMAGES, choose, curve_points, reading, rounded
 from odm.report.pictures import Picture
 from odm.tables import Floats
 
@@ -165,6 +164,22 @@ def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
     return words.said("missed-because", why=words.said("miss." + MISSES[table.truth.miss[row]]))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RunPair:
+    """A run beside the first: what a page shows of the two.
+
+    ``curves`` are the two results and their tables, if their curves are to be drawn; ``slices`` rows as of
+    `odm.evaluate.analysis.compare.Comparison.slices`.
+    """
+
+    name: str
+    summary: Sequence[ClassDelta]
+    classes: Sequence[ClassDelta]
+    changes: Changes
+    curves: Sequence[tuple[Result, ReportData]] = ()
+    slices: Sequence[Mapping[str, Any]] = ()
+
+
 def compare_page(
     summary: Sequence[ClassDelta],
     classes: Sequence[ClassDelta],
@@ -178,8 +193,12 @@ def compare_page(
     sources: Sequence[str] = (),
     title: str = "",
     doubtful: Sequence[Code] = (),
+    curves: Sequence[tuple[Result, ReportData]] = (),
+    slices: Sequence[Mapping[str, Any]] = (),
+    more: Sequence[RunPair] = (),
+    verdict: str = "",
 ) -> Page:
-    """The report of a comparison of two runs.
+    """The report of a comparison of two runs, or of more with the first of them.
 
     Parameters
     ----------
@@ -197,6 +216,12 @@ def compare_page(
         What the numbers mean, in one line.
     doubtful
         Codes of the warnings that put the numbers in doubt.
+    curves, slices
+        As of `RunPair`.
+    more
+        Further runs, each beside the first.
+    verdict
+        A sentence about all runs.
 
     Raises
     ------
@@ -205,33 +230,64 @@ def compare_page(
     """
     if not summary:
         raise UsageError("a comparison needs at least one number")
-    runs = [[getattr(image, run) for image in changes.images] for run in ("first", "other")]
-    categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
-    number = {name: i for i, name in enumerate(categories)}
-    first, other = distinct_parts(names)
-    n_images = sum(changes.counts.values()) or len(changes.images)
+    pairs = [RunPair(names[1], summary, classes, changes, curves, slices), *more]
+    first, *others = distinct_parts([names[0], *(pair.name for pair in pairs)])
+    shown = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
+    number = {name: i for i, name in enumerate(shown)}
+    parts = [_pair(pair, (first, name), number) for pair, name in zip(pairs, others, strict=True)]
     data = {
         **reading(log or Log(), sources, doubtful),
-        "title": title or words.said("title.compare", first=first, other=other),
-        "names": [first, other],
-        "scores": changes.scores,
+        "title": title or words.said("title.compare", first=first, other=others[0])
+        if len(pairs) == 1
+        else title or words.said("title.compare-many", first=first, others=words.listed(others)),
         "definition": definition,
         "metric": metric,
-        "imageCount": n_images,
-        "summary": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in summary],
-        "classes": [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in classes],
+        "verdict": verdict if more else "",
+        "imageCount": sum(changes.counts.values()) or len(changes.images),
+        **parts[0],
+        "more": parts[1:],
+    }
+    extents = np.zeros((len(shown), 2))
+    for image in (image for pair in pairs for image in pair.changes.images):
+        xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
+        at = number[image.name]
+        extents[at] = np.maximum(extents[at], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
+    drawn = [pictures.get(name, Picture(name)) for name in shown]
+    return Page("compare", data, drawn, np.ceil(extents).astype(int).tolist())
+
+
+def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:
+    """What a page shows of two runs; `image` are the numbers of the images on the page."""
+    changes = pair.changes
+    runs = [[getattr(one, run) for one in changes.images] for run in ("first", "other")]
+    categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
+    number = {name: i for i, name in enumerate(categories)}
+    summary, classes = (
+        [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in rows]
+        for rows in (pair.summary, pair.classes)
+    )
+    return {
+        "names": list(names),
+        "scores": changes.scores,
+        "summary": summary,
+        "classes": classes,
         "counts": dict(changes.counts),
         "categories": categories,
-        "errors": [[image.errors_first, image.errors_other] for image in changes.images],
+        "images": [image[one.name] for one in changes.images],
+        "errors": [[one.errors_first, one.errors_other] for one in changes.images],
         "runs": [_run(boxes, number) for boxes in runs],
+        "slices": list(pair.slices),
+        "curves": [_curves(*one, [row["name"] for row in classes]) for one in pair.curves],
     }
-    shown = [pictures.get(image.name, Picture(image.name)) for image in changes.images]
-    extents = []
-    for image in changes.images:
-        xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
-        width, height = np.nan_to_num(xyxy[:, 2:]).max(axis=0).tolist()
-        extents.append((math.ceil(width), math.ceil(height)))
-    return Page("compare", data, shown, extents)
+
+
+def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
+    """Recall and precision over all classes, at every level of score, and then of each class."""
+    outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
+    tp, fp, n = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
+    some = np.flatnonzero((tp > 0) & (n > 0))
+    everything = [rounded(tp[some] / max(n, 1), 4), rounded(tp[some] / (tp + fp)[some], 4)]
+    return [everything, *curve_points(result.curves, names)]
 
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:

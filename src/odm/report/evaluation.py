@@ -14,12 +14,8 @@ from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, Co
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
+from odm.report.columns import IMAGES, Shown, by_cell, curve_points, last_part, reading, rounded
 from odm.report.pictures import Picture
-
-CURVE_POINTS = 16_000
-"""Points of all curves together; a curve has at least `FEWEST` of its own and at most `MOST`."""
-FEWEST, MOST = 24, 200
 
 
 def evaluation_page(
@@ -101,16 +97,6 @@ def _title(sources: Sequence[str]) -> words.Said:
 
 
 def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
-    # Recall and precision of every class at a bounded number of points, None without a curve.
-    most = int(np.clip(CURVE_POINTS // max(len(result.curves), 1), FEWEST, MOST))
-    curves: list[list[list[float]] | None] = []
-    for row in result.classes:
-        curve = result.curves.get(row.name)
-        if curve is None or not (n := len(curve.recall)):
-            curves.append(None)
-        else:
-            kept = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
-            curves.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
     contract = result.to_dict()
     rows = [
         {key: value for key, value in own.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
@@ -138,7 +124,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "outcomes": _sparse(table.outcomes),
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),
-        "curves": curves,
+        "curves": curve_points(result.curves, [row.name for row in result.classes]),
         **_boxes(table, shown),
         "ious": _ious(result, table, shown),
     }

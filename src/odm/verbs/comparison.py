@@ -97,7 +97,7 @@ def compare(
     tags
         Files with properties of images; runs are compared for each value.
     save, report
-        A folder of JSON and CSV to write, and the page of two runs.
+        A folder of JSON and CSV to write, and the page of the runs.
 
     Raises
     ------
@@ -137,8 +137,6 @@ def check(gt: Any, runs: Mapping[str, Any], given: dict[str, Any]) -> Protocol:
         Resampling(given["replicates"], given["seed"], given["level"]).check()
     except UsageError as e:
         raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
-    if given["report"] and len(runs) > 2:
-        raise UsageError("--report shows two runs: give only A and B")
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     report_target(given, sources=paths_of(gt, *runs.values()))
@@ -201,10 +199,10 @@ def write_page(
     log: Log,
     tell: Tell,
 ) -> str:
-    """Write the page of two runs, and answer where it is."""
-    from odm.report import ClassDelta, changes_of, compare_page
+    """Write the page of the runs, and answer where it is."""
+    from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
-    first, other = evaluations
+    first, *others = evaluations
     sets = [one for one in (first.truth, first.found) if one is not None]
     gt = {row.name: row.gt for row in first.result.classes}
 
@@ -222,26 +220,40 @@ def write_page(
             comparison.lower_is_better,
         )
 
-    data = first.result.report_data(), other.result.report_data()
+    tables = [one.result.report_data() for one in evaluations]
     score = given["at_score"]
-    levels = None if score is None else (data[0].level_of(score), data[1].level_of(score))
-    changes = changes_of(*data, levels=levels, images=given["report_images"])
-    names = [image.name for image in changes.images]
-    pictures = dict(zip(names, pictures_of(names, sets, given, tell), strict=True))
-    of_all = [d for d in comparison.deltas if d.category is None]
-    of_classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
+    pairs = []
+    for run, other, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
+        both = tables[0], table
+        levels = None if score is None else (both[0].level_of(score), both[1].level_of(score))
+        own = [delta for delta in comparison.deltas if delta.run == run.name]
+        pairs.append(
+            RunPair(
+                run.name,
+                [row_of(d) for d in own if d.category is None],
+                [row_of(d) for d in own if d.category is not None and d.key == "AP"],
+                changes_of(*both, levels=levels, images=max(1, given["report_images"] // len(others))),
+                [(one.result, of) for one, of in zip((first, other), both, strict=True)],
+                [row for row in comparison.slices if row["run"] == run.name],
+            )
+        )
+    names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
     page = compare_page(
-        [row_of(d) for d in of_all],
-        [row_of(d) for d in of_classes],
-        changes,
-        pictures,
-        names=(comparison.runs[0].name, comparison.runs[1].name),
+        pairs[0].summary,
+        pairs[0].classes,
+        pairs[0].changes,
+        dict(zip(names, pictures_of(names, sets, given, tell), strict=True)),
+        names=(comparison.runs[0].name, pairs[0].name),
         definition=comparison.definition,
-        metric=(of_classes or of_all)[0].key,
+        metric="AP" if pairs[0].classes else pairs[0].summary[0].name,
         sources=sources,
         title=given["report_title"],
         log=log,
         doubtful=DOUBTFUL,
+        curves=pairs[0].curves,
+        slices=pairs[0].slices,
+        more=pairs[1:],
+        verdict=comparison.verdict,
     )
     return write_report(page, given, sources, tell)
 

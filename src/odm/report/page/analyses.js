@@ -208,8 +208,8 @@ function sliceTables(context, rows) {
   if (ofBoxes.length)
     card.append(
       plainTable(
-        "slices.boxes",
-        ["slice", "objects", key],
+        t("slices.boxes"),
+        sliceLabels(["slice", "objects", key]),
         ofBoxes.map((row) => [
           sliceName(row),
           count(row.gt),
@@ -220,8 +220,8 @@ function sliceTables(context, rows) {
   if (ofMarked.length)
     card.append(
       plainTable(
-        "slices.marked",
-        ["slice", "objects", "missed", "recall"],
+        t("slices.marked"),
+        sliceLabels(["slice", "objects", "missed", "recall"]),
         ofMarked.map((row) => [
           clean(row.value),
           count(row.gt),
@@ -231,42 +231,6 @@ function sliceTables(context, rows) {
       ),
     );
   return [card];
-}
-
-const sliceName = (row) => `${clean(row.slice)}: ${clean(row.value)}`;
-
-function plainTable(name, columns, rows) {
-  const label = (key) => (hasText("slices." + key) ? t("slices." + key) : key);
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": t(name) },
-    h(
-      "table",
-      { class: "classes plain" },
-      h("caption", {}, t(name)),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          columns.map((key) => h("th", { scope: "col" }, label(key))),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        rows.map(([first, ...cells]) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row" }, first),
-            cells.map((cell, i) => h("td", { "data-label": label(columns[i + 1]) }, cell)),
-          ),
-        ),
-      ),
-    ),
-  );
 }
 
 // What a slice differs by from the other images; with an interval it is coloured where 0 lies outside.
@@ -304,8 +268,8 @@ function imageSlices({ X, st, redraw }, rows, key) {
     lowHigh(row, most),
   ];
   return plainTable(
-    "slices.parts",
-    ["slice", "images", "objects", key, "rest", "interval", "plot"],
+    t("slices.parts"),
+    sliceLabels(["slice", "images", "objects", key, "rest", "interval", "plot"]),
     drawn.map(cells),
   );
 }
@@ -330,7 +294,11 @@ function errorImages({ X, openImage }, rows) {
   return [
     analysisCard(
       "images",
-      plainTable("images.worst", ["image", "objects", "tp", "fp", "fn", "share"], rows.map(cells)),
+      plainTable(
+        t("images.worst"),
+        sliceLabels(["image", "objects", "tp", "fp", "fn", "share"]),
+        rows.map(cells),
+      ),
     ),
   ];
 }

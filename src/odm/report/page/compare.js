@@ -4,29 +4,64 @@ const CHANGES = ["broken", "fixed", "both", "right"];
 const FEW_DELTAS = 20;
 
 function drawPage(X, sources) {
-  head(
+  const pairs = [X, ...X.more].map((own) => ({
+    ...X,
+    ...own,
+    pictures: own.images.map((image) => X.pictures[image]),
+    sources: own.images.map((image) => sources[image]),
+  }));
+  const st = { pair: 0, change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
+  const opening = h("div", { id: "opening" });
+  head(X, t(X.more.length ? "page.compare-many" : "page.compare"), opening);
+  foot(
     X,
-    t("page.compare"),
-    h(
-      "ul",
-      { class: "def", "aria-label": t("definitions") },
-      X.definition
-        .replace(": ", "; ")
-        .split("; ")
-        .map((part) => h("li", {}, part)),
-    ),
+    t("compare.foot", {
+      other: short(told(X.more.length ? t("compare.each") : X.names[1])),
+      first: short(X.names[0]),
+    }),
   );
-  foot(X, t("compare.foot", { other: short(X.names[1]), first: short(X.names[0]) }));
-  const st = { change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
-  const parts = [];
-  let gallery = null;
-  const redraw = makeRedraw(parts, () => gallery);
-  parts.push(compareBar(X, st, redraw));
-  compareTiles(X);
-  parts.push(deltaTable(X, st, redraw));
-  gallery = compareGallery(X, st, sources, redraw);
-  parts.forEach((part) => part());
-  gallery.draw();
+
+  function show() {
+    byId("main").replaceChildren();
+    byId("barin").replaceChildren();
+    drawPair(pairs[st.pair]);
+  }
+
+  function pairTabs() {
+    if (pairs.length < 2) return null;
+    const choose = (i) => () => {
+      Object.assign(st, { pair: i, change: "", category: -1 });
+      show();
+      byId("head").querySelector(".tabs [aria-pressed=true]").focus();
+    };
+    const tab = (pair, i) => {
+      const attributes = { class: "chip", "aria-pressed": String(i === st.pair), on: { click: choose(i) } };
+      return h("button", attributes, nameOf(pair.names[1], 40), " ", deltaText(pair.summary[0]));
+    };
+    return [
+      X.verdict ? h("p", { class: "said" }, clean(X.verdict)) : null,
+      h("div", { class: "tabs", role: "group", "aria-label": t("compare.runs") }, pairs.map(tab)),
+    ];
+  }
+
+  function drawPair(P) {
+    opening.replaceChildren(...[pairTabs(), compareHero(P)].flat().filter(Boolean));
+    const parts = [];
+    let gallery = null;
+    const redraw = makeRedraw(parts, () => gallery);
+    parts.push(compareBar(P, st, redraw));
+    compareTiles(P);
+    byId("main").append(definitionChips(P.definition.replace(": ", "; ").split("; ")));
+    metricTable(P);
+    parts.push(deltaTable(P, st, redraw));
+    if (P.curves.length) parts.push(runCurves(P, st));
+    if (P.slices.length) runSlices(P);
+    changeList(P, st, (name) => gallery.openImage(name));
+    gallery = compareGallery(P, st, P.sources, redraw);
+    parts.forEach((part) => part());
+    gallery.draw();
+  }
+  show();
 }
 
 function compareBar(X, st, redraw) {
@@ -40,7 +75,12 @@ function compareBar(X, st, redraw) {
       },
     },
   });
-  const nav = links(["top", "classes", "images"].map((id) => [id, t("section." + id)]));
+  const nav = links(
+    ["top", "metrics", "classes", ...(X.curves.length ? ["curves"] : []), "changes", "images"].map((id) => [
+      id,
+      t("section." + id),
+    ]),
+  );
   nav.append(clear);
   byId("barin").append(nav);
   return () => {
@@ -53,18 +93,61 @@ function compareBar(X, st, redraw) {
   };
 }
 
-function compareTiles(X) {
-  const tile = (row, i) =>
+// The difference that matters most, and what it means.
+function compareHero(X) {
+  const [row] = X.summary;
+  const names = { first: nameOf(X.names[0], 40), other: nameOf(X.names[1], 40) };
+  const word = { up: "better", down: "worse" }[judged(row)] || (isNumber(row.low) ? "chance" : "unknown");
+  const worse = X.classes.filter(
+    (own) => isNumber(own.delta) && own.delta < 0 && isNumber(own.p) && own.p < 0.05,
+  );
+  const better = X.classes.filter((own) => own.delta > 0 && isNumber(own.p) && own.p < 0.05);
+  const about = (list, key) =>
+    list.length
+      ? [
+          " ",
+          phrase(key, {
+            n: list.length,
+            names: list.slice(0, 3).map((own, i) => [i ? ", " : "", nameOf(own.name, 24)]),
+          }),
+        ]
+      : null;
+  const { fixed = 0, broken = 0 } = X.counts;
+  const shown = h("b", { "data-key": row.name, "data-value": row.delta }, deltaText(row));
+  return h(
+    "div",
+    { class: "hero" },
     h(
       "div",
-      { class: "card tile" + (i ? "" : " first") },
-      h("div", { class: "l" }, row.lower ? t("about.metric-lower", { name: row.name }) : row.name),
-      h("div", { class: "v" }, h("b", { "data-key": row.name, "data-value": row.delta }, deltaText(row))),
-      h("div", { class: "s" }, t("from-to", { first: percent(row.first), other: percent(row.other) })),
-      isNumber(row.low)
-        ? h("div", { class: "s" }, t("compare.between", { low: points(row.low), high: points(row.high) }))
-        : null,
-    );
+      { class: "number" },
+      h(
+        "div",
+        { class: "l" },
+        explain(row.name, metricText(row.name)),
+        row.lower ? " · " + t("about.lower") : null,
+      ),
+      h("div", { class: "v" }, shown),
+      h("div", { class: "l" }, t("from-to", { first: percent(row.first), other: percent(row.other) })),
+    ),
+    h(
+      "div",
+      { class: "verdict" },
+      h(
+        "p",
+        {},
+        phrase("compare." + word, names),
+        isNumber(row.low)
+          ? " " + t("compare.between", { low: points(row.low), high: points(row.high) })
+          : null,
+        about(better, "compare.classes-better"),
+        about(worse, "compare.classes-worse"),
+      ),
+      h("p", {}, t("compare.images-changed", { fixed, broken })),
+    ),
+  );
+}
+
+function compareTiles(X) {
   const images = CHANGES.map((key) =>
     h(
       "div",
@@ -78,10 +161,7 @@ function compareTiles(X) {
       h("div", { class: "s" }, t("tile.of-images")),
     ),
   );
-  byId("main").append(
-    h("div", { class: "tiles even" }, X.summary.slice(0, 4).map(tile)),
-    h("div", { class: "tiles even" }, images),
-  );
+  byId("main").append(h("div", { class: "tiles even" }, images));
 }
 
 function deltaTable(X, st, redraw) {
@@ -112,8 +192,7 @@ function deltaTable(X, st, redraw) {
   const chosen = (row) => row.category >= 0 && row.category === st.category;
   let most = 0; // how far the lines of the rows shown reach
   const prepare = (cut) => {
-    const ends = cut.flatMap((row) => [row.delta, row.low, row.high]).filter(isNumber);
-    most = Math.max(0.01, ...ends.map(Math.abs));
+    most = farthest(cut);
   };
   const list = classRows({ table, st, few: FEW_DELTAS, rows, chosen, line, prepare });
   section(

@@ -32,3 +32,50 @@ function lowHigh(row, most) {
     svg.append(s("line", { ...line, "stroke-width": 9, x1: x(row.delta) - 1.5, x2: x(row.delta) + 1.5 }));
   return svg;
 }
+
+// ---- tables that stay as they are: `rows` are lists of cells, the first being the row's heading
+
+function plainTable(title, labels, rows) {
+  const line = ([first, ...cells]) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, first),
+      cells.map((cell, i) => h("td", { "data-label": labels[i + 1] }, cell)),
+    );
+  const header = labels.map((label) =>
+    h("th", { scope: "col", class: label === t("column.plot") ? "l" : null }, label),
+  );
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": t("table", { title }) },
+    h(
+      "table",
+      { class: "classes plain" },
+      h("caption", {}, title),
+      h("thead", {}, h("tr", {}, header)),
+      h("tbody", {}, rows.map(line)),
+    ),
+  );
+}
+
+const sliceName = (row) => `${clean(row.slice)}: ${clean(row.value)}`;
+const sliceLabels = (keys) => keys.map((key) => (hasText("slices." + key) ? t("slices." + key) : key));
+
+const farthest = (rows) =>
+  Math.max(
+    0.01,
+    ...rows
+      .flatMap((row) => [row.delta, row.low, row.high])
+      .filter(isNumber)
+      .map(Math.abs),
+  );
+
+// What a metric means, in words: of those that are numbered or named by their key.
+function metricText(key) {
+  if (hasText("metric." + key)) return t("metric." + key);
+  const recall = /^AR(\d+)$/.exec(key);
+  if (recall) return t("metric.ARk", { k: recall[1] });
+  const [metric, area] = key.split("@");
+  return area ? t("metric.area", { metric, area }) : "";
+}

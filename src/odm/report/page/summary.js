@@ -75,15 +75,6 @@ function hero(context) {
   );
 }
 
-// What a metric means, in words: of those that are numbered or named by their key.
-function metricText(key) {
-  if (hasText("metric." + key)) return t("metric." + key);
-  const recall = /^AR(\d+)$/.exec(key);
-  if (recall) return t("metric.ARk", { k: recall[1] });
-  const [metric, area] = key.split("@");
-  return area ? t("metric.area", { metric, area }) : "";
-}
-
 const TIDE_KINDS = {
   Cls: "class",
   Loc: "localisation",
