@@ -71,6 +71,15 @@ def test_the_chinese_page_about_metrics_follows_the_english_one():
     assert chinese[1] == english[1]
 
 
+def test_the_readme_has_the_same_commands_in_chinese():
+    def commands(page):
+        blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+        return [line.partition("  #")[0].strip() for line in "".join(blocks).splitlines() if "odm " in line]
+
+    english = [line for line in commands("README.md") if "venv-test" not in line]
+    assert commands("README.zh-CN.md") == english
+
+
 def test_no_word_of_the_drawings_is_left_in_english():
     module = generator().drawing_module()
     for name, draw in module.DRAWINGS.items():

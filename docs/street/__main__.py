@@ -20,17 +20,28 @@ from scenes import SCENES, Scene, Thing
 from things import CLASSES, KEYPOINTS, SKELETON, points_of
 
 from odm import masks
+from odm.checks.shapes import _crosses
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def outlines(shown: Pixels) -> list[list[float]]:
-    """The visible parts of a thing as polygons in pixels, each ``[x, y, ...]``."""
+    """The visible parts of a thing as polygons in pixels, each ``[x, y, ...]``, without their holes."""
+    rows, columns = (np.flatnonzero(shown.any(axis)) for axis in (1, 0))
+    corner = np.array([columns[0] - 1, rows[0] - 1])
+    part = np.pad(shown[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], 1)
+    for hole in masks.outlines(masks.encode(~part)):
+        if hole.min() > 0:
+            part |= masks.decode(masks.rasterise([hole], *part.shape))
     found = []
-    for outline in masks.outlines(masks.encode(shown)):
-        points = thinned(np.array(outline, float).reshape(-1, 2), 0.45 * FINE) / FINE
-        if len(points) >= 3 and area(points) >= 12:
-            found.append(np.round(points, 1).reshape(-1).tolist())
+    for outline in masks.outlines(masks.encode(part)):
+        if area(outline) < 12 * FINE**2:
+            continue
+        for tolerance in (0.45, 0.3, 0.2, 0.1, 0):
+            points = np.round((thinned(outline, tolerance * FINE) + corner) / FINE, 1)
+            if not _crosses(points):
+                break
+        found.append(points.reshape(-1).tolist())
     return found
 
 
