@@ -135,6 +135,7 @@ def test_the_example_with_pictures_has_every_kind_of_mistake():
     found, earlier = (
         odm.read(STREET / f"{run}.json", gt=STREET / "truth.json") for run in ("detections", "earlier")
     )
+    assert odm.validate(STREET / "truth.json", images=STREET / "images") == []
     result = evaluate(truth, found, "coco").result
     table = result.detections
     kinds = {REASONS[reason] for reason in table.reason[table.score > 0.25].tolist() if reason >= 0}
