@@ -12,12 +12,13 @@ from odm.issues import first_few, plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
 from odm.tables.other_fields import NOTHING, count_own, join_members
+from odm.views import Shown
 
 BAD_FILES = "files left out, with their images"
 
 
 @dataclasses.dataclass
-class Ledger:
+class Ledger(Shown):
     """What became of everything that was read. It always balances: ``read == written + sum(left_out)``."""
 
     source_format: str
@@ -64,7 +65,8 @@ class Ledger:
             "bad_files": list(self.bad_files),
         }
 
-    def __str__(self) -> str:
+    def rows(self) -> list[tuple[int, str]]:
+        """Each number of the summary, and what it counts."""
         verb = "would be written" if self.dry_run else "written"
         rows = [(self.read, f"boxes read ({self.source_format})")]
         rows += [
@@ -89,6 +91,10 @@ class Ledger:
         if self.bad_files:
             n = len(self.bad_files)
             rows.append((n, "file left out, with its images:" if n == 1 else f"{BAD_FILES}:"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
         width = max(len(str(n)) for n, _ in rows)
         lines = [f"{n:>{width}}  {printable(text)}" for n, text in rows]
         return "\n".join([*lines, *(f"{'':>{width}}    {printable(path)}" for path in self.bad_files)])

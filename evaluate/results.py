@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from odm.evaluate.analysis.named import Analyses
 from odm.evaluate.matching.confusion import Confusion, confusion
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport
@@ -137,7 +138,7 @@ class Result(ResultViews):
     at_score: float | None = None
     scores_from: str = ""
     """Where the score of each class comes from, if it was given."""
-    analysis: dict[str, Any] = dataclasses.field(default_factory=dict)
+    analysis: Analyses = dataclasses.field(default_factory=Analyses)
     """Plain data by the name of the analysis, see `odm.evaluate.analysis.analyses`."""
     intervals: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
     """Low and high end for keys of the summary, if they were asked for; None = undefined."""
@@ -148,6 +149,7 @@ class Result(ResultViews):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", Classes(self.classes, self))
+        object.__setattr__(self, "analysis", Analyses(self.analysis))
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
@@ -252,7 +254,7 @@ class Result(ResultViews):
         if self.intervals:
             data["intervals"] = self.intervals
         if self.analysis:
-            data["analysis"] = self.analysis
+            data["analysis"] = dict(self.analysis)
         return data
 
 
@@ -315,6 +317,11 @@ class Evaluation(ResultViews):
     def missed(self) -> Rows[dict[str, Any]]:
         """The ground truths that no detection of the only result found."""
         return self.result.missed
+
+    @property
+    def analysis(self) -> Analyses:
+        """The analyses of the only result."""
+        return self.result.analysis
 
     def to_dict(self) -> dict[str, Any]:
         """All results as in the JSON output."""

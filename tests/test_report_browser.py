@@ -15,6 +15,7 @@ from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 import odm
 from odm.cli import _app
 from odm.evaluate import evaluate
+from odm.issues import printable
 from odm.report import ClassDelta, Picture, changes_of, compare_page, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -55,6 +56,36 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_values_show_in_a_notebook_is_safe_whatever_the_names(tmp_path, visit, theme):
+    data = make_data(tmp_path / "set", names=HOSTILE_NAMES, classes=HOSTILE_CLASSES)
+    truth = odm.read(data / "gt.json", images=data / "photos")
+    found = odm.read(data / "det.csv", images=data / "photos")
+    run = {
+        "<img src=x onerror=alert(1)>": found,
+        "\u202e</script><script>alert(2)</script>": found.take(slice(9, None)),
+    }
+    lost = odm.convert(truth, tmp_path / "lost.csv", rename={HOSTILE_CLASSES[0]: "<script>alert(3)</script>"})
+    e = odm.eval(truth, found, protocol="coco", analyze="all", confusion="counts")
+    values = [
+        truth,
+        e,
+        e.result,
+        odm.compare(truth, run, replicates=5),
+        odm.validate(truth, against=found),
+        lost,
+    ]
+    values += [e.analysis.tide, e.analysis.confusion.table(), odm.diff(truth, truth.take(slice(3, None)))]
+    shown = "".join(value._repr_html_() for value in values)
+    (tmp_path / "n.html").write_text(f"<!doctype html><html data-ready='1'><meta charset='utf-8'>{shown}")
+    page = visit(tmp_path / "n.html", theme=theme)
+    assert page.locator(".odm-view").count() == len(values)
+    assert page.locator("script, iframe, img, a, [onerror], [onclick], [onload]").count() == 0
+    assert page.locator(".odm-view figure image").count() > 0
+    for name in HOSTILE_CLASSES:
+        assert page.get_by_role("cell", name=printable(name), exact=True).count() > 0, name
 
 
 @pytest.fixture(scope="module")

@@ -100,3 +100,93 @@ def test_without_the_library_the_extra_is_named(evaluation, library, monkeypatch
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(odm.UsageError, match=rf"needs {library}: pip install 'odm-toolkit\[bridges\]'"):
         getattr(evaluation.detections, f"to_{library}")()
+
+
+# -------------------------------------------------------------------------------------------- notebooks
+
+
+def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
+    truth = sides[0]
+    ledger = odm.convert(truth, tmp_path / "a.csv", dry_run=True)
+    two = odm.eval(*sides, iou=[0.3, 0.5], analyze="lrp")
+    shown = {
+        "Ground truth of": truth,
+        "24 detections: 7 TP, 17 FP, 8 FN": evaluation,
+        "24.57 %": evaluation.result,
+        "<details open": two,
+        "new": comparison,
+        "Nothing is wrong": odm.validate(truth, select="no-*"),
+        "boxes read": ledger,
+        "oLRP".lower(): two.results[0].analysis.lrp,
+        "removed": odm.diff(truth, truth.take(slice(3, None))),
+    }
+    for text, value in shown.items():
+        page = value._repr_html_()
+        assert text in page, text
+        assert page.count("<svg") == page.count("</svg>")
+        assert len(page) < 60_000
+    assert "<polyline" in evaluation._repr_html_()
+    assert "<circle" in comparison._repr_html_()
+
+
+def test_html_is_escaped_by_the_one_function_that_makes_it():
+    from odm.verbs.html import Html, element, table
+
+    assert (
+        element("p", "<b>", Html("<i></i>"), title='"x"') == '<p title="&quot;x&quot;">&lt;b&gt;<i></i></p>'
+    )
+    assert "\u202e" not in element("p", "tri\u202eelgna")
+    assert "<script>" not in table(["<script>"], [["<script>"]])
+
+
+def test_validation_shows_three_places_of_each_code():
+    boxes = [[9.0, 0.0, float(i), 5.0] for i in range(5)]
+    bad = odm.Dataset.from_arrays(
+        images=["a"], categories=["c"], image=[0] * 5, category=[0] * 5, xyxy=boxes, width=[20], height=[20]
+    )
+    page = odm.validate(bad, select="inverted-box")._repr_html_()
+    assert page.count("expected left &lt;= right") == 3
+    assert ">5<" in page
+
+
+def test_reports_are_pages_in_a_frame_or_files(sides, evaluation, comparison, tmp_path):
+    for value in (evaluation, evaluation.result, comparison, sides[0]):
+        make = value.show if value is sides[0] else value.report
+        assert make()._repr_html_().startswith("<iframe srcdoc=")
+        assert Path(make(tmp_path / "page.html", overwrite=True)).read_text().startswith("<!doctype html>")
+        with pytest.raises(odm.PathError, match=r"page\.html"):
+            make(tmp_path / "page.html")
+    with pytest.raises(odm.UsageError, match=r"report has no option 'reprt_images'.*did you mean"):
+        evaluation.report(reprt_images=3)
+    truth, found = sides
+    five = odm.compare(truth, dict.fromkeys("abcde", found), replicates=5)
+    with pytest.raises(odm.UsageError, match="of up to 4 runs"):
+        five.report()
+
+
+def test_plots_are_figures(evaluation):
+    pytest.importorskip("matplotlib")
+    figure = evaluation.plot()
+    assert figure.axes
+    assert evaluation.result.plot("f1-confidence").axes
+    with pytest.raises(odm.UsageError, match="plot 'roc': choose one of 'precision-recall', 'f1-confidence'"):
+        evaluation.plot("roc")
+
+
+def test_analyses_are_attributes_with_tables(sides):
+    e = odm.eval(*sides, protocol="coco", analyze="all", confusion="counts", thresholds="f1")
+    assert [row["error"] for row in e.analysis.tide.table()][:2] == ["Cls", "Loc"]
+    assert e.analysis.tide["Loc"]["dap"] == e.analysis["tide"]["Loc"]["dap"]
+    for name in ("lrp", "calibration", "images", "slices", "confusion", "thresholds"):
+        table = getattr(e.analysis, name).table()
+        assert len(table) > 0
+        assert set(table.columns()) == set(table.names)
+        assert getattr(e.analysis, name)._repr_html_()
+    assert sum(e.analysis.confusion.table().columns()["count"]) == 29
+    plain = odm.eval(*sides)
+    with pytest.raises(odm.UsageError, match=r'analysis tide: it was not asked for.*analyze="tide"'):
+        plain.analysis.tide  # noqa: B018
+    assert not hasattr(plain.analysis, "nonsense")
+    without = odm.eval(*sides, protocol="corloc", analyze="tide")
+    with pytest.raises(odm.UsageError, match="no AP per class"):
+        without.analysis.tide.table()

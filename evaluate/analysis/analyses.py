@@ -12,6 +12,7 @@ import numpy as np
 
 from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
 from odm.evaluate.analysis.images import image_table
+from odm.evaluate.analysis.named import Analyses
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.replicates import Plan
@@ -81,7 +82,7 @@ def analyze(
             (drawn,) = bootstrap([plan], resampling)
             own = intervals(plan, drawn, resampling)
             bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
-        results.append(dataclasses.replace(result, analysis=found, intervals=bounds))
+        results.append(dataclasses.replace(result, analysis=Analyses(found), intervals=bounds))
     return dataclasses.replace(evaluation, results=results, tags=tags)
 
 

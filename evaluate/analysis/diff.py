@@ -23,6 +23,7 @@ from odm.evaluate.analysis.changes import (
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.tables import Dataset, Floats, Longs
+from odm.views import Shown
 
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
 
@@ -34,7 +35,7 @@ IMAGE_COLUMNS = ("image", "old_name", "change", "old", "new", *(WORDS[change] fo
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Differences:
+class Differences(Shown):
     """What changed from an old version of annotations to a new one.
 
     Every box of either version is in one row: with its counterpart, or alone.

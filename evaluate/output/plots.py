@@ -5,6 +5,7 @@ They need Matplotlib. Figures are made without its global state, and the same re
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from odm.drawing import check_matplotlib, drawing, encoded
 from odm.evaluate.results import Evaluation, Result
-from odm.issues import printable, shorten
+from odm.issues import Log, UsageError, listed, printable, shorten
 from odm.tables import Floats
 from odm.terminal import number, percent
 
@@ -54,18 +55,36 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         If Matplotlib is not installed.
     """
     check_matplotlib()
-    import matplotlib as mpl
-
     shown = "shown as empty boxes in PNG files; the SVG files have the names"
-    with drawing(evaluation.log, shown) as settings:
-        mpl.rcdefaults()
-        settings.update(_STYLE)
+    with _styled(evaluation.log, shown):
         for n, result in enumerate(evaluation.results, 1):
             folder = _folder(evaluation, n, result)
             for name, figure in _pictures(result):
                 for suffix, data in encoded(figure, 120):
                     write(f"{folder}/{name}.{suffix}", data)
                     figure.set_layout_engine("none")  # the second picture keeps the places of the first
+
+
+def figure_of(result: Result, what: str) -> Figure:
+    """One picture of a result, by the name of its file. UsageError, with all names, if there is none."""
+    with _styled(Log(), ""):
+        names = []
+        for name, figure in _pictures(result):
+            if name == what:
+                return figure
+            names.append(name)
+    raise UsageError(f"plot {what!r}: choose one of {listed(names, 10)}")
+
+
+@contextlib.contextmanager
+def _styled(log: Log, shown: str) -> Iterator[None]:
+    """Matplotlib's own settings with those of these pictures, until the end."""
+    import matplotlib as mpl
+
+    with drawing(log, shown) as settings:
+        mpl.rcdefaults()
+        settings.update(_STYLE)
+        yield
 
 
 def _folder(evaluation: Evaluation, n: int, result: Result) -> str:

@@ -147,7 +147,7 @@ class ResultViews(Shown):
         page: WebPage = later("verbs.notebook").evaluation_report(self, out, images, **options)
         return page
 
-    def plot(self, what: str = "precision_recall") -> Figure:
+    def plot(self, what: str = "precision-recall") -> Figure:
         """A plot of ``odm eval --plots`` as a figure of Matplotlib (extra ``[plot]``).
 
         Parameters
@@ -165,6 +165,6 @@ class ComparisonViews(Shown):
     __slots__ = ()
 
     def report(self, out: Path | None = None, *, images: Path | None = None, **options: Any) -> WebPage:
-        """The page of ``odm compare --report``, of two runs that `odm.compare` read, as that of a result."""
+        """The page of ``odm compare --report``, of up to four runs that `odm.compare` read."""
         page: WebPage = later("verbs.notebook").comparison_report(self, out, images, **options)
         return page

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from odm.csv_text import QuoteFault, plain_lines, records
 from odm.evaluate import Evaluation, Protocol
+from odm.evaluate.analysis.named import Analyses
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, plural, printable, shorten
 from odm.names import stem
@@ -96,7 +97,9 @@ class Asked:
         if given["confusion"] is not None:
             of = None if given["confusion"] == "counts" else given["confusion"]
             results = [
-                dataclasses.replace(one, analysis={**one.analysis, "confusion": one.confusion().to_dict(of)})
+                dataclasses.replace(
+                    one, analysis=Analyses({**one.analysis, "confusion": one.confusion().to_dict(of)})
+                )
                 for one in evaluation.results
             ]
             evaluation = dataclasses.replace(evaluation, results=results)
@@ -120,7 +123,7 @@ class Asked:
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
         data = {**chosen, "images": digest_of(evaluation.joined.evaluated)}
-        result = dataclasses.replace(result, analysis={**result.analysis, "thresholds": data})
+        result = dataclasses.replace(result, analysis=Analyses({**result.analysis, "thresholds": data}))
         return dataclasses.replace(evaluation, results=[result])
 
     def save_thresholds(self, evaluation: Evaluation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -27,14 +28,19 @@ from odm.verbs.words import BoxProtocolName, FormatName, PairOptions, Path
 if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
     from odm.evaluate.matching.sides import ExtraImages, Label
+    from odm.report import Page
+
+
+KEPT = 4
+"""Of at most so many runs the evaluations stay in memory, for a page that may be asked for."""
 
 
 @verb
 def compare(
     gt: Source,
     runs: Mapping[str, Source] | Sequence[Path],
-    *,
     protocol: BoxProtocolName | Protocol = DEFAULT,
+    *,
     iou: float | None = None,
     iou_type: IouType | None = None,
     sigmas: str | Sequence[float] | None = None,
@@ -110,10 +116,11 @@ def compare(
     if len(sources) < 2:
         raise UsageError(f"compare takes two runs or more, found {len(sources)}")
     check(gt, sources, given)
+    given["keep"] = len(sources) <= KEPT
     tables, evaluations, slices = tables_of(gt, sources, given, log)
     comparison = compared(tables, slices, given, log)
     write(comparison, evaluations, paths_of(gt, *sources.values()), given, log, log.extend)
-    return comparison
+    return dataclasses.replace(comparison, evaluations=tuple(evaluations)) if given["keep"] else comparison
 
 
 def named(runs: Any) -> dict[str, Any]:
@@ -158,7 +165,7 @@ def tables_of(
         finally:
             _add_new(log, own)
         tables[name] = table_of(evaluation.result)
-        if given["report"] or not evaluations:
+        if given["report"] or given.get("keep") or not evaluations:
             evaluations.append(evaluation)
     images = next(iter(tables.values())).images
     return tables, evaluations, slices_of(given["tags"], images, evaluations[0].truth, log)
@@ -188,18 +195,21 @@ def write(
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
             save_comparison(comparison, output.write)
-    return write_page(comparison, evaluations, sources, given, log, tell) if given["report"] else ""
+    if not given["report"]:
+        return ""
+    page = page_of(comparison, evaluations, sources, given, log, tell)
+    return write_report(page, given, sources, tell)
 
 
-def write_page(
+def page_of(
     comparison: Comparison,
     evaluations: Sequence[Evaluation],
     sources: Sequence[str],
     given: Mapping[str, Any],
     log: Log,
     tell: Tell,
-) -> str:
-    """Write the page of the runs, and answer where it is."""
+) -> Page:
+    """The page of the runs."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
     first, *others = evaluations
@@ -238,7 +248,7 @@ def write_page(
             )
         )
     names = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
-    page = compare_page(
+    return compare_page(
         pairs[0].summary,
         pairs[0].classes,
         pairs[0].changes,
@@ -255,7 +265,6 @@ def write_page(
         more=pairs[1:],
         verdict=comparison.verdict,
     )
-    return write_report(page, given, sources, tell)
 
 
 def _add_new(log: Log, own: Log) -> None:

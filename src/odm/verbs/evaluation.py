@@ -41,6 +41,7 @@ from odm.verbs.words import Analysis, FormatName, PairOptions, Path, ProtocolNam
 
 if TYPE_CHECKING:
     from odm.evaluate.matching.sides import ExtraImages, Label
+    from odm.report import Page
 
 SHAPES_OF: dict[IouType, frozenset[str]] = {
     "bbox": frozenset(),
@@ -68,9 +69,9 @@ WHOLE = (
 def eval(  # noqa: A001 -- the command's name
     gt: Source,
     det: Source,
+    protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] = DEFAULT,
     *,
     iou: float | Sequence[float] | None = None,
-    protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] = DEFAULT,
     iou_type: IouType | None = None,
     sigmas: str | Sequence[float] | None = None,
     save: Path | None = None,
@@ -126,8 +127,18 @@ def eval(  # noqa: A001 -- the command's name
 ) -> Evaluation:
     """Evaluate detections against ground truth, as ``odm eval`` does.
 
-    >>> r = odm.eval(truth, found, protocol="coco")  # doctest: +SKIP
-    >>> r.summary["AP"]                              # doctest: +SKIP
+    In a notebook the result shows itself:
+
+    >>> r = odm.eval(truth, found, "coco", images="photos/")          # doctest: +SKIP
+    >>> r.summary["AP"]                                               # doctest: +SKIP
+    >>> d = r.detections.to_pandas()                                  # doctest: +SKIP
+    >>> d[(d.outcome == "FP") & (d.score > 0.5)]                      # doctest: +SKIP
+    >>> r.missed.to_pandas()                                          # doctest: +SKIP
+    >>> r.report(images="photos/")                                    # doctest: +SKIP
+    >>> r = odm.eval(truth, found, "coco", analyze=["images", "tide"])  # doctest: +SKIP
+    >>> r.analysis.images.table()  # worst first                      # doctest: +SKIP
+    >>> odm.compare(truth, {"old": a, "new": b}).verdict              # doctest: +SKIP
+    >>> odm.diff("labels-v1.json", "labels-v2.json")                  # doctest: +SKIP
 
     Parameters
     ----------
@@ -262,6 +273,12 @@ class Job:
 
 def write_page(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> str:
     """Write the report of an evaluation, and answer where it is."""
+    page, sources = page_of(evaluation, given, tell)
+    return write_report(page, given, sources, tell)
+
+
+def page_of(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> tuple[Page, list[str]]:
+    """The report of an evaluation, and the paths that it was read from."""
     from odm.report import evaluation_page
 
     truth, detections = evaluation.truth, evaluation.found
@@ -276,7 +293,7 @@ def write_page(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> 
         images=given["report_images"],
         doubtful=DOUBTFUL,
     )
-    return write_report(page, given, sources, tell)
+    return page, sources
 
 
 def rules_of(given: dict[str, Any]) -> list[Protocol]:

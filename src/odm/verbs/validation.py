@@ -40,9 +40,10 @@ from odm.verbs.sources import (
     verb,
 )
 from odm.verbs.words import FormatName, Path, ValidateOptions
+from odm.views import Shown
 
 
-class Validation(list[Issue]):
+class Validation(list[Issue], Shown):
     """The issues that were found and kept, errors first, then by place; empty if nothing is wrong.
 
     Attributes

@@ -1,0 +1,101 @@
+"""The analyses of a result by name, each with its table: ``result.analysis.tide.table()``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odm.issues import UsageError
+from odm.views import Rows, Shown
+
+Found = list[dict[str, Any]]
+
+
+class Table(Rows[dict[str, Any]], Shown):
+    """The rows of an analysis, at full precision."""
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self)} rows: {', '.join(self.names)}>"
+
+
+class Analysis(Shown):
+    """One analysis: plain data as in the JSON output, and a table of it."""
+
+    def __init__(self, name: str, data: Any) -> None:
+        self.name, self.data = name, data
+
+    def __repr__(self) -> str:
+        return f"<Analysis {self.name}: {self.reason or self.data!r}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[key]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def reason(self) -> str:
+        """Why a protocol does not have it; empty if it has."""
+        return str(self.data["reason"]) if isinstance(self.data, Mapping) and "reason" in self.data else ""
+
+    def table(self) -> Table:
+        """Its rows: of ``tide`` the types of errors, of ``lrp`` and ``thresholds`` the classes, of
+        ``calibration`` the bins of scores, of ``images`` the images, worst first, of ``slices`` the parts, of
+        ``confusion`` the pairs of classes.
+
+        Raises
+        ------
+        UsageError
+            If the protocol does not have it.
+        """
+        if self.reason:
+            raise UsageError(f"{self.name}: {self.reason}")
+        rows = _TABLES[self.name](self.data)
+        return Table(rows, dict.fromkeys(key for row in rows for key in row))
+
+
+class Analyses(dict[str, Any]):
+    """The plain data of each analysis by its name, each also an attribute with a table."""
+
+    def __getattr__(self, name: str) -> Analysis:
+        if name in self:
+            return Analysis(name, self[name])
+        if name in _TABLES:
+            how = {"confusion": 'confusion="counts"', "thresholds": 'thresholds="f1"'}
+            asked = how.get(name, f'analyze="{name}"')
+            raise UsageError(f"analysis {name}: it was not asked for: odm.eval(..., {asked})")
+        raise AttributeError(f"there is no analysis {name!r}; there are: {', '.join(_TABLES)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+
+def _tide(data: Mapping[str, Any]) -> Found:
+    return [{"error": kind, "count": None, **own} for kind, own in data.items() if kind != "classes"]
+
+
+def _slices(data: Found) -> Found:
+    return [
+        {k: v for k, v in row.items() if not isinstance(v, Mapping)} | row.get("summary", {}) for row in data
+    ]
+
+
+def _confusion(data: Mapping[str, Any]) -> Found:
+    names = [*data["classes"], None]
+    return [
+        {"gt_class": names[i], "det_class": names[j], "count": n}
+        for i, row in enumerate(data["counts"])
+        for j, n in enumerate(row)
+        if n
+    ]
+
+
+_TABLES: dict[str, Callable[[Any], Found]] = {
+    "tide": _tide,
+    "lrp": lambda data: data["classes"],
+    "calibration": lambda data: data["bins"],
+    "images": list,
+    "slices": _slices,
+    "confusion": _confusion,
+    "thresholds": lambda data: [{"class": name, **own} for name, own in data["classes"].items()],
+}

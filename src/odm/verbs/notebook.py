@@ -1,0 +1,385 @@
+"""What data sets, results, comparisons and the like show of themselves in a notebook."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odm.converters import Ledger
+from odm.evaluate import Evaluation, Result
+from odm.evaluate.analysis.compare import Comparison, Delta
+from odm.evaluate.analysis.diff import Differences
+from odm.evaluate.analysis.named import Analysis, Table
+from odm.evaluate.analysis.render_diff import render_differences
+from odm.evaluate.doubts import DOUBTFUL
+from odm.evaluate.output.render import headline
+from odm.files import MAX_SIZE
+from odm.issues import CODES, Issue, Log, UsageError, hint, plural
+from odm.tables import Dataset
+from odm.terminal import number, percent
+from odm.verbs import comparison as comparing
+from odm.verbs import evaluation as evaluating
+from odm.verbs.html import (
+    BETTER,
+    COLOURS,
+    EVEN,
+    WORSE,
+    Html,
+    boxes_drawn,
+    curves,
+    element,
+    interval_bar,
+    joined,
+    lines_of,
+    share_bar,
+    table,
+    view,
+)
+from odm.verbs.reports import IMAGES, SIZE, report_target, shown
+from odm.verbs.sources import verb
+from odm.verbs.validation import Validation
+from odm.views import Path, WebPage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLASSES, ROWS, PICTURES, PLACES = 12, 20, 4, 3
+"""At most so many classes, rows, images, and places of a code are shown."""
+
+
+@functools.singledispatch
+def html_of(value: object) -> str:
+    """The value as HTML for a notebook, whatever its names hold."""
+    raise NotImplementedError(type(value).__name__)
+
+
+# ------------------------------------------------------------------------------------------- data sets
+
+
+@html_of.register
+def _(dataset: Dataset) -> str:
+    what = "Detections" if dataset.kind == "det" else "Ground truth"
+    where = f" of {dataset.path}" if dataset.path else ""
+    counts = ", ".join(
+        plural(n, what)
+        for n, what in (
+            (len(dataset.images), "image"),
+            (len(dataset), "box"),
+            (len(dataset.categories), "class"),
+        )
+    )
+    boxes = dataset.boxes
+    n = np.bincount(boxes.category, minlength=len(dataset.categories))
+    images = np.bincount(
+        np.unique(boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)
+        // max(len(dataset.images), 1),
+        minlength=len(n),
+    )
+    order = np.argsort(-n, kind="stable")[:CLASSES].tolist()
+    rows = [
+        (dataset.categories.name[k], int(n[k]), int(images[k]), share_bar(n[k] / max(n.max(), 1)))
+        for k in order
+    ]
+    more = f"{plural(len(n) - len(rows), 'more class')}" if len(n) > len(rows) else ""
+    by_class = joined([table(["class", "boxes", "images", ""], rows), element("p", more, class_="dim")])
+    return view(
+        element("p", element("b", f"{what}{where}"), f": {counts}"),
+        element("div", by_class, *_drawings(dataset), class_="row"),
+    )
+
+
+def _drawings(dataset: Dataset) -> list[Html]:
+    """The first images whose pictures are known, with their boxes."""
+    from odm.report.pictures import Picture, shots
+
+    images, boxes = dataset.images, dataset.boxes
+    rows = [i for i, path in enumerate(images.path) if path][:PICTURES]
+    pictures = [
+        Picture(images.name[i], images.path[i], int(images.width[i]), int(images.height[i])) for i in rows
+    ]
+    found = []
+    for row, shot in zip(rows, shots(pictures, 160), strict=True):
+        if not shot.jpeg:
+            continue
+        own = np.flatnonzero(boxes.image == row)[:200]
+        names = (dataset.categories.name[k] for k in boxes.category[own].tolist())
+        drawn = zip(boxes.xyxy[own].tolist(), names, boxes.category[own].tolist(), strict=True)
+        size = (int(images.width[row]) or shot.width, int(images.height[row]) or shot.height)
+        drawing = boxes_drawn(base64.b64encode(shot.jpeg).decode(), size, drawn, 160)
+        found.append(element("figure", drawing, element("figcaption", images.name[row])))
+    return found
+
+
+# --------------------------------------------------------------------------------------------- results
+
+
+@html_of.register
+def _(evaluation: Evaluation) -> str:
+    join = evaluation.join
+    head = f"{plural(len(evaluation.joined.images), join.unit.removesuffix('s'))}"
+    only = [
+        f"{len(names)} only in the {side}"
+        for names, side in ((join.images_gt_only, "ground truth"), (join.images_det_only, "detections"))
+        if names
+    ]
+    doubtful = {code.name for code in DOUBTFUL}
+    doubts = [issue.message for issue in evaluation.log.issues if issue.code in doubtful]
+    parts = [element("p", ", ".join([head, *only]), class_="dim")]
+    parts += [element("p", text, class_="doubt") for text in doubts]
+    for i, result in enumerate(evaluation.results):
+        own = _result(result)
+        if len(evaluation.results) > 1:
+            own = element(
+                "details",
+                element("summary", f"{result.protocol}: {headline(result)}"),
+                own,
+                **({} if i else {"open": ""}),
+            )
+        parts.append(own)
+    return view(*parts)
+
+
+@html_of.register
+def _(result: Result) -> str:
+    return view(_result(result))
+
+
+def _result(result: Result) -> Html:
+    """The definition, the numbers, the classes and the curves of a result."""
+    row = result.overall
+    summary = {key: percent(value) for key, value in result.summary.items()}
+    numbers: list[list[object]] = [[*summary.values()]]
+    if result.intervals:
+        ends = (result.intervals.get(key, (None, None)) for key in summary)
+        numbers.append(
+            [
+                "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
+                for low, high in ends
+            ]
+        )
+    counts = f"{row.gt} objects, {row.det} detections: {row.tp} TP, {row.fp} FP, {row.fn} FN"
+    at = "" if math.isnan(row.score) else f"; at score {row.score:.3g} F1 is {number(row.f1)}"
+    parts = [
+        element("p", element("b", result.protocol), result.definition.removeprefix(result.protocol)),
+        element("p", counts + at, class_="dim"),
+        table([*summary], numbers, text=0),
+    ]
+    wide = []
+    if result.classes:
+        headers = ["class", "GT", "TP", "FP", "FN", "AP", "precision", "recall", "F1"]
+        rows = [
+            (r.name, r.gt, r.tp, r.fp, r.fn, percent(r.ap), *map(number, (r.precision, r.recall, r.f1)))
+            for r in result.classes[:ROWS]
+        ]
+        wide.append(table(headers, rows))
+        if (n := len(result.classes) - len(rows)) > 0:
+            wide[0] = joined([wide[0], element("p", f"{n} more classes: .classes.to_pandas()", class_="dim")])
+    gt = {r.name: r.gt for r in result.classes}
+    drawn = sorted(result.curves.items(), key=lambda item: -gt.get(item[0], 0))[: len(COLOURS)]
+    lines = [(name, curve.recall, curve.precision) for name, curve in drawn if len(curve.recall)]
+    if lines:
+        names = [
+            element("span", f"● {name} ", style=f"color:{COLOURS[i]}")
+            for i, (name, *_) in enumerate(lines)
+            if len(lines) > 1
+        ]
+        chart = curves(lines, ("recall", "precision"))
+        wide.append(element("figure", chart, element("figcaption", *names)))
+    parts.append(element("div", *wide, class_="row"))
+    for name in result.analysis:
+        analysis = getattr(result.analysis, name)
+        parts.append(element("details", element("summary", name), Html(_analysis(analysis))))
+    return joined(parts)
+
+
+@html_of.register
+def _(analysis: Analysis) -> str:
+    return view(_analysis(analysis))
+
+
+def _analysis(analysis: Analysis) -> Html:
+    if analysis.reason:
+        return element("p", analysis.reason)
+    return _rows(analysis.table())
+
+
+@html_of.register
+def _(rows: Table) -> str:
+    return view(_rows(rows))
+
+
+def _rows(given: Table) -> Html:
+    """The first rows of a table."""
+    kept = [[_cell(row.get(name)) for name in given.names] for row in given[:ROWS]]
+    texts = next((i for i, name in enumerate(given.names) if not _is_text(given, name)), len(given.names))
+    more = len(given) - len(kept)
+    end = element("p", f"{more} more rows: .to_pandas()", class_="dim") if more > 0 else Html()
+    return joined([table(given.names, kept, text=texts), end])
+
+
+def _is_text(rows: Table, name: str) -> bool:
+    return any(isinstance(row.get(name), str) for row in rows)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# ----------------------------------------------------------------------------------------- comparisons
+
+
+@html_of.register
+def _(comparison: Comparison) -> str:
+    def bar(delta: Delta, reach: float) -> Html | str:
+        low, high = delta.interval.low, delta.interval.high
+        if math.isnan(low):
+            return "-"
+        sign = -1 if comparison.lower_is_better else 1
+        better, worse = (low > 0, high < 0) if sign > 0 else (high < 0, low > 0)
+        return interval_bar(low, high, delta.delta, reach, BETTER if better else WORSE if worse else EVEN)
+
+    def rows(deltas: list[Delta]) -> list[list[object]]:
+        ends = [
+            abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
+        ]
+        reach = max(ends, default=0.0) or 1.0
+        return [
+            [
+                *([d.run] if len(comparison.runs) > 2 else []),
+                d.category or d.key,
+                percent(d.first),
+                percent(d.other),
+                number(100 * d.delta, "+.2f"),
+                bar(d, reach),
+            ]
+            for d in deltas
+        ]
+
+    several = len(comparison.runs) > 2
+    headers = [*(["run"] if several else []), "metric", "first", "other", "change", "interval"]
+    whole = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
+    classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
+    classes = sorted(classes, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
+    parts = [
+        element("p", element("b", comparison.verdict)),
+        element("p", comparison.definition, class_="dim"),
+        table(headers, rows(whole[: 2 * ROWS]), text=1 + several),
+    ]
+    if len(classes) > 1:
+        headers[1 if several else 0] = "class (AP)"
+        more = f", the {ROWS} of {len(classes)} that changed most" if len(classes) > ROWS else ""
+        inner = table(headers, rows(classes[:ROWS]), text=1 + several)
+        parts.append(element("details", element("summary", f"AP of classes{more}"), inner))
+    return view(*parts)
+
+
+# ------------------------------------------------------------------------------- checks and conversions
+
+
+@html_of.register
+def _(found: Validation) -> str:
+    log = found.log
+    said = [plural(n, what) for n, what in ((found.errors, "error"), (found.warnings, "warning")) if n]
+    parts = [element("p", element("b", ", ".join(said) or "Nothing is wrong."))]
+    parts += [element("p", note, class_="dim") for note in log.notes[:PLACES]]
+    by_code: dict[str, list[Issue]] = {}
+    for issue in found:
+        by_code.setdefault(issue.code, []).append(issue)
+    rows = []
+    for name, issues in by_code.items():
+        shown = [
+            element("p", element("span", f"{i.location} ", class_="dim"), i.message) for i in issues[:PLACES]
+        ]
+        rows.append([CODES[name].severity, name, joined(shown), log.counts[name]])
+    if rows:
+        parts.append(table(["", "code", f"the first {PLACES} of each", "times"], rows, text=3))
+    return view(*parts)
+
+
+@html_of.register
+def _(ledger: Ledger) -> str:
+    verdict = "nothing is lost" if ledger.lossless else "not everything could be kept"
+    rows = [(text, n) for n, text in ledger.rows()]
+    files = [element("p", f"left out: {path}", class_="dim") for path in ledger.bad_files[:ROWS]]
+    return view(
+        element("p", element("b", f"{ledger.source_format} to {ledger.target_format}: {verdict}")),
+        table(["", ""], rows),
+        *files,
+    )
+
+
+@html_of.register
+def _(changes: Differences) -> str:
+    text = render_differences(changes, "text", width=None)
+    return view(element("p", element("b", changes.verdict)), lines_of(text))
+
+
+# ---------------------------------------------------------------------------------- pages and drawings
+
+
+def _given(out: Path | None, images: Path | None, options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The arguments of a page, as a command has them."""
+    known = {
+        "report_images": IMAGES,
+        "report_size": SIZE,
+        "report_title": "",
+        "language": None,
+        "overwrite": False,
+    }
+    for option in options:
+        if option not in known:
+            raise UsageError(f"{name} has no option {option!r}{hint(option, known)}")
+    folder = {} if images is None else {"images": os.fspath(images)}
+    reading = {"follow_links": False, "max_size": MAX_SIZE, "encoding": ""}
+    target = None if out is None else os.fspath(out)
+    return {**known, **options, **reading, "report": target, "options": {"": folder}}
+
+
+@verb
+def evaluation_report(
+    value: Evaluation | Result, out: Path | None, images: Path | None, **options: Any
+) -> WebPage:
+    """The page of an evaluation or of one result."""
+    if isinstance(value, Result):
+        value = Evaluation(value.sides, [value], Log(), value.truth, value.found)
+    if value.truth is None or value.found is None:
+        raise UsageError("report: the boxes of this evaluation are not at hand")
+    given = _given(out, images, options, "report")
+    report_target(given, sources=())
+    log = value.log
+    page, sources = evaluating.page_of(value, given, log.extend)
+    return shown(page, given, sources, log.extend)
+
+
+@verb
+def comparison_report(value: Comparison, out: Path | None, images: Path | None, **options: Any) -> WebPage:
+    """The page of a comparison."""
+    if not value.evaluations:
+        raise UsageError(
+            f"report: the boxes are not at hand: odm.compare keeps those of up to {comparing.KEPT} "
+            'runs; of more, its argument report="runs.html" writes the page'
+        )
+    given = {**_given(out, images, options, "report"), "at_score": None}
+    report_target(given, sources=())
+    log = Log()
+    page = comparing.page_of(value, value.evaluations, [], given, log, log.extend)
+    return shown(page, given, [], log.extend)
+
+
+@verb
+def plot(value: Evaluation | Result, what: str) -> Figure:
+    """One of the plots of ``odm eval --plots``."""
+    from odm.drawing import check_matplotlib
+
+    check_matplotlib()
+    from odm.evaluate.output.plots import figure_of
+
+    return figure_of(value.result if isinstance(value, Evaluation) else value, what)
