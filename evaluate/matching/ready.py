@@ -45,8 +45,11 @@ _WORDS: dict[IouType, str] = {"segm": "mask or outline", "keypoints": "key point
 
 
 def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
-    """(n,) the boxes without the shape that is compared; an outline of four corners is an oriented box."""
-    if iou_type == "bbox":
+    """(n,) the boxes without the shape that is compared.
+
+    An outline of four corners is an oriented box, and so are boxes none of which has a shape.
+    """
+    if iou_type == "bbox" or (iou_type == "obb" and boxes.shapes is None):
         return np.zeros(len(boxes), np.bool_)
     if iou_type == "keypoints":
         points = boxes.keypoints
@@ -97,6 +100,9 @@ def ready_for(
     if iou_type == "keypoints":
         return _with_person_areas(joined, rules, log), _with_sigmas(joined, rules, truth, log)
     if iou_type == "obb":
+        for side, what in ((truth, "ground truth"), (detections, "detections")):
+            if side.boxes.shapes is None and len(side):
+                log.note(f"no box of the {what} is turned: they are compared as upright rectangles")
         joined = dataclasses.replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
     elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
         log.note(BOX_AREAS)

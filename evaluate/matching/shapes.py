@@ -169,7 +169,9 @@ def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Join
 
 def _bytes(side: SideTable) -> Longs:
     """(n,) about what the shape and the key points of each box take."""
-    boxes, size = _source(side), np.full(len(side), 64)
+    boxes, size = side.source, np.full(len(side), 64)
+    if boxes is None:
+        return size
     if (shapes := boxes.shapes) is not None:
         corners = shapes.point[shapes.ring]
         size += (np.diff(shapes.mask) + 16 * np.diff(corners))[side.row]
@@ -280,9 +282,10 @@ class _Quads(_Measure):
 
 def _corners(side: SideTable) -> Floats:
     """(n, 4, 2) the corners of a side's oriented boxes, their hulls where they are not convex."""
-    shapes = _source(side).shapes
-    assert shapes is not None
-    return convex(shapes.corners(side.row))
+    if side.source is None or side.source.shapes is None:  # all are upright
+        left, top, right, bottom = side.xyxy.T
+        return np.stack([left, top, right, top, right, bottom, left, bottom], axis=1).reshape(-1, 4, 2)
+    return convex(side.source.shapes.corners(side.row))
 
 
 class _ProbIou(_Quads):

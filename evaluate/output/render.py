@@ -481,11 +481,14 @@ def classic_lines(result: Result) -> list[str]:
         ("AP", "0.50", every, cap, "AP50"),
         ("AP", "0.75", every, cap, "AP75"),
     ]
-    asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in ("small", "medium", "large")]
+    areas = [area for area in ("small", "medium", "large") if f"AP{area[0]}" in numbers]
+    asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in areas]
     if rules.by_frequency:
         asked += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
     asked += [("AR", whole, every, c, f"AR{c}") for c in caps]
-    asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in ("small", "medium", "large")]
+    at_one = [("AR", f"{iou:.2f}", every, cap, f"AR{cap}@{100 * iou:.0f}") for iou in (0.5, 0.75)]
+    asked += [line for line in at_one if line[-1] in numbers]
+    asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in areas]
     if rules.tubes:
         asked = [*asked[:3], ("AR", whole, "all", cap, "AR")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}

@@ -134,9 +134,10 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
             "iou_type segm: yolo val compares masks at a quarter of the letterboxed picture, cropped to the "
             "predicted box; label files do not hold them. Use --protocol coco --iou-type segm"
         )
-    fitting = BY_IOU_TYPE.get(iou_type, PROTOCOLS)
-    if base.name not in fitting or base.measure != "bbox":
-        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use {' or '.join(fitting)}")
+    if base.measure != "bbox":
+        raise UsageError(f"iou_type {iou_type}: {base.name} compares {base.iou_type} only")
+    if base.name not in (fitting := BY_IOU_TYPE[iou_type]):
+        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use {', '.join(fitting)}")
     return dataclasses.replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
