@@ -16,6 +16,7 @@ from odm.masks.runs import Runs, pieces, write_texts
 from odm.masks.trace import trace_all
 from odm.tables import Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
 from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
+from odm.tables.shapes import bridged
 
 AsShapes = Literal["box", "polygon", "mask", "oriented"]
 """What to write in place of shapes as they are."""
@@ -151,7 +152,7 @@ class _Fitting:
             return shapes
         whole, joined = shapes.take(rows), ShapeRows()
         for i in range(len(rows)):
-            joined.polygons([_bridged(whole.polygons(i))])
+            joined.polygons([bridged(whole.polygons(i))])
         made = joined.table()
         assert made is not None
         apart: Any = np.ones(len(rows), bool)
@@ -292,17 +293,6 @@ def _cut(outline: Floats, width: float, height: float) -> Floats:
         both = np.stack([outline, at], axis=1).reshape(-1, 2)
         outline = both[np.stack([inside, crosses], axis=1).reshape(-1)]
     return outline
-
-
-def _bridged(parts: list[Floats]) -> Floats:
-    """Several outlines as one: each is joined to the nearest corner of those before, there and back."""
-    whole = parts[0]
-    for part in parts[1:]:
-        far = ((whole[:, None] - part[None]) ** 2).sum(axis=2)
-        i, j = np.unravel_index(int(far.argmin()), far.shape)
-        around = np.concatenate([part[j:], part[: j + 1]])
-        whole = np.concatenate([whole[: i + 1], around, whole[i:]])
-    return whole
 
 
 def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:

@@ -36,6 +36,7 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -97,32 +98,61 @@ def _read_annotation(box: Row, slot: Any) -> None:
         return
     box.text("name")
     shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
-    if "bounding_box" not in box and not shape:
+    drawn = box.wants and ("ellipse" in box or "skeleton" in box)
+    if "bounding_box" not in box and not shape and not drawn:
         kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
         return
     category, wh = box.category("name"), None
+    around: Corners | None = None
+    if shape and (box.wants or "bounding_box" not in box):
+        rings = _rings(box.object(shape))
+        around = bounds([point for ring in rings for point in ring])
+        if box.wants:
+            box.draw("polygons", even_odd(rings), "polygons")
+    elif drawn:
+        around = _read_drawn(box)
     if "bounding_box" in box:
         corners, wh = box.object("bounding_box").xywh(*_PLACE)
     else:
-        corners = _around(box.object(shape))
+        assert around is not None
+        corners = around
     score = box.object("inference", optional=True).score("confidence")
-    if shape or "ellipse" in box or "mask" in box:
+    if (shape and not box.wants) or ("ellipse" in box and not drawn) or "mask" in box:
         box.outline("polygons" if shape else "outlines")
-    box.count_unread(_ANNOTATION)
+    box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if drawn else set()))
     box.add(category, corners, wh=wh, score=score)
 
 
-def _around(shape: Item) -> Corners:
-    """The box around the points of one path, or of several."""
+def _rings(shape: Item) -> list[list[list[float]]]:
+    """The points of one path, or of several."""
     reader, paths = shape.reader, shape.get("path") or shape.get("paths")
     rings = paths if isinstance(paths, list) else []
-    given = [point for ring in rings for point in (ring if isinstance(ring, list) else [ring])]
-    if not given:
+    if rings and not isinstance(rings[0], list):
+        rings = [rings]
+    if not any(rings):
         reader.wrong(shape.at, "a path of points", paths, row=True)
         raise BadRecord
-    items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in given]
-    return bounds([point.numbers("x", "y") for point in items])
+
+    def points(ring: Any) -> list[list[float]]:
+        given = ring if isinstance(ring, list) else [ring]
+        items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in given]
+        return [point.numbers("x", "y") for point in items]
+
+    return [found for ring in rings if (found := points(ring))]
+
+
+def _read_drawn(box: Row) -> Corners:
+    """The corners around an ellipse or the nodes of a skeleton."""
+    if "ellipse" in box:
+        ellipse = box.object("ellipse")
+        x, y = ellipse.object("center").numbers("x", "y")
+        rx, ry = ellipse.object("radius").numbers("x", "y")
+        return box.ellipse(x, y, rx, ry, ellipse.number("angle", 0.0))
+    nodes = box.object("skeleton").all_objects("nodes", "a list of nodes")
+    points = [[*node.numbers("x", "y"), 1 if node.get("occluded") else 2] for node in nodes]
+    box.key_points(points)
+    return bounds(points)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -137,6 +167,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         for box in image.boxes:
             place = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
             annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": place}
+            if box.outlines:
+                paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
+                annotation["polygon"] = {"paths": paths}
             found.append(annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {}))
         folder, _slash, name = image.name.rpartition("/")
         slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}
@@ -152,5 +185,5 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
     holds=("slots", "annotations"),
-    keeps=frozenset({"size", "extension", "empty", "score", "wh", "split"}),
+    keeps=frozenset({"size", "extension", "empty", "score", "wh", "split", "polygon"}),
 )

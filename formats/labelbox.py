@@ -192,11 +192,14 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
         objects = []
         for box in image.boxes:
             (left, top), (width, height) = box.xyxy[:2], box.wh
+            place: Any = {"top": top, "left": left, "height": height, "width": width}
+            if box.outlines:
+                place = [{"x": x, "y": y} for x, y in box.outlines[0]]
             found = {
                 "name": box.label,
                 "value": box.label.lower().replace(" ", "_"),
-                "annotation_kind": "ImageBoundingBox",
-                "bounding_box": {"top": top, "left": left, "height": height, "width": width},
+                "annotation_kind": "ImagePolygon" if box.outlines else "ImageBoundingBox",
+                "polygon" if box.outlines else "bounding_box": place,
             }
             objects.append({**found, **box.scored("confidence")})
         annotations = {"objects": objects, "classifications": [], "relationships": []}
@@ -219,5 +222,6 @@ FORMAT = format_of(
     looks_at=_SUFFIXES,
     single=True,
     holds=("data_row", "Labeled Data"),
-    keeps=frozenset({"size", "extension", "empty", "score", "wh"}),
+    keeps=frozenset({"size", "extension", "empty", "score", "wh", "polygon"}),
+    shape_is_box=True,
 )

@@ -11,9 +11,10 @@ https://github.com/wkentaro/labelme)::
 Coordinates are pixels from the top left corner of the image, including fractions, read and written unchanged.
 
 Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points, as written by
-X-AnyLabeling, are read as well. A ``polygon``, a ``circle`` (its centre and a point on it), a ``mask`` and a
-``rotation`` (a rotated box) are counted and read as their bounding box, with a warning; a polygon that is an
-axis-aligned rectangle is read without one. Without a ``shape_type``, as in old files, a shape with two points
+X-AnyLabeling, are read as well. A ``polygon`` and a ``circle`` (its centre and a point on it) are outlines, a
+``rotation`` is an oriented box, and a ``mask`` a PNG of the rectangle between two pixels. Where only boxes
+are needed, they are counted and read as their bounding box, with a warning; a polygon that is an axis-aligned
+rectangle is read without one. Without a ``shape_type``, as in old files, a shape with two points
 is a rectangle and any other a polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area; they
 are counted but not read. A null list is read as empty.
 
@@ -41,12 +42,11 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
-from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Reader,
-    around_ellipse,
     below,
     bounds,
     dump,
@@ -54,6 +54,7 @@ from odm.formats._shared.json_values import (
     may_write,
 )
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
 from odm.issues import Log, Trusted
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Flag
@@ -146,12 +147,35 @@ def _read_shape(shape: Row) -> None:
         elif is_set(value):
             shape.reader.count("flags")
     shape.count_unread(_SHAPE)
-    corners = shape.around(points, _OUTLINES[kind]) if kind in _OUTLINES else bounds(points)
     if kind == "circle":
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)
-        corners = around_ellipse(x, y, radius, radius)
+        corners = shape.ellipse(x, y, radius, radius, what=_OUTLINES[kind])
+    elif kind in ("polygon", "rotation"):
+        corners = shape.around(points, _OUTLINES[kind])
+    else:
+        corners = bounds(points)
+    if kind == "mask":  # the points are pixels of it
+        corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
+        shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
     shape.add(category, corners, score=score, flags=int(flags))
+
+
+def _place(box: Box, image: Image) -> dict[str, Any]:
+    """The kind of a shape and its points."""
+    mask = None
+    if (drawn := box.pixels(image)) is not None:
+        left, top, pixels = drawn
+        height, width = pixels.shape
+        kind, points = "mask", [[left, top], [left + width - 1, top + height - 1]]
+        mask = png_of(pixels)
+    elif box.outlines:
+        kind, points = "polygon", box.outlines[0]
+    elif box.corners:
+        kind, points = "rotation", box.corners
+    else:
+        kind, points = "rectangle", [box.xyxy[:2], box.xyxy[2:]]
+    return {"points": points, "shape_type": kind, "mask": mask}
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -165,12 +189,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         shapes = [
             {
                 "label": box.label,
-                "points": [box.xyxy[:2], box.xyxy[2:]],
+                **_place(box, image),
                 "group_id": None,
                 "description": "",
-                "shape_type": "rectangle",
                 "flags": dict.fromkeys(box.flags_in(names), True),
-                "mask": None,
                 **box.scored("score"),
             }
             for box in image.boxes
@@ -193,5 +215,6 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
     holds=("shapes", "imageData"),
-    keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
+    keeps=frozenset({"size", "extension", "empty", "score", "polygon", "mask", "oriented", *FLAG_NAMES}),
+    shape_is_box=True,
 )

@@ -23,9 +23,10 @@ read as annotations. The short export (JSON-MIN), with the lists in the task its
 is a file with a single task, as in cloud storage, or a folder of such files. CSV and TSV exports have the
 same lists in their cells; they are read and not written.
 
-Shapes: rectangles; rotated rectangles, polygons and ellipses are counted and read as their bounding box, with
-a warning. Rotation is clockwise about the top left corner. A shape with several labels is read as one box per
-label. Brushes, key points, choices and the like are counted but not read. A null list is read as empty.
+Shapes: rectangles, which are oriented boxes if they are rotated, and polygons and ellipses, which are
+outlines (an ellipse of 64 corners). Where only boxes are needed, the box around them is read, with a warning.
+Rotation is clockwise about the top left corner. A shape with several labels is read as one box per label.
+Brushes, key points, choices and the like are counted but not read. A null list is read as empty.
 
 The image name is taken from ``data.image``: the last part of a URL or served path, without the eight-digit
 prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``.
@@ -49,6 +50,8 @@ from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.items import (
     BAD_SIZE,
     BadRecord,
+    Box,
+    Image,
     Item,
     Origin,
     Row,
@@ -61,8 +64,9 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Nothing, Reader, around_ellipse, bounds, choose_files, dump, lines
+from odm.formats._shared.json_values import Nothing, Reader, bounds, choose_files, dump, lines, number
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.shapes import as_turned, rotated, turned_box
 from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
@@ -258,19 +262,17 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     """Corners in pixels, and width and height of a rectangle."""
     width, height = size
     if kind == "polygon":
-        left, top, right, bottom = result.around(value.points("points", 1), "polygons")
-        return (left * width / 100, top * height / 100, right * width / 100, bottom * height / 100), None
+        points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
+        return result.around(points, "polygons"), None
     keys = _PLACE if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
     x, y, w, h = (n * pixels / 100 for n, pixels in zip(value.numbers(*keys), (*size, *size), strict=True))
     rotation = value.number("rotation", 0.0)
     turn = math.radians(rotation)
     if kind == "ellipse":
-        result.outline("ellipses")
-        return around_ellipse(x, y, w, h, turn), None
+        return result.ellipse(x, y, w, h, turn), None
     if rotation % 360:
-        result.outline("rotated boxes")
-        c, s = math.cos(turn), math.sin(turn)
-        corners = [(x + a * c - b * s, y + a * s + b * c) for a, b in ((0, 0), (w, 0), (w, h), (0, h))]
+        corners = rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y)).tolist()
+        result.draw("oriented", corners, "rotated boxes")
         return bounds(corners), None
     return (x, y, x + w, y + h), (w, h)
 
@@ -297,6 +299,20 @@ def _unquote(text: str) -> str:
         return text
 
 
+def _place(box: Box, image: Image) -> dict[str, Any] | None:
+    """Where an outline or oriented box is, in percent of the image; None for others."""
+    if box.outlines:
+        points = [[number(x * 100 / image.width), number(y * 100 / image.height)] for x, y in box.outlines[0]]
+        return {"points": points, "closed": True}
+    if not box.corners:
+        return None
+    (left, top, width, height), degrees = as_turned(box.corners)
+    x, y = turned_box(left, top, width, height, math.radians(degrees))[0].tolist()
+    scale = 100 / image.width, 100 / image.height
+    place = x * scale[0], y * scale[1], width * scale[0], height * scale[1]
+    return {**dict(zip(_PLACE, map(number, place), strict=True)), "rotation": number(degrees)}
+
+
 def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOptions) -> None:
     """Write one file of tasks."""
     from urllib.parse import quote
@@ -310,16 +326,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
-            place = {**dict(zip(_PLACE, places(box.row), strict=True)), "rotation": 0}
+            kind, place = "rectanglelabels", _place(box, image)
+            if place is None:
+                place = {**dict(zip(_PLACE, places(box.row), strict=True)), "rotation": 0}
+            elif "points" in place:
+                kind = "polygonlabels"
             result = {
                 "id": f"{image.row + 1}-{k}",
-                "type": "rectanglelabels",
+                "type": kind,
                 "from_name": "label",
                 "to_name": "image",
                 "original_width": image.width,
                 "original_height": image.height,
                 "image_rotation": 0,
-                "value": {**place, "rectanglelabels": [box.label]},
+                "value": {**place, kind: [box.label]},
             }
             results.append({**result, **box.scored("score")})
         data = {"image": options.prefix + (quote(image.name) if quotes else image.name), **image.size}
@@ -339,7 +359,8 @@ FORMAT = format_of(
     looks_at=_SUFFIXES,
     single=True,
     holds=("data", "annotator"),
-    keeps=frozenset({"size", "extension", "empty", "score"}),
+    keeps=frozenset({"size", "extension", "empty", "score", "polygon", "oriented", "rectangle"}),
+    shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,
 )

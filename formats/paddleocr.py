@@ -15,8 +15,9 @@ Reading
   ``test_icdar2015_label.txt``. The file, or else its folder, gives the split of its images; ``--split``
   selects one of them. ``Cache.cach`` of PPOCRLabel is read only if it is itself the source.
 - The path is the image name, with its folders.
-- Each text is read as the axis-aligned box around its points, unchanged. If that is larger than the text,
-  there is a warning, and the shape is counted as lost.
+- Four points are an oriented box unless they are an upright one, more an outline, and the box is what lies
+  around them. Where only boxes are needed, there is a warning if one is larger than its
+  text, and the shape is counted as lost.
 - The transcriptions ``###`` and ``*`` mean that training and evaluation ignore the text: it is read as crowd.
   Other transcriptions are counted but not kept. ``difficult`` is read as the flag *difficult*.
 - The class is ``key_cls`` or ``label``, as in data for key information extraction, and otherwise ``text``.
@@ -217,9 +218,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
         texts = []
         for box in image.boxes:
             left, top, right, bottom = box.xyxy
+            upright = [[left, top], [right, top], [right, bottom], [left, bottom]]
             text: dict[str, Any] = {
                 "transcription": IGNORED[0] if box.flags & Flag.CROWD else CLASS,
-                "points": [[left, top], [right, top], [right, bottom], [left, bottom]],
+                "points": box.corners or next(iter(box.outlines), upright),
             }
             if box.score is None:
                 text["difficult"] = bool(box.flags & Flag.DIFFICULT)
@@ -236,5 +238,6 @@ FORMAT = format_of(
     suffixes=(".txt",),
     looks_at=(".txt", ".cach", ".json"),
     begins=None,
-    keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd"}),
+    keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd", "polygon", "oriented"}),
+    shape_is_box=True,
 )

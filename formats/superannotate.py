@@ -47,9 +47,10 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, file_items, images_of
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Nothing, Reader, around_ellipse, dump, may_write, number
+from odm.formats._shared.json_values import NUMBER_TYPES, Nothing, Reader, bounds, dump, may_write, number
+from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
@@ -214,15 +215,23 @@ def _read_corners(box: Row, kind: str) -> Corners:
         return box.around(list(zip(values[::2], values[1::2], strict=True)), "rotated boxes")
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
-        box.outline("ellipses")
-        return around_ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
+        return box.ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
     box.need("points")
     given = box.get("points")
     if not isinstance(given, list) or len(given) < 6 or len(given) % 2:
         box.wrong("points", "a list of x and y, six numbers at least")
         raise BadRecord
     values = box.any_numbers("points")
-    return box.around(list(zip(values[::2], values[1::2], strict=True)), "polygons")
+    points = list(zip(values[::2], values[1::2], strict=True))
+    if not box.wants or not box.get("exclude"):
+        return box.around(points, "polygons")
+    holes = [hole for hole in box.array("exclude") if isinstance(hole, list) and len(hole) > 5]
+    if any(len(hole) % 2 or not NUMBER_TYPES.issuperset(map(type, hole)) for hole in holes):
+        box.wrong("exclude", "lists of x and y")
+        raise BadRecord
+    rings = [points, *(list(zip(hole[::2], hole[1::2], strict=True)) for hole in holes)]
+    box.draw("polygons", even_odd(rings), "polygons")
+    return bounds(points)
 
 
 def _scored(score: float) -> dict[str, Any]:
@@ -238,6 +247,17 @@ def _share(percent: float) -> float:
     return float(Decimal(repr(percent)).scaleb(-2))
 
 
+def _points(box: Box) -> Any:
+    """Where an instance is."""
+    if box.outlines:
+        return [value for point in box.outlines[0] for value in point]
+    if box.corners:
+        return {
+            f"{axis}{k}": v for k, p in enumerate(box.corners, 1) for axis, v in zip("xy", p, strict=True)
+        }
+    return dict(zip(_CORNERS, box.xyxy, strict=True))
+
+
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     """Write a file for each image, and one of the classes."""
     images, classes = dataset.images, dataset.categories.name
@@ -251,11 +271,11 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     for name, image in zip(log.track(names, "writing"), images_of(dataset), strict=True):
         instances = [
             {
-                "type": "bbox",
+                "type": "polygon" if box.outlines else "rbbox" if box.corners else "bbox",
                 "classId": ids[box.label],
                 "className": box.label,
                 "probability": 100,
-                "points": dict(zip(_CORNERS, box.xyxy, strict=True)),
+                "points": _points(box),
                 "groupId": 0,
                 "pointLabels": {},
                 "locked": False,
@@ -279,5 +299,7 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
     holds=("metadata", "instances", "className", "imageAttributes"),
-    keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"}),
+    keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"})
+    | {"polygon", "oriented"},
+    shape_is_box=True,
 )

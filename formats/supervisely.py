@@ -13,10 +13,12 @@ Specification: "Supervisely annotation format" in the developer documentation
                       "points": {"exterior": [[10, 20], [110, 220]], "interior": []}}]}
 
 The points of a rectangle are two opposite corners in any order, in pixels from the top left corner of the
-image, read and written unchanged. A polygon is counted and read as its bounding box, with a warning. Bitmaps,
-lines, points, cuboids and the like are counted but not read. Without a ``geometryType``, as in old files, the
-shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a polygon. A
-null list is read as empty.
+image, read and written unchanged. A polygon is an outline, its holes joined to it by lines of no width; a
+``bitmap`` is a mask, an ``oriented_bbox`` an oriented box, and the nodes of a ``graph`` are key points. Where
+only boxes are needed, polygons are counted and read as their bounding box, with a warning, and the others
+are counted but not read, as lines, points, cuboids and the like are. Without a ``geometryType``, as in old
+files, the shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a
+polygon. A null list is read as empty.
 
 The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The data set's
 folder is the split of its images, except for ``ds0``, ``ds``, ``dataset`` and similar names. A folder with
@@ -34,21 +36,25 @@ order of the classes.
 
 from __future__ import annotations
 
+import base64
 import colorsys
 import contextlib
 import functools
 import re
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.gather import NAN, own_folder
+from odm.formats._shared.gather import NAN, Corners, own_folder
 from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview, check_head
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
+from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
+from odm.formats._shared.shapes import even_odd, turned_box
 from odm.formats._shared.split_names import SplitOptions, files_of_split
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
@@ -62,6 +68,8 @@ _OBJECT = frozenset(
     }
 )  # fmt: skip
 _SHAPES = frozenset({"rectangle", "polygon"})
+_DRAWN = frozenset({"bitmap", "oriented_bbox", "graph"})
+"""Kinds that are read only if shapes are wanted."""
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 """Names of data sets that say nothing of a split."""
@@ -173,11 +181,12 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
-    if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", ""):
+    drawn = record.wants and kind in _DRAWN
+    if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not drawn:
         record.reader.count(f"{kind} objects")
         return
-    category, location = record.category("classTitle"), record.object("points")
-    points = location.points("exterior", 2)
+    category = record.category("classTitle")
+    corners = _read_drawn(record, str(kind)) if drawn else _read_points(record, kind)
     score, flags = NAN, 0
     for tag in record.items("tags", bare="name"):  # old files have only the names
         name, held = tag.text("name"), tag.get("value")
@@ -187,12 +196,56 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
-    record.count_unread(_OBJECT)
-    if location.get("interior") and not record.bad:
-        record.reader.count("holes")
-    outlined = kind == "polygon" or len(points) > 2
-    corners = record.around(points, "polygons") if outlined else bounds(points)
+    record.count_unread(_OBJECT | {"bitmap", "nodes"} if drawn else _OBJECT)
     record.add(category, corners, score=score, flags=flags)
+
+
+def _read_points(record: Row, kind: Any) -> Corners:
+    """The corners of a rectangle, or those around a polygon."""
+    location = record.object("points")
+    points = location.points("exterior", 2)
+    if kind != "polygon" and len(points) == 2:
+        return bounds(points)
+    holes = location.array("interior") if location.get("interior") else []
+    if not record.wants or not holes:
+        if holes and not record.bad:
+            record.reader.count("holes")
+        return record.around(points, "polygons")
+    inner = Item(record.reader, dict(enumerate(holes)), location.at / "interior", record.origin, row=record)
+    rings = [inner.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
+    record.draw("polygons", even_odd([points, *rings]), "polygons")
+    return bounds(points)
+
+
+def _read_drawn(record: Row, kind: str) -> Corners:
+    """The corners around a mask, an oriented box or key points."""
+    if kind == "bitmap":
+        bitmap = record.object("bitmap")
+        left, top = bitmap.number_list("origin", 2, "2 numbers, left and top")
+        width, height = record.paint(bitmap, "data", _pixels, left, top)
+        return left, top, left + width, top + height
+    if kind == "oriented_bbox":
+        (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
+        turn = record.number("angle", 0.0)
+        corners = turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn).tolist()
+        record.draw("oriented", corners, "rotated boxes")
+        return bounds(corners)
+    nodes = [node for _, node in record.object("nodes").objects()]
+    points = [
+        [*node.number_list("loc", 2, "2 numbers, x and y"), 1 if node.get("disabled") else 2]
+        for node in nodes
+    ]
+    if not points:
+        record.wrong("nodes", "key points")
+        raise BadRecord
+    record.key_points(points)
+    return bounds(points)
+
+
+def _pixels(text: Any) -> Any:
+    """The pixels of a PNG in base64, packed by zlib or not."""
+    data = unpacked(text)
+    return of_png(data if data.startswith(b"\x89PNG") else unpacked(text, packed=True))
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -206,6 +259,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         return
     used, found = sorted(FLAG_NAMES), set[str]()
     texts = []
+    kinds: dict[str, set[str]] = {}
+    """The shapes of each class."""
     for image in images_of(dataset):
         objects = []
         for box in image.boxes:
@@ -213,20 +268,27 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             found.update(tag["name"] for tag in tags)
-            points = {"exterior": [box.xyxy[:2], box.xyxy[2:]], "interior": []}
-            about = {"description": "", "geometryType": "rectangle", "tags": tags}
-            objects.append({**about, "classTitle": box.label, "points": points})
+            kind, place = _place(box, image)
+            kinds.setdefault(box.label, set()).add(kind)
+            about = {"description": "", "geometryType": kind, "tags": tags}
+            objects.append({**about, "classTitle": box.label, **place})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
-    kinds = dict.fromkeys(_SCORES, "any_number")
+    values = dict.fromkeys(_SCORES, "any_number")
+    shapes = {name: min(own) if len(own) == 1 else "any" for name, own in kinds.items()}
     meta = {
         "classes": [
-            {"title": name, "shape": "rectangle", "color": _colour(i, len(classes)), "geometry_config": {}}
+            {
+                "title": name,
+                "shape": shapes.get(name, "rectangle"),
+                "color": _colour(i, len(classes)),
+                "geometry_config": {},
+            }
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {"name": name, "value_type": kinds.get(name, "none"), "color": _colour(i, len(found))}
+            {"name": name, "value_type": values.get(name, "none"), "color": _colour(i, len(found))}
             for i, name in enumerate(sorted(found))
         ],
         "projectType": "images",
@@ -234,6 +296,17 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     target.write("meta.json", f"{dump(meta, 1)}\n".encode())
     for file, text in zip(log.track(files, "writing"), texts, strict=True):
         target.write(file, text.encode())
+
+
+def _place(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
+    """The kind of an object, and where it is."""
+    if (drawn := box.pixels(image)) is not None:
+        left, top, pixels = drawn
+        data = base64.b64encode(zlib.compress(base64.b64decode(png_of(pixels)))).decode()
+        return "bitmap", {"bitmap": {"data": data, "origin": [left, top]}}
+    outline = next(iter(box.outlines), [box.xyxy[:2], box.xyxy[2:]])
+    kind = "polygon" if box.outlines else "rectangle"
+    return kind, {"points": {"exterior": outline, "interior": []}}
 
 
 def _colour(i: int, n: int) -> str:
@@ -249,5 +322,7 @@ FORMAT = format_of(
     suffixes=(".json",),
     begins="[{",
     holds=("objects",),
-    keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES}),
+    keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES})
+    | {"polygon", "mask"},
+    shape_is_box=True,
 )

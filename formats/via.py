@@ -57,7 +57,6 @@ from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Nothing,
     Reader,
-    around_ellipse,
     choose_files,
     dump,
     is_set,
@@ -263,8 +262,8 @@ def _read_region(
     elif kind in _NUMBERS:
         x, y, rx, *more = shape.numbers(*_NUMBERS[kind])
         angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
-        region.outline(f"{kind}s")
-        corners = around_ellipse(x, y, rx, more[0] if more else rx, angle if abs(angle) < 1e6 else 0.0)
+        turn = angle if abs(angle) < 1e6 else 0.0
+        corners = region.ellipse(x, y, rx, more[0] if more else rx, turn, f"{kind}s")
     else:
         if kind != "polygon":
             shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
@@ -307,7 +306,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     for image in images_of(dataset):
         found = []
         for box in image.boxes:
-            shape = {"name": "rect", **dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))}
+            place = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
+            shape: dict[str, Any] = {"name": "rect", **place}
+            if box.outlines:
+                xs, ys = zip(*box.outlines[0], strict=True)
+                shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
             attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
             attributes |= {key: str(score) for key, score in box.scored("score").items()}
             found.append({"shape_attributes": shape, "region_attributes": attributes})
@@ -355,9 +358,12 @@ def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[st
         vid = str(number)
         files[vid] = {"fid": vid, "fname": image, "type": 2, "loc": 1, "src": image}
         for k, region in enumerate(regions, 1):
-            _, *place = region["shape_attributes"].values()
+            kind, *place = region["shape_attributes"].values()
+            xy = [2, *place]
+            if kind == "polygon":
+                xy = [7, *(value for point in zip(*place, strict=True) for value in point)]
             values = {ids[key]: value for key, value in region["region_attributes"].items()}
-            metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": [2, *place], "av": values}
+            metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": xy, "av": values}
     about = {"anchor_id": "FILE1_Z0_XY1", "type": 1, "desc": "", "options": {}, "default_option_id": ""}
     project = {"pid": "__VIA_PROJECT_ID__", "rev": "__VIA_PROJECT_REV_ID__", "pname": "annotations"}
     places = {"loc_prefix": dict.fromkeys("1234", "")}
@@ -381,5 +387,6 @@ FORMAT = format_of(
     begins=None,
     single=True,
     holds=("_via_", "regions", "region_shape_attributes", "vid_list", "fid_list"),
-    keeps=frozenset({"extension", "empty", "score", "wh", *FLAG_NAMES}),
+    keeps=frozenset({"extension", "empty", "score", "wh", "polygon", *FLAG_NAMES}),
+    shape_is_box=True,
 )

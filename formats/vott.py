@@ -161,7 +161,10 @@ def _read_region(region: Row) -> None:
     corners, wh = region.object("boundingBox").xywh(*_PLACE)
     score = region.score("score")
     region.count_unread(_REGION)
-    if kind == "POLYGON":
+    if kind == "POLYGON" and region.wants and region.get("points"):
+        points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
+        region.draw("polygons", [points], "polygons")
+    elif kind == "POLYGON":
         region.outline("polygons")
     if not region.bad:
         region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
@@ -250,7 +253,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: VottOptions) -> N
         regions: list[dict[str, Any]] = []
         for box in image.boxes:
             place = {"height": box.wh[1], "width": box.wh[0], "left": box.xyxy[0], "top": box.xyxy[1]}
-            region = {"id": f"r{box.row + 1}", "type": "RECTANGLE", "tags": [box.label], "boundingBox": place}
+            kind = "POLYGON" if box.outlines else "RECTANGLE"
+            region: dict[str, Any] = {
+                "id": f"r{box.row + 1}",
+                "type": kind,
+                "tags": [box.label],
+                "boundingBox": place,
+            }
+            if box.outlines:
+                region["points"] = [{"x": x, "y": y} for x, y in box.outlines[0]]
             regions.append({**region, **box.scored("score")})
         key = f"{image.row + 1:032x}"
         asset = {
@@ -295,7 +306,7 @@ def adapt(options: VottOptions) -> dict[str, Any]:
     """What the JSON export keeps."""
     if options.dialect == "csv":
         return {}
-    keeps = frozenset({"size", "extension", "empty", "unused", "order", "score", "wh"})
+    keeps = frozenset({"size", "extension", "empty", "unused", "order", "score", "wh", "polygon"})
     return {"suffixes": (".json",), "keeps": keeps}
 
 
@@ -309,4 +320,5 @@ FORMAT = format_of(
     begins="[{",
     single=True,
     keeps=frozenset({"extension", "empty", "score"}),
+    shape_options={"polygon": "dialect=json"},
 )

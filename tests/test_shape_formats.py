@@ -24,11 +24,12 @@ def ways():
     """Every format and word that it keeps, as ground truth and as detections."""
     for name, format_ in sorted(FORMATS.items()):
         for word in WORDS:
-            if word in format_.keeps:
+            if word in format_.keeps | format_.shape_options.keys() - ({"mask"} if name == "yolo" else set()):
                 said = format_.shape_options.get(word)
                 options = dict([said.split("=")]) if said else {}
                 for kind in ("gt", "det"):
                     yield name, word, kind, options
+    yield "via", "polygon", "gt", {"layout": "via3"}
 
 
 def mask():

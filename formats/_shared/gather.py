@@ -16,7 +16,8 @@ from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, SO
 from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
-from odm.issues import Log, Trusted, printable
+from odm.formats._shared.shapes import ELLIPSE, Drawn, columns_of, ellipse
+from odm.issues import Log, Trusted, plural, printable
 from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, is_usual, refuse_class, stem
 from odm.tables import Builder, Floats, Id, Keypoints, Shapes
 
@@ -164,6 +165,8 @@ class Gather:
         self.classes: dict[str, int] = {}
         """The row of each class so far."""
         self._singles: list[tuple[Any, ...]] = []
+        self._drawn: list[Drawn | None] = []
+        self._ellipses = 0
         self._locations: list[At] = []
         self._chunks: list[tuple[dict[str, Any], Where]] = []
 
@@ -270,8 +273,10 @@ class Gather:
         score: float = NAN,
         flags: int = 0,
         track: int = -1,
+        drawn: Drawn | None = None,
     ) -> None:
         """Add one box."""
+        self._drawn.append(drawn)
         self._singles.append((image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track))
         self._locations.append(at)
 
@@ -303,6 +308,11 @@ class Gather:
 
         return where
 
+    def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
+        """The shape of a box that is an ellipse."""
+        self._ellipses += 1
+        return Drawn("polygons", [ellipse(x, y, rx, ry, turn)])
+
     def counts(self) -> tuple[int, int]:
         """How many of the boxes so far have a score, and how many there are."""
         self._pack()
@@ -313,8 +323,8 @@ class Gather:
         """Turn the boxes that were added one by one into columns."""
         if not self._singles:
             return
-        table, places = np.array(self._singles, np.float64), self._locations
-        self._singles, self._locations = [], []
+        table, places, drawn = np.array(self._singles, np.float64), self._locations, self._drawn
+        self._singles, self._locations, self._drawn = [], [], []
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -324,6 +334,7 @@ class Gather:
             "flags": table[:, 9],
             "file": table[:, 10],
             "line": table[:, 11],
+            **columns_of(drawn),
         }
         if (table[:, 12] >= 0).any():
             chunk["track"] = table[:, 12]
@@ -335,6 +346,9 @@ class Gather:
         `field` is how the files call the score.
         """
         scored, total = self.counts()
+        if n := self._ellipses:
+            what = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
+            self.log.note(f"{printable(self.source.path)}: {what} of {ELLIPSE} corners")
         is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
         ignores = self._unanimous and not is_det
         if ignores and scored:  # which is reported once, at the first

@@ -36,16 +36,17 @@ from odm.formats._shared.json_values import (
     NUMBER_TYPES,
     Nothing,
     Reader,
-    bounds,
-    is_upright,
     may_write,
     number,
     read_lines,
 )
 from odm.formats._shared.number_text import fixed_rows, whole_edges
+from odm.formats._shared.pixel_masks import of_image
+from odm.formats._shared.row_shapes import DrawnRow
+from odm.formats._shared.shapes import Drawn
 from odm.formats._shared.text_tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Builder, Dataset, Flag, Keypoints, ShapeKind, Shapes
 
 Size = tuple[int, int]
 BAD_SIZE: Size = (0, 0)
@@ -379,26 +380,17 @@ class Item:
         return Rows(self.reader, at, values, self.origin if at.line else None)
 
 
-class Row(Item):
+class Row(DrawnRow, Item):
     """An object that should be a box."""
 
-    __slots__ = ("_outlined", "bad", "owner")
+    __slots__ = ("bad", "drawn", "outlined", "owner")
 
     def __init__(self, rows: Rows, value: Any, index: int | str) -> None:
-        self.owner, self.bad, self._outlined = rows, False, ""
+        self.owner, self.bad, self.outlined = rows, False, ""
+        self.drawn: Drawn | None = None
         at = rows.at / index if index != "" else rows.at
         line = at.line or (int(index) if str(index).isdigit() and len(str(index)) < 9 else 0)
         super().__init__(rows.reader, value, at, rows.origin, line, self)
-
-    def outline(self, what: str) -> None:
-        """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""
-        self._outlined = what
-
-    def around(self, points: Sequence[Sequence[float]], what: str) -> Corners:
-        """The box around points; unless they are its corners, they are `what` is read as it."""
-        if not is_upright(points):
-            self.outline(what)
-        return bounds(points)
 
     def add_labelled(
         self, labels: Sequence[Any], at: At, note: str, corners: Corners, **columns: Any
@@ -418,10 +410,10 @@ class Row(Item):
         """Add the box, unless there was a fault in this row; the columns are those of `Reader.box`."""
         if self.bad:
             return
-        if self._outlined:
-            self.reader.outline(self._outlined, self.at)
-        file = self.origin.number
-        self.reader.box(self.owner.image, category, corners, self.at, file=file, line=self.line, **columns)
+        if self.outlined:
+            self.reader.outline(self.outlined, self.at)
+        columns |= {"file": self.origin.number, "line": self.line, "drawn": self.drawn}
+        self.reader.box(self.owner.image, category, corners, self.at, **columns)
 
 
 class Rows:
@@ -557,6 +549,36 @@ class Box:
     score: float | int | None
     """None in ground truth."""
     flags: int
+    shapes: Shapes | None = None
+    keypoints: Keypoints | None = None
+
+    @property
+    def outlines(self) -> list[list[list[float | int]]]:
+        """The points [x, y] of each outline; none of another shape."""
+        return self._rings(ShapeKind.POLYGONS)
+
+    @property
+    def corners(self) -> list[list[float | int]]:
+        """The four corners [x, y] of an oriented box; none of others."""
+        rings = self._rings(ShapeKind.ORIENTED)
+        return rings[0] if rings else []
+
+    def pixels(self, image: Image) -> tuple[int, int, Any] | None:
+        """Left and top of the rectangle around its mask in the image, and its pixels; None without a mask."""
+        if self.shapes is None or self.shapes.kind[self.row] != ShapeKind.MASK:
+            return None
+        return of_image(self.shapes.counts(self.row), image.height)
+
+    @property
+    def points(self) -> list[list[float | int]]:
+        """The key points: x, y and visibility of each."""
+        found = [] if self.keypoints is None else self.keypoints.points(self.row).tolist()
+        return [[*map(number, point)] for point in found]
+
+    def _rings(self, kind: ShapeKind) -> list[list[list[float | int]]]:
+        if self.shapes is None or self.shapes.kind[self.row] != kind:
+            return []
+        return [[[*map(number, xy)] for xy in ring.tolist()] for ring in self.shapes.polygons(self.row)]
 
     def scored(self, key: str) -> dict[str, float | int]:
         """The score under a key, nothing in ground truth."""
@@ -609,6 +631,8 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
                 [*map(number, wh)],
                 number(score) if is_det else None,
                 flags,
+                boxes.shapes,
+                boxes.keypoints,
             )
             for i, category, xyxy, wh, score, flags in columns
         ]

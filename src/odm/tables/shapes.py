@@ -356,6 +356,17 @@ def as_rectangles(corners: Floats) -> Floats:
     return np.column_stack([centre, width, height, angle])
 
 
+def bridged(parts: Sequence[Floats]) -> Floats:
+    """Several outlines as one: each is joined to the nearest corner of those before, there and back."""
+    whole = parts[0]
+    for part in parts[1:]:
+        far = ((whole[:, None] - part[None]) ** 2).sum(axis=2)
+        i, j = np.unravel_index(int(far.argmin()), far.shape)
+        around = np.concatenate([part[j:], part[: j + 1]])
+        whole = np.concatenate([whole[: i + 1], around, whole[i:]])
+    return whole
+
+
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
     """Key points read one box at a time, each (k, 3) or flat, empty for none; None where no box has any."""
     parts = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]

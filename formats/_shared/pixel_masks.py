@@ -1,0 +1,113 @@
+"""Masks as tools store them, pictures of the rectangle around an object, and as run lengths of the image.
+
+What is packed is unpacked only up to a limit, so that a small file cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.masks.runs import MOST_PIXELS, Runs, read_texts, write_texts
+
+Pixels = NDArray[np.bool_]
+MOST = 2**28
+"""Pixels of the largest rectangle that is unpacked."""
+_PER_PIXEL, _HEADER = 16, 2**16
+"""Bytes that a packed picture may take for each pixel, and besides."""
+
+
+class BadMask(ValueError):
+    """A mask cannot be read; the text says what was expected."""
+
+
+def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> bytes:
+    """COCO's text of the mask of an image of this size, with `pixels` at a place; what is outside is cut."""
+    if min(width, height) < 1 or width * height >= MOST_PIXELS:
+        raise BadMask("an image of known size, below 2^32 pixels")
+    pixels = pixels[max(0, -top) : max(0, height - top), max(0, -left) : max(0, width - left)]
+    left, top = max(0, left), max(0, top)
+    h, w = pixels.shape
+    padded = np.zeros((w, h + 2), np.int8)
+    padded[:, 1:-1] = pixels.T
+    column, row = np.nonzero(np.diff(padded, axis=1))
+    runs = Runs.of_keys((column + left) * height + row + top, 1)
+    text, _ = write_texts(*runs.counts(np.array([width * height])))
+    return text.tobytes()
+
+
+def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
+    """Left and top of the rectangle around a mask, and its pixels; `height` is that of the image."""
+    data = np.frombuffer(text, np.uint8)
+    runs = Runs.of_counts(*read_texts(data, np.array([0, len(data)]))[:2])
+    left, top, w, h = runs.boxes(np.array([height]))[0].tolist()
+    step = np.zeros(w * height + 1, np.int8)
+    step[runs.edge[0::2] - left * height] = 1
+    step[runs.edge[1::2] - left * height] -= 1
+    pixels = np.cumsum(step[:-1], dtype=np.int8).reshape(w, height)[:, top : top + h].T > 0
+    return left, top, pixels
+
+
+def of_rows(counts: Any, width: int, height: int) -> Pixels:
+    """The pixels of a rectangle from run lengths along its rows, of no pixels first."""
+    lengths = np.asarray(counts, np.int64)
+    if min(width, height) < 1 or width * height > MOST:
+        raise BadMask(f"a rectangle of 1 to {MOST} pixels")
+    if (lengths < 0).any() or (lengths > MOST).any() or lengths.sum() != width * height:
+        raise BadMask(f"runs of {width} x {height} pixels")
+    inside = np.arange(len(lengths)) % 2 == 1
+    return np.repeat(inside, lengths).reshape(height, width)
+
+
+def rows_of(pixels: Pixels) -> list[int]:
+    """Run lengths along the rows, of no pixels first."""
+    flat = np.concatenate([[False], pixels.ravel()])
+    edges = np.flatnonzero(flat[1:] != flat[:-1])
+    found: list[int] = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
+    return found
+
+
+def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
+    """The bytes of a text in base64, `packed` by zlib or not, of a picture of at most so many pixels."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        if not packed:
+            return data
+        unpack = zlib.decompressobj()
+        most = min(pixels, MOST) * _PER_PIXEL + _HEADER
+        found = unpack.decompress(data, most)
+    except (TypeError, ValueError, binascii.Error, zlib.error):
+        raise BadMask("bytes in base64" + (", packed by zlib" if packed else "")) from None
+    if unpack.unconsumed_tail:
+        raise BadMask(f"at most {most} bytes")
+    return found
+
+
+def of_png(data: bytes) -> Pixels:
+    """The pixels of a PNG that are not 0, or where there is one, whose alpha is not 0."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
+            if picture.width * picture.height > MOST:
+                raise BadMask(f"a picture of at most {MOST} pixels")
+            bands = np.asarray(picture)
+    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError):
+        raise BadMask("a PNG") from None
+    found: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
+    return found
+
+
+def png_of(pixels: Pixels) -> str:
+    """A PNG of black and white in base64."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return base64.b64encode(out.getvalue()).decode()

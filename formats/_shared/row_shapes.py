@@ -1,0 +1,87 @@
+"""What a reader of JSON says of the shape of a row, which becomes a column or is read as its box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from odm.formats._shared.gather import Corners
+from odm.formats._shared.json_values import Reader, around_ellipse, bounds, is_upright
+from odm.formats._shared.pixel_masks import BadMask, in_image
+from odm.formats._shared.shapes import Drawn, Points
+
+
+class DrawnRow:
+    """What `items.Row` can say of its shape."""
+
+    __slots__ = tuple[str, ...]()
+
+    if TYPE_CHECKING:
+        bad: bool
+        drawn: Drawn | None
+        outlined: str
+        owner: Any  # `items.Rows`, which this may not import
+        reader: Reader
+
+    @property
+    def wants(self) -> bool:
+        """Whether shapes are wanted, and this row may still have one."""
+        return bool(self.reader.builder.wants) and not self.bad
+
+    def outline(self, what: str) -> None:
+        """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""
+        self.outlined = what
+
+    def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, what: str) -> None:
+        """Give this the shape that `ShapeRows` calls so; if none is wanted, say that its box is read."""
+        if not self.wants:
+            self.outline(what)
+            return
+        self.drawn = self.drawn or Drawn()
+        self.drawn.kind, self.drawn.value = kind, value
+
+    def paint(
+        self, item: Any, key: str, pixels: Callable[[Any], Any], left: float, top: float
+    ) -> tuple[int, int]:
+        """Give this a mask: what `pixels` makes of the value under a key of an `Item`, from a pixel on.
+
+        Width and height of what is pasted. Where none is wanted, or the size of the image is not known, these
+        are 0, and it is said that it is read as its box.
+        """
+        size = self.reader.builder.image_size(self.owner.image)
+        if not self.wants or min(size) < 1:
+            self.outline("masks")
+            return 0, 0
+        try:
+            pasted = pixels(item.get(key))
+            self.draw("mask", in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
+        except BadMask as e:
+            item.wrong(key, str(e))
+            return 0, 0
+        return pasted.shape[1], pasted.shape[0]
+
+    def key_points(self, points: Points) -> None:
+        """Give this key points: x, y and visibility of each; only where shapes are wanted."""
+        self.drawn = self.drawn or Drawn()
+        self.drawn.points = points
+
+    def around(self, points: Points, what: str) -> Corners:
+        """The box around points: an outline, or corners where `what` is rotated boxes.
+
+        Where no shapes are wanted, they are `what` is read as it, unless they are its corners.
+        """
+        four = what == "rotated boxes" and len(points) == 4
+        if not is_upright(points) and four:
+            self.draw("oriented", points, what)
+        elif not is_upright(points) or (self.wants and not four):
+            self.draw("polygons", [points], what)
+        return bounds(points)
+
+    def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = "") -> Corners:
+        """The box around an ellipse, whose first axis is turned by so many radians."""
+        if self.wants:
+            self.drawn = self.reader.ellipse(x, y, rx, ry, turn)
+        else:
+            self.outline(what or "ellipses")
+        return around_ellipse(x, y, rx, ry, turn)

@@ -1,0 +1,87 @@
+"""Shapes as readers gather them one box at a time: outlines, masks, corners and key points."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from odm.tables import Floats, ShapeRows, keypoints_of
+from odm.tables.shapes import as_rectangles, bridged
+
+Points = Sequence[Sequence[float]]
+ELLIPSE = 64
+"""Corners of the outline of an ellipse."""
+
+
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
+class Drawn:
+    """What one box has besides its edges."""
+
+    kind: Literal["none", "polygons", "oriented", "mask"] = "none"
+    value: Any = None
+    """What the method of `ShapeRows` with this name takes."""
+    points: Points = ()
+    """x, y and visibility of its key points."""
+
+
+def columns_of(drawn: Sequence[Drawn | None]) -> dict[str, Any]:
+    """The columns ``shapes`` and ``keypoints`` of boxes, None for those without; none that would be empty."""
+    if not any(drawn):
+        return {}
+    rows = ShapeRows()
+    for one in drawn:
+        if one is None or one.kind == "none":
+            rows.none()
+        else:
+            getattr(rows, one.kind)(one.value)
+    points = keypoints_of([() if one is None else one.points for one in drawn])
+    found = {"shapes": rows.table(), "keypoints": points}
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floats:
+    """(64, 2) corners at equal angles from the end of the first axis, which is turned by so many radians."""
+    angle = np.arange(ELLIPSE) * (2 * math.pi / ELLIPSE)
+    return rotated(np.stack([rx * np.cos(angle), ry * np.sin(angle)], axis=1), turn, (x, y))
+
+
+def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
+    """Points from a centre on, turned about it by so many radians, from the x to the y axis."""
+    c, s = math.cos(turn), math.sin(turn)
+    found: Floats = np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + np.asarray(centre)
+    return found
+
+
+def turned_box(left: float, top: float, width: float, height: float, turn: float) -> Floats:
+    """(4, 2) the corners of a rectangle that is turned about its centre by so many radians."""
+    half = np.array([width, height]) / 2
+    return rotated(half * [[-1, -1], [1, -1], [1, 1], [-1, 1]], turn, (left + half[0], top + half[1]))
+
+
+def even_odd(rings: Sequence[Points]) -> list[Floats]:
+    """Outlines whose union is what rings fill together by the even-odd rule: holes are joined to theirs."""
+    parts: list[Floats] = []
+    for ring in rings:
+        part = np.asarray(ring, np.float64).reshape(-1, 2)
+        near = [k for k, other in enumerate(parts) if _meet(part, other)]
+        joined = bridged([*(parts[k] for k in near), part])
+        parts = [other for k, other in enumerate(parts) if k not in near] + [joined]
+    return parts
+
+
+def _meet(a: Floats, b: Floats) -> bool:
+    return bool((a.min(axis=0) <= b.max(axis=0)).all() and (b.min(axis=0) <= a.max(axis=0)).all())
+
+
+def as_turned(corners: Any) -> tuple[list[float], float]:
+    """Left, top, width and height of an oriented box before it is turned about its centre, and its degrees.
+
+    The degrees are at least 0 and below 360.
+    """
+    x, y, width, height, turn = as_rectangles(np.asarray(corners, np.float64)[None])[0].tolist()
+    height = abs(height)  # corners may go round the other way
+    return [x - width / 2, y - height / 2, width, height], round(math.degrees(turn), 9) % 360
