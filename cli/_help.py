@@ -87,7 +87,7 @@ COMMON: dict[str, tuple[str, ...]] = _tuples(
         "skip_bad overwrite dry_run",
         "validate": "format_ images gt against output select ignore strict explained fix out report",
         "stats": "format_ images image_size output plots report",
-        "agree": "iou output save_to a_format b_format",
+        "agree": "iou output save_to report images a_format b_format",
         "diff": "iou tolerance fail_on_change output save_to report images old_format new_format",
         "show": "report images report_images open_ overwrite format_ gt",
     }

@@ -66,8 +66,7 @@ def command(old: str, new: str, **given: Any) -> int:
         print_log(log, given)
     try:
         tell = functools.partial(print_notes, given=given)
-        if page := write(found, (old, new), given, log, tell):
-            say_written(page, given)
+        say_written(write(found, (old, new), given, log, tell), given)
     finally:  # the result is the last thing on the screen
         width = table_width(given)
         verdict = wrapped(found.verdict, width, "  ").split("\n")

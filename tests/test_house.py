@@ -208,8 +208,8 @@ def test_options_that_name_files_say_so():
 def test_a_report_reads_results_only(name):
     """It shows what the engine answers: its inner modules are none of a report's business."""
     inner = {n for n in imported(modules()[name]) if n.startswith("odm.evaluate.") and n in modules()}
-    answers = ("odm.evaluate.output.report_data", "odm.evaluate.results", "odm.evaluate.analysis.diff")
-    assert inner <= set(answers)
+    analyses = {f"odm.evaluate.analysis.{name}" for name in ("agree", "diff")}
+    assert inner <= {"odm.evaluate.output.report_data", "odm.evaluate.results", *analyses}
 
 
 @checkout

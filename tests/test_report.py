@@ -1,6 +1,7 @@
 """Reports without a browser: what a page holds equals what the commands print, and it is written safely."""
 
 import base64
+import dataclasses
 import functools
 import hashlib
 import io
@@ -638,6 +639,31 @@ def test_more_runs_than_two_are_each_beside_the_first(data, tmp_path, capsys):
             -1
         ] == pytest.approx(circle.recall[-1], abs=1e-4)
     assert len(pictures) == len(set().union(*(own["images"] for own in pairs)))
+
+
+def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
+    truth = odm.read(data / "gt.json")
+    boxes = truth.boxes
+    alone = np.flatnonzero(~boxes.has(Flag.CROWD))[0]
+    category = boxes.category.copy()
+    category[alone + 1] = (category[alone + 1] + 1) % 4
+    other = dataclasses.replace(boxes, category=category).take(np.arange(len(boxes)) != alone)
+    odm.write(dataclasses.replace(truth, boxes=other), tmp_path / "b.json", "coco")
+    words_ = ["agree", data / "gt.json", tmp_path / "b.json", "-q", "--images", data / "photos"]
+    assert run(*words_, "--save", tmp_path / "saved", "--report", tmp_path / "a.html") == 0
+    shown, pictures, _ = read_page(tmp_path / "a.html")
+    told = json.loads((tmp_path / "saved" / "agreement.json").read_text())
+    assert {key: told[key] for key in shown["numbers"]} == shown["numbers"]
+    assert shown["counts"] == {"agreed": told["pairs"] - 1, "only-a": 1, "only-b": 0, "other-class": 1}
+    kinds = shown["boxes"]["kind"]
+    assert {kind: kinds.count(kind) for kind in sorted(set(kinds))} == {
+        "FN": 1, "FP": 1, "GT": told["pairs"], "OT": told["pairs"] - 1,
+    }  # fmt: skip
+    at = kinds.index("FN")
+    names = [row["name"] for row in shown["classes"]]
+    pair = {"old": names[shown["boxes"]["was"][at]], "new": names[shown["boxes"]["class"][at]], "count": 1}
+    assert shown["confused"] == [pair]
+    assert all(pictures)
 
 
 def test_of_errors_less_is_better(data, tmp_path):

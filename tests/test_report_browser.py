@@ -124,6 +124,14 @@ def made(tmp_path_factory):
     contract["annotations"][7]["bbox"][2] = -5
     (top / "bad.json").write_text(json.dumps(contract))
     assert run("validate", top / "bad.json", *photos, "--report", top / "validate.html") in (0, 1)
+    contract["annotations"][9]["category_id"] = contract["annotations"][9]["category_id"] % 4 + 1
+    contract["annotations"][7]["bbox"][2] = 9
+    del contract["annotations"][5]
+    contract["images"][2]["file_name"] = "renamed.jpg"
+    (top / "new.json").write_text(json.dumps(contract))
+    versions = [sides[0], top / "new.json", *photos]
+    assert run("diff", *versions, "--report", top / "diff.html") == 0
+    assert run("agree", *versions, "--report", top / "agree.html") == 0
     gt, det = odm.read(sides[0]), odm.read(sides[1], images=data / "photos")
     first, other = (evaluate(gt, det, "coco", score_min=s).result.report_data() for s in (None, 0.4))
     rows = [ClassDelta("AP", 0.5, 0.6, 0.1, 0.02, 0.2), ClassDelta("circle", 0.5, 0.4, -0.1, -0.2, -0.05, 0.01, 12), ClassDelta("ring", 0.5, None, None)]  # fmt: skip
@@ -151,7 +159,7 @@ def made(tmp_path_factory):
     return top, json.loads((top / "save/results.json").read_text(encoding="utf-8"))
 
 
-PAGES = ["eval.html", "analysed.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html", "runs.html"]  # fmt: skip
+PAGES = ["eval.html", "analysed.html", "folder/index.html", "corloc.html", "show.html", "showdet.html", "stats.html", "validate.html", "compare.html", "runs.html", "diff.html", "agree.html"]  # fmt: skip
 
 
 def rows(top, name="detections.csv", protocol="coco"):
@@ -680,3 +688,18 @@ def test_each_of_more_runs_is_shown_beside_the_first(visit, made):
     assert page.locator("#viewer-name").inner_text() == name
     missed = page.locator('.side .bx[data-box^="1-"]').filter(has_text="missed").all_inner_texts()
     assert {text.split("\n")[0] for text in missed} >= {part.split(" × ")[0] for part in lost.split(", ")}
+
+
+def test_the_page_of_two_versions_filters_by_change(visit, made):
+    page = visit(made[0] / "diff.html")
+    counts = {
+        kind: page.locator(f'[data-key="{kind}"]').first.inner_text() for kind in ("removed", "relabelled")
+    }
+    assert counts == {"removed": "1", "relabelled": "1"}
+    page.select_option('select[aria-label="Change"]', "relabelled")
+    page.wait_for_timeout(200)
+    assert page.locator(".shot").count() == 1
+    assert "→" in page.locator(".shot").first.inner_text()
+    page.locator(".shot").click()
+    page.wait_for_selector("dialog[open] .bx")
+    assert "was" in page.locator("dialog .bx small").first.inner_text()

@@ -16,7 +16,7 @@ from odm.evaluate.matching.pairs import intersection
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.pairing import pair_images
-from odm.tables import GROUPS, Dataset, Floats, Ints, Longs
+from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
 
 IOU = 0.5
 
@@ -104,7 +104,7 @@ class Agreement:
         if not self.sides:
             raise UsageError("an agreement of arrays has no list of pairs: compare data sets")
         (first, a), (other, b) = self.sides
-        alone = [np.delete(np.arange(len(s)), own) for s, own in ((a, self.first), (b, self.other))]
+        alone = rows_without(len(a), self.first), rows_without(len(b), self.other)
         mine = np.concatenate([a.row[self.first], a.row[alone[0]], np.full(len(alone[1]), -1)])
         theirs = np.concatenate([b.row[self.other], np.full(len(alone[0]), -1), b.row[alone[1]]])
         image = np.concatenate([a.image[self.first], a.image[alone[0]], b.image[alone[1]]])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Annotations, pair_boxes
 from odm.pairing import pair_images, unique
-from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes
+from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes, rows_without
 
 
 class Change(enum.IntFlag):
@@ -51,13 +51,6 @@ def pair_versions(old: Dataset, new: Dataset) -> tuple[Longs, NDArray[np.bool_]]
             partner[come[after[boxes]]] = gone[before[boxes]]
             renamed[come[after[boxes]]] = True
     return partner, renamed
-
-
-def rows_without(n: int, rows: Longs) -> Longs:
-    """Of n rows the others."""
-    others = np.ones(n, np.bool_)
-    others[rows] = False
-    return np.flatnonzero(others)
 
 
 def _class_numbers(old: Dataset, new: Dataset) -> dict[str, int]:

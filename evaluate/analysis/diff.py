@@ -18,11 +18,10 @@ from odm.evaluate.analysis.changes import (
     change_words,
     pair_boxes_of,
     pair_versions,
-    rows_without,
 )
 from odm.evaluate.results import plain
 from odm.issues import UsageError
-from odm.tables import Dataset, Floats, Longs
+from odm.tables import Dataset, Floats, Longs, rows_without
 from odm.views import Shown
 
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]

@@ -6,6 +6,7 @@ shows comes from the results of `odm.evaluate` or from a `Dataset`; nothing is m
 
 from __future__ import annotations
 
+from odm.report.agreement import agreement_page
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, inline, write
 from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, RunPair, changes_of, compare_page
 from odm.report.datasets import dataset_page, statistics_page
@@ -24,6 +25,7 @@ __all__ = [
     "Picture",
     "RunBoxes",
     "RunPair",
+    "agreement_page",
     "changes_of",
     "check_target",
     "compare_page",

@@ -45,7 +45,8 @@ SCRIPTS = {
     "statistics": ("dataset.js", "statistics.js"),
     "validation": ("dataset.js", "validation.js"),
     "compare": ("dataset.js", "runs.js", "compare.js"),
-    "diff": ("dataset.js", "diff.js"),
+    "diff": ("dataset.js", "pairs.js", "diff.js"),
+    "agree": ("dataset.js", "pairs.js", "agree.js"),
 }
 """The files of each kind of page, which stand between those that all have and ``end.js``."""
 

@@ -29,6 +29,7 @@ from odm.tables.columns import (
     Videos,
     distinct,
     frozen,
+    rows_without,
 )
 from odm.tables.dataset import Builder, Dataset
 from odm.tables.shapes import Keypoints, ShapeKind, ShapeRows, Shapes, keypoints_of
@@ -61,4 +62,5 @@ __all__ = [
     "distinct",
     "frozen",
     "keypoints_of",
+    "rows_without",
 ]

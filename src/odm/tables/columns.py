@@ -337,3 +337,10 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
         return np.unique(values)
     values = np.sort(values)
     return values[np.concatenate([[True], values[1:] != values[:-1]])] if len(values) else values
+
+
+def rows_without(n: int, rows: NDArray[Any]) -> Longs:
+    """Of n rows the numbers of all but some."""
+    others = np.ones(n, np.bool_)
+    others[rows] = False
+    return np.flatnonzero(others)

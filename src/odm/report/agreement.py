@@ -1,0 +1,123 @@
+"""The report of two annotators: how far they agree, and the boxes of both on the images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate.analysis.agree import Agreement, Annotations
+from odm.evaluate.results import plain
+from odm.issues import Log, UsageError
+from odm.names import distinct_parts
+from odm.report.build import Page
+from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
+from odm.report.pictures import Picture
+from odm.report.words import said
+from odm.tables import rows_without
+
+ONLY_B, ONLY_A, OTHER_CLASS = 1, 2, 8
+"""What became of a box, as bits."""
+KINDS = {"agreed": "OT", "only-a": "FP", "only-b": "TP", "other-class": "FN"}
+"""How it is drawn; the first annotator's box of a pair is ``GT``."""
+
+
+def agreement_page(
+    found: Agreement,
+    pictures: Sequence[Picture],
+    *,
+    log: Log | None = None,
+    sources: Sequence[str] = (),
+    title: str = "",
+    images: int = IMAGES,
+) -> Page:
+    """Two annotators on one picture.
+
+    Parameters
+    ----------
+    found
+        What `odm.agree` returned.
+    pictures
+        One for each image of the first annotator.
+    log
+        Its notes and warnings are shown.
+    sources
+        The paths of both; the last parts that tell them apart are shown.
+    images
+        How many images are shown: those with most disagreements, and some of every class.
+
+    Raises
+    ------
+    UsageError
+        If `images` is below 1, or the agreement was made of arrays.
+    """
+    if not found.sides:
+        raise UsageError("an agreement of arrays has no page: compare data sets")
+    image, category, xyxy, kind, was, change, iou = _drawn(found)
+    used, numbers = np.unique(image, return_inverse=True)
+    counted = (change > 0) & (kind != "GT")
+    weight = np.bincount(numbers[counted], minlength=len(used))
+    rows = np.flatnonzero(counted)
+    cells = by_cell(zip(change[rows].tolist(), category[rows].tolist(), strict=True), numbers[rows].tolist())
+    shown = Shown(len(used), weight, [cells], images)
+    at = shown.boxes(numbers, xyxy)
+    drawn = np.flatnonzero(at >= 0)
+    names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
+    told = found.to_dict()
+    data: dict[str, Any] = {
+        **reading(log or Log(), sources),
+        "title": title or said("title.agree", a=names[0], b=names[1]),
+        "names": names,
+        "numbers": {key: told[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
+        "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
+        "imageCount": len(used),
+        "classes": [{**row, "name": row["class"]} for row in told["classes"]],
+        "confused": _confused(told["confusion"]),
+        "boxes": {
+            "image": at[drawn].tolist(),
+            "kind": kind[drawn].tolist(),
+            "class": category[drawn].tolist(),
+            "was": was[drawn].tolist(),
+            "change": change[drawn].tolist(),
+            "iou": plain(iou[drawn].tolist()),
+            "box": [rounded(column, 2) for column in xyxy[drawn].T],
+        },
+    }
+    return shown.page("agree", data, [pictures[i] for i in used.tolist()])
+
+
+def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
+    """The boxes of both: image, class, edges, how they are drawn, the class that the first annotator gave
+    where it is another (else -1), what became of them, and the IoU of their pair.
+    """
+    (_, a), (_, b) = found.sides
+    alone = rows_without(len(a), found.first), rows_without(len(b), found.other)
+    here, there = a.take(found.first), b.take(found.other)
+    differ = here.category != there.category
+    # What is drawn, how, the class that the first annotator gave, and what became of it.
+    parts: list[tuple[Annotations, Any, Any, Any]] = [
+        (there, np.where(differ, "FN", "OT"), np.where(differ, here.category, -1), OTHER_CLASS * differ),
+        (here, "GT", -1, OTHER_CLASS * differ),
+        (a.take(alone[0]), "FP", -1, ONLY_A),
+        (b.take(alone[1]), "TP", -1, ONLY_B),
+    ]
+    image, category, xyxy = (
+        np.concatenate([getattr(part[0], name) for part in parts]) for name in ("image", "category", "xyxy")
+    )
+    kind, was, change = (
+        np.concatenate([np.broadcast_to(said, len(own)) for own, said in column])
+        for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
+    )
+    iou = np.concatenate([found.iou, found.iou, np.full(sum(map(len, alone)), np.nan)])
+    return image, category, xyxy, kind, was, change, iou
+
+
+def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Pairs of boxes of which both have another class, the most frequent first."""
+    found = [p for p in pairs if None not in (p["first"], p["other"]) and p["first"] != p["other"]]
+    return [
+        {"old": p["first"], "new": p["other"], "count": p["count"]}
+        for p in sorted(found, key=lambda p: -p["count"])
+    ]
