@@ -117,6 +117,7 @@ KINDS = dict.fromkeys((".jsonl", ".ndjson", ".manifest", ".odgt"), JSON_LINES) |
 }  # fmt: skip
 OWN = {
     "automl": {"far": times(b"", b"TRAIN,a.jpg,x,9,9,,,9,9,,\n")},
+    "azure": {"labels": times(b'{"image_url":"a","image_details":{"width":9,"height":9},"label":[', b"{}", b"]}", b",")},
     "bdd100k": {"labels": times(b'[{"name":"a","labels":[', b"{}", b"]}]", b",")},
     "coco": {
         "keys-twice": times(b'{"images":[],"annotations":[],"categories":[', b'{"id":1,"id":1,"name":"x"}', b"]}", b","),
@@ -142,15 +143,32 @@ OWN = {
         "images": times(b"<annotations>", b'<image name="a" width="9" height="9"><box xtl="1"/></image>', b"</annotations>"),
         "tracks": times(b"<annotations>", b'<track label="x"><box frame="0" xtl="1"/></track>', b"</annotations>"),
     },
+    "darknet": {"objects": times(b'[{"frame_id":1,"filename":"a","objects":[', b"{}", b"]}]", b",")},
     "darwin": {
         "annotations": times(b'{"item":{"name":"a.jpg","slots":[]},"annotations":[', b"{}", b"]}", b","),
     },
+    "datumaro": {"annotations": times(b'{"infos":{},"categories":{},"items":[{"id":"a","annotations":[', b"{}", b"]}]}", b",")},
+    "dlib": {
+        "boxes": times(b'<dataset><images><image file="a">', b"<box/>", b"</image></images></dataset>"),
+        "images": times(b"<dataset><images>", b"<image/>", b"</images></dataset>"),
+    },
     "dota": {"rows": times(b"", b"1 1 2 1 2 2 1 q x 0\n")},
+    "encord": {
+        "objects": times(
+            b'[{"data_units":{"d":{"data_title":"a","width":9,"height":9,"labels":{"objects":[', b"{}", b"]}}}}]", b","
+        ),
+    },
     "fiftyone": {"labels": numbered(b'{"classes":[],"labels":{', b'"%d":[{"label":1}]', b"}}", b",")},
     "icdar": {"rows": times(b"", b"1,1,2,1,2,2,1,q,x\n")},
     "imagefolder": {"boxes": times(b'{"file_name":"a.jpg","objects":[', b"{}", b"]}", b",")},
+    "kili": {
+        "annotations": times(
+            b'[{"externalId":"a","labels":[{"jsonResponse":{"J":{"annotations":[', b"{}", b"]}}}]}]", b","
+        ),
+    },
     "kitti": {"rows": times(b"", b"Car 0 0 0 1 2 q 4 1 1 1 1 1 1 1\n")},
     "labelme": {"shapes": times(b'{"imagePath":"a.jpg","shapes":[', b"{}", b"]}", b",")},
+    "labelmexml": {"objects": times(b"<annotation>", b"<object><polygon/></object>", b"</annotation>")},
     "labelstudio": {
         "tasks": times(b"[", b'{"data":{"image":"a"}}', b"]", b","),
         "results": times(b'[{"data":{"image":"a"},"annotations":[{"result":[', b"{}", b"]}]}]", b","),
@@ -166,10 +184,16 @@ OWN = {
             b'{"annotations":[],"categories":[],"images":[{"id":1,"width":9,"height":9,"neg_category_ids":[', b"1", b"]}]}", b","
         ),
     },
+    "mmdet": {
+        "instances": times(b'{"metainfo":{},"data_list":[{"img_path":"a","instances":[', b"{}", b"]}]}", b","),
+        "labels": times(b'{"scores":[],"labels":[],"bboxes":[', b"[]", b"]}", b","),
+    },
     "mot": {
         "frames": numbered(b"", b"%d,1,1,1,1,1,1,1,1\n"),
         "a-late-frame": times(b"", b"2000000000,1,1,1,1,1,1,1,1\n"),
     },
+    "odvg": {"instances": times(b'{"filename":"a","detection":{"instances":[', b"{}", b"]}}", b",")},
+    "opencv": {"rows": times(b"", b"a.jpg 1 1 2 q 4\n"), "counts": b"a.jpg " + b"1 " * (SIZE // 2)},
     "paddleocr": {"texts": times(b"a.jpg\t[", b"{}", b"]", b",")},
     "sagemaker": {
         "annotations": times(
@@ -179,6 +203,8 @@ OWN = {
     "superannotate": {"instances": times(b'{"metadata":{"width":9,"height":9},"instances":[', b"{}", b"]}", b",")},
     "supervisely": {"objects": times(b'{"size":{"width":9,"height":9},"objects":[', b"{}", b"]}", b",")},
     "txt": {"long-class": b"c" * SIZE + b" 1 2 3 4\n"},
+    "ultralytics": {"boxes": times(b'{"type":"image","file":"a","annotations":{"boxes":[', b"[]", b"]}}", b",")},
+    "vertexai": {"boxes": times(b'{"imageGcsUri":"gs://a/b","boundingBoxAnnotations":[', b"{}", b"]}", b",")},
     "via": {"regions": times(b'{"a1":{"filename":"a","size":1,"regions":[', b"{}", b"]}}", b",")},
     "visdrone": {"classes": times(b"", b"1,1,1,1,1,99,0,0\n")},
     "voc": {"objects": times(b"<annotation>", b"<object><name>x</name></object>", b"</annotation>")},

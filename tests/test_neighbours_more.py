@@ -1,0 +1,146 @@
+"""What the formats of single tools decide beyond their fixtures: names, kinds, splits, and whole numbers."""
+
+import json
+
+import pytest
+from neighbours import read, seen
+
+import odm
+
+
+def write(path, value):
+    text = value if isinstance(value, str) else json.dumps(value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("dlib", "<dataset><images><image file='a.jpg'><box left='1' top='2' width='3' height='4'/></image></images></dataset>"),
+        ("opencv", "a.jpg 1 1 2 3 4\n"),
+    ],
+)  # fmt: skip
+def test_boxes_without_a_class_have_that_of_an_option(name, text, tmp_path):
+    path = write(tmp_path / ("positives.xml" if name == "dlib" else "positives.dat"), text)
+    assert seen(read(path, name)[0]) == [("a.jpg", "object", 1, 2, 4, 6)]
+    assert seen(read(path, name, category="face")[0]) == [("a.jpg", "face", 1, 2, 4, 6)]
+
+
+@pytest.mark.parametrize(("name", "target"), [("dlib", "a.xml"), ("opencv", "a")])
+def test_whole_numbers_are_written_where_asked_for(name, target, tmp_path):
+    data = odm.Dataset.from_arrays(
+        images=["a.jpg"], width=[9], height=[9], categories=["cat"], image=[0], category=[0], xyxy=[[1.4, 2.5, 3.4, 6.6]]
+    )  # fmt: skip
+    odm.write(data, tmp_path / target, name, round=True)
+    assert odm.read(tmp_path / target, name).boxes.xyxy.tolist() == [[1, 3, 3, 7]]
+
+
+def test_a_class_of_opencv_may_have_characters_that_a_file_name_may_not(tmp_path):
+    data = odm.Dataset.from_arrays(
+        images=["b.jpg", "a.jpg"], width=[9] * 2, height=[9] * 2, categories=["a: b", "50%"], image=[0, 1], category=[0, 1],
+        xyxy=[[1, 2, 3, 4]] * 2,
+    )  # fmt: skip
+    odm.write(data, tmp_path / "out", "opencv")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["50%25.dat", "a%3A b.dat"]
+    assert sorted(seen(odm.read(tmp_path / "out"))) == [
+        ("a.jpg", "50%", 1, 2, 3, 4),
+        ("b.jpg", "a: b", 1, 2, 3, 4),
+    ]
+
+
+def encord(manual):
+    box = {
+        "name": "cat",
+        "confidence": 0.5,
+        "manualAnnotation": manual,
+        "boundingBox": {"x": 0, "y": 0, "w": 1, "h": 1},
+    }
+    unit = {"data_title": "a.jpg", "width": 9, "height": 9, "labels": {"objects": [box]}}
+    return {"data_units": {"d": unit}}
+
+
+def test_what_machines_drew_in_encord_are_detections(tmp_path):
+    for manual, kind in ((False, "det"), (True, "gt")):
+        data, log = read(write(tmp_path / "a.json", [encord(manual)]), "encord")
+        assert (data.kind, len(data), dict(log.counts)) == (kind, 1, {})
+    data, _ = read(write(tmp_path / "a.json", [encord(True)]), "encord", "det")
+    assert data.boxes.score.tolist() == [0.5]
+
+
+def kili(type_, day, x):
+    vertices = [{"x": a, "y": b} for a, b in ((0, 0), (x, 0), (x, 1), (0, 1))]
+    box = {"type": "rectangle", "categories": [{"name": "CAT", "confidence": 7}], "boundingPoly": [{"normalizedVertices": vertices}]}  # fmt: skip
+    return {
+        "labelType": type_,
+        "createdAt": f"2026-01-0{day}",
+        "jsonResponse": {"JOB": {"annotations": [box]}},
+    }
+
+
+def test_the_newest_label_of_kili_is_read_and_guesses_only_where_there_is_no_other(tmp_path):
+    labels = [
+        kili("DEFAULT", 1, 0.1),
+        kili("REVIEW", 3, 0.3),
+        kili("DEFAULT", 2, 0.2),
+        kili("PREDICTION", 4, 0.4),
+    ]
+    path = write(
+        tmp_path / "a.json",
+        [{"externalId": "a", "resolution": {"width": 10, "height": 10}, "labels": labels}],
+    )
+    assert seen(read(path, "kili")[0]) == [("a", "CAT", 0, 0, 3, 10)]
+    data = read(path, "kili", "det")[0]
+    assert (seen(data), data.boxes.score.tolist()) == ([("a", "CAT", 0, 0, 4, 10)], [0.07])
+    path.write_text(
+        json.dumps([{"externalId": "a", "resolution": {"width": 10, "height": 10}, "labels": labels[3:]}])
+    )
+    assert read(path, "kili")[0].kind == "det"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("azureml://subscriptions/s/datastores/d/paths/x/a.jpg", "x/a.jpg"),
+        ("AmlDatastore://x/a.jpg", "x/a.jpg"),
+        ("https://host/container/a%20b.jpg?sig=1", "a b.jpg"),
+        ("x/a.jpg", "x/a.jpg"),
+    ],
+)
+def test_names_of_images_in_azure(url, name, tmp_path):
+    path = write(tmp_path / "a.jsonl", {"image_url": url, "label": []})
+    assert read(path, "azure")[0].images.name == (name,)
+
+
+def test_labels_of_mmdetection_2_are_named_by_a_list(tmp_path):
+    ann = {"bboxes": [[1, 2, 3, 4]], "labels": [1], "bboxes_ignore": [[1, 2, 3, 4]]}
+    path = write(tmp_path / "a.json", [{"filename": "a.jpg", "width": 9, "height": 9, "ann": ann}])
+    classes = write(tmp_path / "names.txt", "dog\ncat\n")
+    data, log = read(path, "mmdet", classes=str(classes))
+    assert seen(data) == [("a.jpg", "cat", 1, 2, 3, 4), ("a.jpg", "ignored", 1, 2, 3, 4)]
+    assert data.boxes.flags.tolist() == [0, int(odm.Flag.CROWD)]
+    assert not log.counts
+
+
+def test_results_of_detectron2_are_read_as_coco_results(tmp_path):
+    gt = {
+        "images": [{"id": 5, "file_name": "a.jpg", "width": 9, "height": 9}, {"id": 6, "file_name": "b.jpg", "width": 9, "height": 9}],
+        "categories": [{"id": 3, "name": "cat"}], "annotations": [],
+    }  # fmt: skip
+    row = {"image_id": 6, "category_id": 3, "bbox": [1, 2, 3, 4], "score": 0.5}
+    path = write(
+        tmp_path / "det.json", [{"image_id": 5, "instances": []}, {"image_id": 6, "instances": [row]}]
+    )
+    data = odm.read(path, gt=write(tmp_path / "gt.json", gt))
+    assert seen(data) == [("b.jpg", "cat", 1, 2, 4, 6)]
+
+
+def test_landmarks_of_retinaface_are_counted_and_a_class_may_follow_the_blur(tmp_path):
+    points = " ".join(["1.5"] * 15)
+    rows = f"# a.jpg\n1 2 3 4 {points} 0.5\n5 6 7 8 {'-1 ' * 15}0 007\n9 9 1 1\n"
+    data, log = read(write(tmp_path / "train" / "label.txt", rows).parent.parent, "widerface")
+    assert [row[1:4] for row in seen(data)] == [("face", 1, 2), ("007", 5, 6), ("face", 9, 9)]
+    assert data.extras["landmarks"] == 1
+    assert data.images.split == ("train",)
+    assert not log.counts
