@@ -137,7 +137,7 @@ function curves({ X, R, st, redraw, counts }) {
   }
 
   function histogram() {
-    const bins = 40;
+    const bins = Math.ceil((counts.levels - 1) / Math.ceil((counts.levels - 1) / BINS)) || 1; // each of as many levels
     const right = new Float64Array(bins);
     const wrong = new Float64Array(bins);
     for (let level = 0; level < counts.levels; level++) {
@@ -194,4 +194,5 @@ function curves({ X, R, st, redraw, counts }) {
 }
 
 const compactNumber = (v) => String(Number(v.toPrecision(3)));
+const BINS = 50; // of the scores, at most
 const MARKED = 30; // thresholds that are drawn at once

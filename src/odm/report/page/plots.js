@@ -41,7 +41,10 @@ function countTicks(top) {
     1,
     [1, 2, 5, 10].map((n) => n * power).find((unit) => top / unit <= 5),
   );
-  return Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => [(i * step) / top, compact(i * step)]);
+  return Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => [
+    (i * step) / top,
+    compact(i * step).replace(/\.0+k/, "k"),
+  ]);
 }
 
 // A line through points; where a value is missing the line is interrupted.

@@ -129,9 +129,13 @@ function worstPair({ R, confusion }) {
   return phrase("verdict.pair", { share: withUnit(worst[2] / all, 0), truth, detection });
 }
 
+const TELLING = 5; // objects of a class below which its AP says little
+
 function weakestClass(R) {
-  const rated = R.rows.filter((row) => row.gt && isNumber(row.ap));
-  if (rated.length < 2) return null;
+  const all = R.rows.filter((row) => row.gt && isNumber(row.ap));
+  if (all.length < 2) return null;
+  const telling = all.filter((row) => row.gt >= TELLING);
+  const rated = telling.length ? telling : all;
   const worst = rated.sort((a, b) => a.ap - b.ap || b.gt - a.gt)[0];
   const about = {
     name: nameOf(worst.class, 30),
