@@ -88,6 +88,26 @@ def test_what_values_show_in_a_notebook_is_safe_whatever_the_names(tmp_path, vis
         assert page.get_by_role("cell", name=printable(name), exact=True).count() > 0, name
 
 
+def test_a_page_works_in_the_frame_of_a_notebook(tmp_path, visit):
+    data = make_data(tmp_path / "set", n=6)
+    truth, found = (odm.read(data / name, images=data / "photos") for name in ("gt.json", "det.csv"))
+    pages = [truth.show(), odm.eval(truth, found).report(), odm.compare(truth, {"a": found, "b": truth_like(found)}).report()]  # fmt: skip
+    shown = "".join(page._repr_html_() for page in pages)
+    (tmp_path / "n.html").write_text(f"<!doctype html><html data-ready='1'><meta charset='utf-8'>{shown}")
+    page = visit(tmp_path / "n.html")
+    for frame in page.frames[1:]:
+        frame.wait_for_selector("html[data-ready]")
+        assert frame.locator("html").get_attribute("data-ready") == "1"
+        frame.locator("#barin a").last.click()
+        assert frame.url == "about:srcdoc"
+    assert len(page.frames) == 1 + len(pages)
+
+
+def truth_like(found):
+    """Other detections of the same images."""
+    return found.take(slice(3, None))
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """All kinds of pages of one data set, made by the commands, and the JSON of the evaluation."""

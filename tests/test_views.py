@@ -168,6 +168,7 @@ def test_plots_are_figures(evaluation):
     pytest.importorskip("matplotlib")
     figure = evaluation.plot()
     assert figure.axes
+    assert figure._repr_png_().startswith(b"\x89PNG")
     assert evaluation.result.plot("f1-confidence").axes
     with pytest.raises(odm.UsageError, match="plot 'roc': choose one of 'precision-recall', 'f1-confidence'"):
         evaluation.plot("roc")

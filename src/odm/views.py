@@ -86,7 +86,7 @@ class WebPage:
         if not self.html:
             return None
         return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="odm" '
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-downloads" title="odm" '
             f'style="width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px"></iframe>'
         )
 

@@ -23,6 +23,7 @@ background:none}
 .odm-view .row{display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start}
 .odm-view figure{margin:0}
 .odm-view figcaption{font-size:12px;opacity:.8;max-width:16rem;overflow-wrap:anywhere}
+.odm-view pre{font:12px/1.4 ui-monospace,monospace}
 .odm-view svg{display:block}.odm-view svg text{fill:currentColor;font:10px system-ui,sans-serif}
 """
 COLOURS = ("#4c8dd6", "#e0742b", "#3fa45b", "#c2508e", "#8d6fd1", "#b8942a")

@@ -377,9 +377,12 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
 @verb
 def plot(value: Evaluation | Result, what: str) -> Figure:
     """One of the plots of ``odm eval --plots``."""
-    from odm.drawing import check_matplotlib
+    from odm.drawing import check_matplotlib, encoded
 
     check_matplotlib()
     from odm.evaluate.output.plots import figure_of
 
-    return figure_of(value.result if isinstance(value, Evaluation) else value, what)
+    figure = figure_of(value.result if isinstance(value, Evaluation) else value, what)
+    # A notebook shows figures by itself only once pyplot is imported.
+    figure._repr_png_ = lambda: dict(encoded(figure, 96))["png"]  # type: ignore[attr-defined]
+    return figure

@@ -19,6 +19,19 @@ const h = (tag, attributes, ...children) => fill(document.createElement(tag), at
 const s = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+// In a frame of a notebook the page has no address of its own, so links within it are followed here.
+const FRAMED = location.href.startsWith("about:");
+const keepInAddress = (text) =>
+  FRAMED || history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
+if (FRAMED) {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (!link) return;
+    event.preventDefault();
+    byId(link.hash.slice(1))?.scrollIntoView();
+  });
+}
+
 // ---- words: what a reader sees stands in words/LANGUAGE.json, as text with {places}, or as one text for each
 // plural form of the language, which the number {n} decides.
 

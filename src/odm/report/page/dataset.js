@@ -62,11 +62,7 @@ function datasetBar(X, st, redraw, sections) {
     const parts = [];
     if (X.levels.length && st.level) parts.push("s=" + shownLevel(X, st.level));
     if (st.category >= 0) parts.push("c=" + st.category);
-    history.replaceState(
-      null,
-      "",
-      parts.length ? "#" + parts.join("&") : location.pathname + location.search,
-    );
+    keepInAddress(parts.join("&"));
   };
 }
 

@@ -64,7 +64,7 @@ function keepAddress(X, R, st) {
   if (st.kind) parts.push("k=" + st.kind);
   if (st.tag) parts.push("t=" + encodeURIComponent(st.tag));
   if (st.result) parts.push("r=" + st.result);
-  history.replaceState(null, "", "#" + parts.join("&"));
+  keepInAddress(parts.join("&"));
 }
 
 function drawResult(X, R, sources, st, shown, opening, show) {

@@ -54,7 +54,7 @@ function validationBar(X, st, redraw) {
   return () => {
     clear.hidden = !st.code;
     clear.textContent = st.code + "  ✕";
-    history.replaceState(null, "", st.code ? "#code=" + st.code : location.pathname + location.search);
+    keepInAddress(st.code ? "code=" + st.code : "");
   };
 }
 
