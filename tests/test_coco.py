@@ -135,6 +135,22 @@ def both(data, **options):
     return dataset, log
 
 
+ODD_IMAGES = [
+    {"id": 2}, {"id": "2"}, {"id": 9.0}, {"file_name": "b.jpg"}, {"file_name": "x/../y.jpg"}, {"file_name": None},
+    {"file_name": "NUL"}, {"file_name": 7}, {"width": 0}, {"width": -1}, {"width": 640.0}, {"height": 2**31}, {"height": 2**63},
+    {"height": None}, {"license": 1}, {"frame_id": 3}, {"file_name": "a b.jpg"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD_IMAGES, ids=str)
+def test_an_odd_image_among_usual_ones_is_read_as_if_alone(odd):
+    images = [{**IMAGE, "id": i, "file_name": f"{name}.jpg"} for i, name in enumerate("abcde", 1)]
+    for at in (0, 4):
+        images[at] = {**images[at], **odd}
+        both(instances(images=images))
+        both(instances(images=[{k: v for k, v in image.items() if v is not None} for image in images]))
+
+
 def key_of(issue):
     return issue.code, issue.line, issue.column, issue.pointer, issue.message
 

@@ -7,6 +7,7 @@ and millions of results are read as columns.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,7 @@ from odm.formats.coco.ids import (
     choose_reading,
     counted_ids,
     image_readings,
+    listed,
     note_categories,
     note_positions,
     packed,
@@ -277,7 +279,9 @@ class Reader:
         own = OwnRows() if builder.keeps_own else None
         first, first_ids = builder.n_images, dict[Id, int]()
         kept: list[tuple[str, int, int, str, Id, int]] = []
-        for i, record in values.entries(document, "/images", dialect.image, own):
+
+        take = functools.partial(self._take_images, path, table, first, first_ids, kept)
+        for i, record in values.entries(document, "/images", dialect.image, own, take=take):
             location = f"/images/{i}"
             id_ = values.id(record, "id", location)
             key, name = dialect.name_of(record)
@@ -326,6 +330,35 @@ class Reader:
             )
             if own is not None:
                 builder.add_own("images", range(first, first + len(kept)), own.at(lines))
+
+    def _take_images(
+        self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
+    ) -> bool:
+        """Take images at once; False if something may have to be reported of them, which is rare."""
+        if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
+            return False
+        ids, names, *sizes = (chunk.columns[key] for key in ("id", "file_name", "width", "height"))
+        if any(isinstance(size, list) or ((size <= 0) | (size >= 2**31)).any() for size in sizes):
+            return False
+        numbers = range(chunk.start, chunk.start + chunk.n)
+        new_ids, places = (
+            dict(zip(listed(ids), numbers, strict=True)),
+            {n: (path, i) for n, i in zip(names, numbers, strict=True)},
+        )
+        if (
+            len(new_ids) + len(places) < 2 * chunk.n
+            or None in places
+            or not first_ids.keys().isdisjoint(new_ids)
+            or not self._image_places.keys().isdisjoint(places)
+            or not all(map(is_usual, names))
+        ):
+            return False
+        rows = range(first + len(kept), first + len(kept) + chunk.n)
+        first_ids.update(new_ids)
+        table.images.update(zip(new_ids, rows, strict=True))
+        self._image_places.update(places)
+        kept += zip(names, *map(listed, sizes), [""] * chunk.n, new_ids, numbers, strict=True)
+        return True
 
     def _size(
         self, name: str, record: Mapping[str, Any], values: Values, location: str

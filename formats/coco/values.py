@@ -144,15 +144,19 @@ class Values:
         own: OwnRows | None = None,
         *,
         count: bool = True,
+        take: Callable[[Chunk], bool] = lambda _: False,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Number of each object of the list that begins here, and what the fields name of it.
 
-        Other keys are kept in `own`, which gets a row for each entry, or else are counted as unread.
+        Other keys are kept in `own`, which gets a row for each entry, or else are counted as unread. Entries
+        that `take` takes as columns are left out.
         """
         keys = {field.key for field in fields}
         for chunk in document.records(fields, rest=own is not None):
             if count:
                 self.note(chunk, pointer)
+            if chunk.records is None and own is None and take(chunk):
+                continue
             if chunk.records is None:
                 columns = {key: listed(column) for key, column in chunk.columns.items()}
                 if own is not None:
