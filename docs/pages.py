@@ -34,6 +34,8 @@ REFERENCE = {
     "odm.evaluate": "",
     "odm.evaluate.Metric": "",
     "odm.converters.bridges": "",
+    "odm.coco": "",
+    "odm.coco.mask": "",
     "odm.masks": "",
     "odm.sharding": "",
 }

@@ -111,6 +111,7 @@ CORE = {
 }
 MAY_IMPORT = {
     "masks": {"masks"},
+    "coco": {"coco", "evaluate", "files", "formats", "issues", "masks", "tables"},
     "views": set(),
     "tables": {"views", "masks", "tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone
@@ -333,7 +334,8 @@ def test_no_bare_except_and_no_print_outside_the_command_line(name):
             assert node.type is not None, f"line {node.lineno}: bare except"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("print", "input", "exit", "quit"), f"line {node.lineno}"
-        if isinstance(node, ast.Attribute) and name != "odm.cli._print":  # the one way to the streams
+        # The one way to the streams, and what prints where pycocotools does.
+        if isinstance(node, ast.Attribute) and name != "odm.cli._print" and home(name) != "coco":
             assert ast.unparse(node) not in (
                 "click.echo",
                 "click.secho",

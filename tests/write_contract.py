@@ -77,7 +77,7 @@ def codes():
 
 # --------------------------------------------------------------------------------------------------- Python
 
-MODULES = ("odm", "odm.converters", "odm.evaluate", "odm.formats", "odm.masks", "odm.report")
+MODULES = ("odm", "odm.coco", "odm.converters", "odm.evaluate", "odm.formats", "odm.masks", "odm.report")
 """Those whose ``__all__`` is public."""
 
 

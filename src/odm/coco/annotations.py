@@ -1,0 +1,230 @@
+"""The class ``COCO`` of ``pycocotools.coco``: annotations with an index."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.coco import mask as mask_functions
+from odm.files import open_source
+from odm.issues import DataError, Log, UsageError, printable
+
+Record = dict[str, Any]
+
+
+def _listed(value: Any) -> list[Any]:
+    """What was given for one or many, as a list."""
+    return list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+
+
+class COCO:
+    """Annotations of a COCO file, with pycocotools' attributes and methods.
+
+    Parameters
+    ----------
+    annotation_file
+        A file, or the object that such a file holds. Without it the object is empty; set ``dataset`` and call
+        ``createIndex``.
+    """
+
+    def __init__(self, annotation_file: str | PathLike[str] | Record | None = None) -> None:
+        self.dataset: Record = {}
+        self.anns: dict[Any, Record] = {}
+        self.cats: dict[Any, Record] = {}
+        self.imgs: dict[Any, Record] = {}
+        self.imgToAnns: defaultdict[Any, list[Record]] = defaultdict(list)
+        self.catToImgs: defaultdict[Any, list[Any]] = defaultdict(list)
+        if annotation_file is None:
+            return
+        held = annotation_file if isinstance(annotation_file, dict) else read_json(annotation_file)
+        if not isinstance(held, dict):
+            raise UsageError(f"{annotation_file}: expected an object with annotations, found a list")
+        self.dataset = held
+        self.createIndex()
+
+    def createIndex(self) -> None:  # noqa: N802
+        """Index ``dataset``; call it after changes."""
+        dataset = self.dataset
+        self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
+        self.anns = {record["id"]: record for record in dataset.get("annotations", ())}
+        self.imgs = {record["id"]: record for record in dataset.get("images", ())}
+        self.cats = {record["id"]: record for record in dataset.get("categories", ())}
+        for record in dataset.get("annotations", ()):
+            self.imgToAnns[record["image_id"]].append(record)
+        if "categories" in dataset:
+            for record in dataset.get("annotations", ()):
+                self.catToImgs[record["category_id"]].append(record["image_id"])
+
+    def info(self) -> None:
+        """Print what the file says of itself."""
+        for key, value in self.dataset.get("info", {}).items():
+            sys.stdout.write(f"{key}: {value}\n")
+
+    def getAnnIds(  # noqa: N802
+        self,
+        imgIds: Any = (),  # noqa: N803
+        catIds: Any = (),  # noqa: N803
+        areaRng: Any = (),  # noqa: N803
+        iscrowd: bool | None = None,
+    ) -> list[Any]:
+        """Ids of the annotations of some images and categories, in a range of areas."""
+        images, categories, area = _listed(imgIds), set(_listed(catIds)), list(areaRng)
+        records: Iterable[Record] = self.dataset.get("annotations", ())
+        if images:
+            records = itertools.chain.from_iterable(self.imgToAnns[i] for i in images if i in self.imgToAnns)
+        return [
+            record["id"]
+            for record in records
+            if (not categories or record["category_id"] in categories)
+            and (not area or area[0] < record["area"] < area[1])
+            and (iscrowd is None or record["iscrowd"] == iscrowd)
+        ]
+
+    def getCatIds(self, catNms: Any = (), supNms: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
+        """Ids of the categories with some names, supercategories or ids."""
+        names, above, ids = _listed(catNms), _listed(supNms), _listed(catIds)
+        return [
+            record["id"]
+            for record in self.dataset.get("categories", ())
+            if (not names or record["name"] in names)
+            and (not above or record["supercategory"] in above)
+            and (not ids or record["id"] in ids)
+        ]
+
+    def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
+        """Ids of the images among some, or with objects of all of some categories."""
+        images, categories = _listed(imgIds), _listed(catIds)
+        if not images and not categories:
+            return list(self.imgs)
+        found = set(images)
+        for i, category in enumerate(categories):
+            of_it = set(self.catToImgs[category])
+            found = of_it if i == 0 and not found else found & of_it
+        return list(found)
+
+    def loadAnns(self, ids: Any = ()) -> list[Record]:  # noqa: N802
+        """The annotations with these ids."""
+        return [self.anns[i] for i in _listed(ids)]
+
+    def loadCats(self, ids: Any = ()) -> list[Record]:  # noqa: N802
+        """The categories with these ids."""
+        return [self.cats[i] for i in _listed(ids)]
+
+    def loadImgs(self, ids: Any = ()) -> list[Record]:  # noqa: N802
+        """The images with these ids."""
+        return [self.imgs[i] for i in _listed(ids)]
+
+    def showAnns(self, anns: Any, draw_bbox: bool = False) -> None:  # noqa: N802
+        """Not here; UsageError that names what draws."""
+        del anns, draw_bbox
+        raise UsageError("showAnns is not part of odm.coco: odm.show(...) and odm show draw annotations")
+
+    def download(self, tarDir: Any = None, imgIds: Any = ()) -> None:  # noqa: N803
+        """Not here: nothing is fetched from the network."""
+        del tarDir, imgIds
+        raise UsageError("download is not part of odm.coco: get the pictures from cocodataset.org")
+
+    def loadRes(self, resFile: Any) -> COCO:  # noqa: N802, N803
+        """Results as annotations of these images: a file, a list of records, or an array (n, 6 or 7).
+
+        As in pycocotools the first record says what all have: a caption, a box, a mask or key points; areas
+        are those of boxes where there is a box.
+        """
+        records: Any = resFile
+        if isinstance(resFile, (str, PathLike)):
+            records = read_json(resFile)
+        elif isinstance(resFile, np.ndarray):
+            records = self.loadNumpyAnnotations(resFile)
+        if not isinstance(records, list):
+            raise UsageError(f"results are a list of records, not {type(records).__name__}")
+        unknown = {record["image_id"] for record in records} - self.imgs.keys()
+        if unknown:
+            some = ", ".join(map(repr, sorted(unknown, key=str)[:3]))
+            raise UsageError(
+                f"results are of other images than the annotations: {len(unknown)}, such as {some}"
+            )
+        found = COCO()
+        info = copy.deepcopy(self.dataset.get("info", {}))
+        found.dataset = {"info": info, "images": list(self.dataset["images"])}
+        if records and "caption" in records[0]:
+            images = {record["image_id"] for record in records}
+            found.dataset["images"] = [i for i in self.dataset["images"] if i["id"] in images]
+            for number, record in enumerate(records, 1):
+                record["id"] = number
+        else:
+            found.dataset["categories"] = copy.deepcopy(self.dataset["categories"])
+            _complete(records)
+        found.dataset["annotations"] = records
+        found.createIndex()
+        return found
+
+    def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Record]:  # noqa: N802
+        """Records of an array (n, 7) of image, left, top, width, height, score and category."""
+        if data.ndim != 2 or data.shape[1] != 7:
+            raise UsageError(f"results as an array have 7 columns, not the shape {data.shape}")
+        return [
+            {"image_id": int(row[0]), "bbox": row[1:5], "score": row[5], "category_id": int(row[6])}
+            for row in data.tolist()
+        ]
+
+    def annToRLE(self, ann: Record) -> Record:  # noqa: N802
+        """The mask of an annotation as RLE."""
+        image = self.imgs[ann["image_id"]]
+        shape = ann["segmentation"]
+        if isinstance(shape, list):
+            found: Record = mask_functions.merge(
+                mask_functions.frPyObjects(shape, image["height"], image["width"])
+            )
+        elif isinstance(shape["counts"], list):
+            found = mask_functions.frPyObjects(shape, image["height"], image["width"])
+        else:
+            found = shape
+        return found
+
+    def annToMask(self, ann: Record) -> NDArray[np.uint8]:  # noqa: N802
+        """The mask of an annotation, (height, width)."""
+        return mask_functions.decode(self.annToRLE(ann))
+
+
+def _complete(records: list[Record]) -> None:
+    """Give results what annotations have: ids, areas, boxes, and that they are no crowds."""
+    if records and records[0].get("bbox") not in (None, []):
+        for number, record in enumerate(records, 1):
+            x, y, w, h = record["bbox"]
+            if "segmentation" not in record:
+                record["segmentation"] = [[x, y, x, y + h, x + w, y + h, x + w, y]]
+            record.update(area=w * h, id=number, iscrowd=0)
+    elif records and "segmentation" in records[0]:
+        areas = mask_functions.area([record["segmentation"] for record in records]).tolist()
+        boxes = mask_functions.toBbox([record["segmentation"] for record in records])
+        for number, (record, area, box) in enumerate(zip(records, areas, boxes, strict=True), 1):
+            record.update(area=area, id=number, iscrowd=0)
+            record.setdefault("bbox", box)
+    elif records and "keypoints" in records[0]:
+        for number, record in enumerate(records, 1):
+            x, y = record["keypoints"][0::3], record["keypoints"][1::3]
+            left, top, right, bottom = min(x), min(y), max(x), max(y)
+            record.update(area=(right - left) * (bottom - top), id=number)
+            record["bbox"] = [left, top, right - left, bottom - top]
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """What a JSON file holds; UsageError if it is no JSON, PathError if it cannot be read."""
+    import msgspec
+
+    name, log = fspath(path), Log()
+    data = open_source(name).read("", log)
+    if data is None:
+        raise DataError(f"{printable(name)}: this file cannot be read", log)
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as e:
+        raise UsageError(f"{printable(name)}: this is not JSON: {e}") from None

@@ -1,0 +1,167 @@
+"""An evaluation of pycocotools' objects by odm's engine, all images at once.
+
+``iscrowd`` is 0 or 1, and `Flag.CROWD` is the bit of 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.evaluate import PROTOCOLS, join, match
+from odm.evaluate.matching.matches import Matches
+from odm.evaluate.matching.ready import ready_for
+from odm.evaluate.scores.curves import curve_arrays
+from odm.evaluate.scores.protocols import BY_IOU_TYPE, AreaRange, Protocol
+from odm.formats.coco.shapes import read_shapes
+from odm.issues import Log
+from odm.tables import Builder, Dataset
+
+Array = NDArray[Any]
+Records = list[dict[str, Any]]
+
+
+def match_all(evaluation: Any) -> Matches | None:
+    """The matches of an evaluation; None where its parameters or records are unusual."""
+    p = evaluation.params
+    if not _is_usual(p):
+        return None
+    place = {category: i for i, category in enumerate(p.catIds)}
+    truth, found = (
+        [record for key in sorted(side, key=lambda key: place.get(key[1], 0)) for record in side[key]]
+        for side in (evaluation._gts, evaluation._dts)  # noqa: SLF001 -- one class in two files
+    )
+    # An id of 0 is no match there, and another area than that of the box would be looked at.
+    if any(record["id"] <= 0 for record in truth):
+        return None
+    tables = _tables(evaluation, truth, p, "gt"), _tables(evaluation, found, p, "det")
+    if tables[0] is None or tables[1] is None:
+        return None
+    joined = join(tables[0], tables[1], Log())
+    protocol = _protocol(p)
+    joined, (protocol,) = ready_for(joined, [protocol], tables[0], tables[1], Log())
+    return match(joined, protocol)
+
+
+def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
+    """The arrays of an evaluation for the parameters it was made with; None for others."""
+    evaluated, matches = evaluation._paramsEval, evaluation._matches  # noqa: SLF001
+    categories = list(evaluated.catIds) if evaluated.useCats else [-1]
+    same = (
+        list(p.catIds) == categories
+        and list(p.imgIds) == list(evaluated.imgIds)
+        and np.array_equal(p.iouThrs, evaluated.iouThrs)
+        and np.array_equal(p.recThrs, np.linspace(0, 1, 101))
+        and [tuple(a) for a in p.areaRng] == [tuple(a) for a in evaluated.areaRng]
+        and list(p.maxDets) == list(evaluated.maxDets)
+    )
+    if not same:
+        return None
+    found = curve_arrays(matches)
+    rows = [matches.classes.index(str(category)) for category in categories]
+    return {"precision": found.precision[:, :, rows], "recall": found.recall[:, rows]}
+
+
+def _is_usual(p: Any) -> bool:
+    """Whether the engine has these parameters."""
+    ious, caps = list(p.iouThrs), list(p.maxDets)
+    return (
+        len(set(ious)) == len(ious) == len(sorted(ious))
+        and ious == sorted(ious)
+        and 0 < ious[0] <= ious[-1] <= 1
+        and len(set(caps)) == len(caps)
+        and caps[0] > 0
+        and len({*p.areaRngLbl}) == len(p.areaRng) == len(p.areaRngLbl)
+    )
+
+
+def _protocol(p: Any) -> Protocol:
+    areas = tuple(
+        AreaRange(name, float(low), float(high))
+        for name, (low, high) in zip(p.areaRngLbl, p.areaRng, strict=True)
+    )
+    changed = BY_IOU_TYPE.get(p.iouType, {}).get("coco", {})
+    rules = dataclasses.replace(PROTOCOLS["coco"], **changed)
+    given: dict[str, Any] = {
+        "ious": tuple(float(t) for t in p.iouThrs),
+        "areas": areas,
+        "max_dets": int(p.maxDets[-1]),
+        "recall_at": tuple(int(n) for n in p.maxDets),
+    }
+    if p.iouType == "keypoints":
+        given["sigmas"] = tuple(float(s) for s in p.kpt_oks_sigmas)
+    return dataclasses.replace(rules, **given)
+
+
+def _tables(evaluation: Any, records: Records, p: Any, kind: str) -> Dataset | None:
+    """The records as tables: an image for each of `imgIds`, in its order, and a class for each category."""
+    builder = Builder()
+    images, categories = list(p.imgIds), list(p.catIds) if p.useCats else [-1]
+    assert evaluation.cocoGt is not None
+    held = [evaluation.cocoGt.imgs.get(image, {}) for image in images]
+    builder.add_images(
+        [f"{i:09d}" for i in range(len(images))],
+        width=np.array([image.get("width") or 0 for image in held], np.int32),
+        height=np.array([image.get("height") or 0 for image in held], np.int32),
+        source_id=range(len(images)),
+    )
+    for category in categories:
+        builder.category(str(category))
+    n = len(records)
+    of_image = {image: row for row, image in enumerate(images)}
+    of_category = {category: row for row, category in enumerate(categories)}
+    row_of_category = [of_category[r["category_id"]] if p.useCats else 0 for r in records]
+    ltwh = np.array([r["bbox"] for r in records], np.float64).reshape(n, 4)
+    area = np.array([r["area"] for r in records], np.float64)
+    score = None
+    if kind == "det":
+        score = np.array([r["score"] for r in records], np.float64)
+        if p.iouType == "bbox" and not np.array_equal(area, ltwh[:, 2] * ltwh[:, 3]):
+            return None  # the engine takes areas of boxes
+    with np.errstate(over="ignore", invalid="ignore"):
+        xyxy = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+    shapes = _shapes(records, p.iouType)
+    if shapes is None:
+        return None
+    builder.boxes(
+        image=np.array([of_image[r["image_id"]] for r in records], np.int64),
+        category=np.array(row_of_category, np.int64),
+        xyxy=xyxy,
+        wh=ltwh[:, 2:],
+        score=score,
+        area=area,
+        flags=None if kind == "det" else np.array([r["iscrowd"] for r in records]).astype(np.uint16),
+        **shapes,
+    )
+    builder.kind = "gt" if kind == "gt" else "det"
+    return builder.build()
+
+
+def _shapes(records: Records, iou_type: str) -> dict[str, Any] | None:
+    """The shapes of the records; None where one is wrong, which is then found as pycocotools finds it."""
+    if iou_type == "bbox":
+        return {}
+    import msgspec
+
+    encode = msgspec.json.Encoder(enc_hook=_plain).encode
+    if iou_type == "keypoints":
+        drawn = read_shapes({"keypoints": [encode(r["keypoints"]) for r in records]}, len(records))
+        return None if drawn.faults else {"keypoints": drawn.keypoints}
+    values = [encode(_with_text(r["segmentation"])) for r in records]
+    drawn = read_shapes({"segmentation": values}, len(records))
+    return None if drawn.faults else {"shapes": drawn.shapes}
+
+
+def _with_text(shape: Any) -> Any:
+    """A mask whose counts are text, not bytes."""
+    if isinstance(shape, dict) and isinstance(shape["counts"], bytes):
+        return {"size": shape["size"], "counts": shape["counts"].decode("ascii")}
+    return shape
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of NumPy for JSON."""
+    return value.tolist()
