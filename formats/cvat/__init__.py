@@ -30,8 +30,10 @@ Reading
 - ``occluded`` is read as the flag of that name, and so are the attributes ``difficult``, ``truncated`` and
   ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted but not kept.
-- Polygons, ellipses, masks and rotated boxes are read as their bounding boxes, with a warning. Polylines,
-  points, cuboids, skeletons and tags are not boxes and are counted.
+- Polygons and ellipses (64 corners) are outlines, rotated boxes are oriented boxes, masks are masks, and the
+  points of a skeleton are key points, named as in ``<labels>``. Where only boxes are needed, the first four
+  are read as their bounding boxes, with a warning, and skeletons are counted. Polylines, points, cuboids and
+  tags are not boxes and are counted.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
   of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
   the export of a project, names are prefixed with the subset.
@@ -44,7 +46,7 @@ Writing
 One file, as for a task of images, with all images, including those without objects. Frames of videos say so
 (``video="street" frame="3"``), and a box names its track (``track_id="7"``); only odm reads these attributes.
 Whole numbers have no decimal point, others all their digits. Flags and scores are written as attributes, only
-where they are set.
+where they are set. Key points are not written.
 
 ``-O layout=video`` writes the tracks of videos, as CVAT imports them into a task of a video: one file per
 video, with a ``<track>`` for each track and ``outside="1"`` where it ends or pauses. A box without a track
@@ -56,6 +58,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,11 +69,13 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import require_frames, track_numbers
 from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pixel_masks import of_image, rows_of
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
+from odm.formats._shared.shapes import as_turned
 from odm.formats._shared.split_names import SplitOptions, miss_split
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
-from odm.tables import Builder, Dataset, Flag, Ints, Longs
+from odm.tables import Builder, Dataset, Flag, Ints, Longs, ShapeKind, Shapes
 from odm.tracks import report_tubes
 
 
@@ -153,18 +158,43 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
             f'  <image id="{i}" name={_quoted(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
         )
         for row in range(at, ends[i]):
-            left, top, right, bottom = texts[4 * row : 4 * row + 4]
+            tag, place = "box", _edges(texts[4 * row : 4 * row + 4])
+            if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
+                tag, place = _shape(boxes.shapes, int(order[row]), height)
             occluded = 1 if flags[row] & Flag.OCCLUDED else 0
             lines.append(
-                f'    <box label={labels[category[row]]} source="manual" occluded="{occluded}" xtl="{left}" '
-                f'ytl="{top}" xbr="{right}" ybr="{bottom}" z_order="0"{tracks[order[row]] if tracks else ""}>'
+                f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" {place} '
+                f'z_order="0"{tracks[order[row]] if tracks else ""}>'
             )
             lines += _attributes(flags[row], scores[row] if scores else None)
-            lines.append("    </box>")
+            lines.append(f"    </{tag}>")
         at = ends[i]
         lines.append("  </image>")
     lines.append("</annotations>\n")
     target.write(name, "\n".join(lines).encode())
+
+
+def _edges(texts: Sequence[str], rotation: str = "") -> str:
+    """The edges of a box as attributes."""
+    left, top, right, bottom = texts
+    return f'xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}"{rotation}'
+
+
+def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, str]:
+    """The tag of a shape, and where it is as attributes."""
+    if shapes.kind[row] == ShapeKind.MASK:
+        left, top, pixels = of_image(shapes.counts(row), height)
+        runs = ", ".join(map(str, rows_of(pixels)))
+        h, w = pixels.shape
+        return "mask", f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"'
+    corners = shapes.polygons(row)[0]
+    if shapes.kind[row] == ShapeKind.ORIENTED:
+        (left, top, width, tall), degrees = as_turned(corners)
+        *edges, turn = decimals(np.array([left, top, left + width, top + tall, degrees]))
+        return "box", _edges(edges, f' rotation="{turn}"')
+    texts = decimals(corners.ravel())
+    points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))
+    return "polygon", f'points="{points}"'
 
 
 def _attributes(flags: int, score: str | None) -> list[str]:
@@ -323,12 +353,15 @@ class _Writer:
 
 def adapt(options: CvatOptions) -> dict[str, Any]:
     """What the layout can hold."""
-    return {"keeps": _KEEPS - {"extension", "split"} if options.layout == "video" else _KEEPS}
+    if options.layout != "video":
+        return {}
+    return {"keeps": _KEEPS - {"extension", "split", *_SHAPES}, "shape_is_box": False}
 
 
+_SHAPES = frozenset({"polygon", "mask", "oriented", "rectangle"})
 _KEEPS = frozenset(
     "size extension empty unused order score split difficult truncated occluded crowd video track".split()
-)
+).union(_SHAPES)
 
 
 FORMAT = format_of(
@@ -341,4 +374,5 @@ FORMAT = format_of(
     single=True,
     options=CvatOptions,
     keeps=_KEEPS,
+    shape_is_box=True,
 )

@@ -20,8 +20,9 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
-from odm.formats._shared.json_values import around_ellipse
+from odm.formats._shared.json_values import around_ellipse, bounds
 from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
+from odm.formats._shared.pixel_masks import MOST, BadMask, in_image, of_rows
 from odm.formats._shared.safe_xml import (
     BLANKS,
     PLAIN_NUMBERS,
@@ -30,6 +31,7 @@ from odm.formats._shared.safe_xml import (
     number_of,
     track_id,
 )
+from odm.formats._shared.shapes import Drawn, turned_box
 from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Log, printable
@@ -66,6 +68,10 @@ class Reader:
         self.categories: dict[str, int] = {}
         """The rows of the classes that objects have had."""
         self.outlines: list[tuple[str, int, str]] = []
+        self.points: dict[str, list[str]] = {}
+        """The names of the points of skeletons, by their class."""
+        self.size = 0, 0
+        """That of the image of the shape that is read."""
         self.path, self.file = "", -1
         self.folder = ""
         """What the names of the frames of a file begin with, where there are several files."""
@@ -87,8 +93,11 @@ class Reader:
         self.file = self.builder.file(self.path)
         for label in root.iterfind("meta//labels/label"):
             name = (label.findtext("name") or "").strip("\t\r\n")
+            parent = (label.findtext("parent") or "").strip("\t\r\n")
             if label.find("parent") is None and refuse_class(name) is None:
                 self.builder.category(name)
+            elif parent and name not in self.points.get(parent, ()):
+                self.points.setdefault(parent, []).append(name)
         images = [(e.get("name", ""), e.get("subset") or "") for e in root.iterchildren("image")]
         subsets: dict[str, str] = {}
         if not self.parts and any(subsets.setdefault(name, subset) != subset for name, subset in images):
@@ -203,9 +212,9 @@ class Reader:
 
     def add_shape(self, shape: Any, image: int | None, label: str | None, track: int = -1) -> None:
         """Add the box of one object, or report what is wrong with it."""
-        tag = shape.tag
+        tag, wanted = shape.tag, bool(self.builder.wants)
         read = _READ.get(tag)
-        if read is None:
+        if read is None or (tag == "skeleton" and not (wanted and _has_points(shape))):
             if tag in _OTHER_SHAPES:
                 self.builder.extras["shapes that are not boxes"] += 1
             elif tag != "attribute":
@@ -214,7 +223,8 @@ class Reader:
         line = shape.sourceline or 0
         try:
             category = self.category(label, line)
-            edges, outlined = read(self, shape)
+            self.size = self.builder.image_size(image) if image is not None else (0, 0)
+            edges, drawn = read(self, shape)
             flags = _OCCLUDED if self.flag(shape, "occluded") else 0
             score = math.nan
             for attribute in shape.iterchildren("attribute") if len(shape) else ():
@@ -231,14 +241,25 @@ class Reader:
         if image is None:
             self.builder.skipped += 1
             return
-        if outlined:
+        if drawn is not None and (not wanted or not (drawn.value is not None or drawn.points)):
             self.outlines.append((self.path, line, tag))
         if category < 0:  # which is first met here
             assert label is not None
             category = self.categories[label] = self.builder.category(label)
+        if tag == "skeleton":
+            self.builder.describe_points(category, self.points[label or ""])
         at = At(self.path, line=line)
         self.gather.box(
-            image, category, edges, at, file=self.file, line=line, track=track, score=score, flags=flags
+            image,
+            category,
+            edges,
+            at,
+            file=self.file,
+            line=line,
+            track=track,
+            score=score,
+            flags=flags,
+            drawn=drawn if wanted else None,
         )
 
     def category(self, label: str | None, line: int) -> int:
@@ -292,29 +313,66 @@ class Reader:
         """The rotation of a shape in radians."""
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
-    def box(self, shape: Any) -> tuple[Corners, bool]:
-        """The edges of a box, or those around it if it is rotated, and whether it is."""
+    def box(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """The edges of a box, or those around it if it is rotated, and its shape then."""
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
-            return (left, top, right, bottom), False
+            return (left, top, right, bottom), None
         sin, cos = abs(math.sin(turn)), abs(math.cos(turn))
         w, h = (right - left) / 2, (bottom - top) / 2
         x, y = (left + right) / 2, (top + bottom) / 2
-        return around_ellipse(x, y, w * cos + h * sin, w * sin + h * cos), True
+        drawn = Drawn("oriented", turned_box(left, top, right - left, bottom - top, turn))
+        return around_ellipse(x, y, w * cos + h * sin, w * sin + h * cos), drawn
 
-    def ellipse(self, shape: Any) -> tuple[Corners, bool]:
-        """The edges around an ellipse."""
+    def ellipse(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """The edges around an ellipse, and its outline."""
         x, y, rx, ry = self.numbers(shape, "cx", "cy", "rx", "ry")
-        return around_ellipse(x, y, rx, ry, self.turn(shape)), True
+        turn = self.turn(shape)
+        drawn = self.gather.ellipse(x, y, rx, ry, turn) if self.builder.wants else Drawn()
+        return around_ellipse(x, y, rx, ry, turn), drawn
 
-    def mask(self, shape: Any) -> tuple[Corners, bool]:
-        """The edges of a mask."""
+    def mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """The edges of a mask, and its pixels."""
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
-        return (left, top, left + width, top + height), True
+        edges = left, top, left + width, top + height
+        if not self.builder.wants or min(self.size) < 1:
+            return edges, Drawn()
+        texts = (shape.get("rle") or "").replace(",", " ").split()
+        try:
+            if not all(map(str.isdecimal, texts)):
+                raise BadMask("whole numbers")
+            pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
+            return edges, Drawn("mask", in_image(pixels, int(left), int(top), *self.size))
+        except BadMask as e:
+            line, about = shape.sourceline or 0, {"expected": str(e), "found": f"{len(texts)} runs"}
+            self.log.report(WRONG_COUNT, self.path, line=line, field="rle", **about)
+            raise _Bad from None
 
-    def polygon(self, shape: Any) -> tuple[Corners, bool]:
-        """The edges around the points of a polygon."""
+    def skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """The edges around the points of a skeleton that are labelled, and all of its points."""
+        found: dict[str, tuple[float, float, int]] = {}
+        for point in shape.iterchildren("points"):
+            place = (point.get("points") or "").split(",")
+            line = point.sourceline or 0
+            if len(place) != 2:
+                about = {"expected": "x,y", "found": repr(",".join(place))}
+                self.log.report(WRONG_COUNT, self.path, line=line, field="points", **about)
+                raise _Bad
+            x, y = (self.finite(text, line, "points") for text in place)
+            seen = 0 if self.flag(point, "outside") else 1 if self.flag(point, "occluded") else 2
+            found[point.get("label") or str(len(found))] = (x, y, seen) if seen else (0.0, 0.0, 0)
+        names = self.points.setdefault(shape.get("label") or "", list(found))
+        labelled = [point for point in found.values() if point[2]]
+        if not labelled or not set(found) <= set(names):
+            about = {"expected": f"points called {', '.join(names)}", "found": ", ".join(found)}
+            self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **about)
+            raise _Bad
+        drawn = Drawn(points=[found.get(name, (0.0, 0.0, 0)) for name in names])
+        return bounds(labelled), drawn
+
+    def polygon(self, shape: Any) -> tuple[Corners, Drawn | None]:
+        """The edges around the points of a polygon, and its outline."""
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         odd = next((pair for pair in pairs if len(pair) != 2), None)
@@ -325,7 +383,8 @@ class Reader:
             )
             raise _Bad
         xs, ys = ([self.finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
-        return (min(xs), min(ys), max(xs), max(ys)), True
+        drawn = Drawn("polygons", [list(zip(xs, ys, strict=True))] if self.builder.wants else None)
+        return (min(xs), min(ys), max(xs), max(ys)), drawn
 
     # -- all files
 
@@ -342,5 +401,18 @@ class Reader:
 
 
 _OUTLINES = {"box": "rotated boxes", "mask": "masks", "polygon": "polygons", "ellipse": "ellipses"}
-_READ = {"box": Reader.box, "polygon": Reader.polygon, "ellipse": Reader.ellipse, "mask": Reader.mask}
-"""How the corners of a shape are read, and whether they are only around it."""
+
+
+def _has_points(skeleton: Any) -> bool:
+    """Whether a skeleton has a point in the picture; in a track, its points are tracks of their own."""
+    return any(point.get("outside", "0").strip(BLANKS) == "0" for point in skeleton.iterchildren("points"))
+
+
+_READ = {
+    "box": Reader.box,
+    "polygon": Reader.polygon,
+    "ellipse": Reader.ellipse,
+    "mask": Reader.mask,
+    "skeleton": Reader.skeleton,
+}
+"""How the edges of a shape are read, and what it is if they are only around it."""
