@@ -189,8 +189,8 @@ def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, str]:
         return "mask", f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"'
     corners = shapes.polygons(row)[0]
     if shapes.kind[row] == ShapeKind.ORIENTED:
-        (left, top, width, tall), degrees = as_turned(corners)
-        *edges, turn = decimals(np.array([left, top, left + width, top + tall, degrees]))
+        (x, y, width, tall), degrees = as_turned(corners)
+        *edges, turn = decimals(np.array([x, y, x + width, y + tall, degrees]))
         return "box", _edges(edges, f' rotation="{turn}"')
     texts = decimals(corners.ravel())
     points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))

@@ -345,8 +345,8 @@ class Reader:
             pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
             return edges, Drawn("mask", in_image(pixels, int(left), int(top), *self.size))
         except BadMask as e:
-            line, about = shape.sourceline or 0, {"expected": str(e), "found": f"{len(texts)} runs"}
-            self.log.report(WRONG_COUNT, self.path, line=line, field="rle", **about)
+            line, found = shape.sourceline or 0, f"{len(texts)} runs"
+            self.log.report(WRONG_COUNT, self.path, line=line, field="rle", expected=str(e), found=found)
             raise _Bad from None
 
     def skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
@@ -356,7 +356,7 @@ class Reader:
             place = (point.get("points") or "").split(",")
             line = point.sourceline or 0
             if len(place) != 2:
-                about = {"expected": "x,y", "found": repr(",".join(place))}
+                about: dict[str, Any] = {"expected": "x,y", "found": repr(",".join(place))}
                 self.log.report(WRONG_COUNT, self.path, line=line, field="points", **about)
                 raise _Bad
             x, y = (self.finite(text, line, "points") for text in place)

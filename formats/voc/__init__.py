@@ -35,6 +35,8 @@ Reading
 - ``<confidence>`` or ``<score>`` in the objects means that the file contains detections.
 - ``<trackid>`` in an object, as in ImageNet VID, is its track. A folder with tracks is a video, and a numeric
   file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
+- ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
+  ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
 - A missing ``<size>``, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``,
   ``JPEGImages/`` or beside the XML) or the other side of an evaluation; otherwise it stays unknown.
 - Any declared encoding, or UTF-8 or UTF-16, is read. A document type with an internal subset, and any entity
@@ -51,6 +53,7 @@ Writing
 - Whole numbers have no decimal point, others all their digits; ``-O round=true`` writes only whole numbers.
 - Detections have a ``<confidence>``; with ``-O results=true`` they are written as results files of the VOC
   devkit instead. An unknown size is omitted.
+- An oriented box has a ``<robndbox>`` beside its ``<bndbox>``.
 - ``<depth>`` is always 3 and ``<pose>`` Unspecified, because the official layout requires both.
 """
 
@@ -74,7 +77,8 @@ from odm.formats.voc.terms import FLAGS, NO_SPLIT, VocOptions, refuse_names
 from odm.formats.voc.trees import find_splits, name_strays
 from odm.issues import Log, UsageError, plural
 from odm.names import stem
-from odm.tables import Builder, Dataset, Flag, Floats
+from odm.tables import Builder, Dataset, Flag, Floats, ShapeKind
+from odm.tables.shapes import as_rectangles
 
 _LABELME = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
 
@@ -208,7 +212,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
         for w, h in zip(images.width.tolist(), images.height.tolist(), strict=True)
     ]
     names = _escaped(images.name)
-    objects = assemble(len(images), boxes.image, _object(dataset, edges))
+    objects = assemble(len(images), boxes.image, _object(dataset, edges, options.origin))
     frames = _frames(dataset)
     for i, (file, name, size, text) in enumerate(
         zip(log.track(files, "writing"), names, sizes, objects, strict=True)
@@ -243,7 +247,7 @@ def _frames(dataset: Dataset) -> list[str]:
     ]
 
 
-def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
+def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
     """The pieces of the text of an object."""
     boxes = dataset.boxes
     # All that stands before the coordinates depends on class and flags alone, so there are few of them.
@@ -278,22 +282,40 @@ def _object(dataset: Dataset, edges: Floats) -> list[bytes | Column]:
     for i, name in enumerate((b"xmin", b"ymin", b"xmax", b"ymax")):
         pieces += [between + b"\t\t\t<%b>" % name, texts[i::4]]
         between = b"</%b>\n" % name
-    return [*pieces, between + b"\t\t</bndbox>\n\t</object>\n"]
+    return [*pieces, between + b"\t\t</bndbox>\n", *_turned(dataset, origin), b"\t</object>\n"]
 
 
-_KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS))
+def _turned(dataset: Dataset, origin: int) -> list[bytes | Column]:
+    """The elements of oriented boxes."""
+    shapes = dataset.boxes.shapes
+    if shapes is None:
+        return []
+    rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
+    texts = decimals(as_rectangles(shapes.corners(rows) + origin).ravel())
+    found = [b""] * len(dataset.boxes)
+    for i, row in enumerate(rows.tolist()):
+        values = zip(("cx", "cy", "w", "h", "angle"), texts[5 * i : 5 * i + 5], strict=True)
+        inner = "".join(f"\t\t\t<{tag}>{text}</{tag}>\n" for tag, text in values)
+        text = f"\t\t<type>robndbox</type>\n\t\t<robndbox>\n{inner}\t\t</robndbox>\n"
+        found[row] = text.encode()
+    return [np.array(found, np.bytes_)]
+
+
+_KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS)).union(
+    ("oriented", "rectangle")
+)
 
 
 def adapt(options: VocOptions) -> dict[str, Any]:
     """What result files change about the format."""
-    return {"keeps": _KEEPS - {"video", "track"}} if options.results else {}
+    return {"keeps": _KEEPS - {"video", "track", "oriented", "rectangle"}} if options.results else {}
 
 
 FORMAT = format_of(
     __name__,
     title="Pascal VOC XML",
     use="training",
-    written_by="Pascal VOC, labelImg, CVAT, ImageNet DET, Roboflow (XML, and comp3/comp4 results)",
+    written_by="Pascal VOC, labelImg, roLabelImg, CVAT, ImageNet DET, Roboflow, comp3/comp4 results",
     suffixes=(".xml",),
     looks_at=(".xml", ".txt"),
     begins=XML_BEGINS,

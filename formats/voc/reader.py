@@ -25,6 +25,7 @@ from odm.formats._shared.codes import (
     FILE_NAME_DIFFERS,
     FILE_NAME_MISSING,
     MISSING_BOX_KEY,
+    OUTLINES,
     WRONG_BOX_TYPE,
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
@@ -33,7 +34,8 @@ from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, nu
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, is_usual, stem
-from odm.tables import Floats, Id
+from odm.tables import Floats, Id, ShapeKind, Shapes
+from odm.tables.shapes import rectangles
 
 STRANGE_ELEMENT = Code(
     "voc-misplaced-element",
@@ -51,6 +53,7 @@ _PASSED = frozenset(("object", "folder", "path", "segmented", _MARK))
 _HEADER = frozenset(("filename", "size"))
 _SIZE = frozenset(("width", "height"))
 _OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
+_TURNED = ("cx", "cy", "w", "h", "angle")
 _HOMES = {
     **dict.fromkeys(_OBJECT, "object"),
     **dict.fromkeys(("object", *_HEADER), "annotation"),
@@ -167,6 +170,9 @@ class Reader:
         self._chunks: list[dict[str, Any]] = []
         self._tracks: dict[int, Id] = {}
         """Tracks of boxes, by the place of the box among all."""
+        self._turned: dict[int, Floats] = {}
+        """The corners of oriented boxes, by the same."""
+        self._first_turned: tuple[str, int] | None = None
         self._packed = 0
         self._frames: dict[int, tuple[str, int]] = {}
         """The video and the frame number of images, -1 = not given."""
@@ -427,25 +433,34 @@ class Reader:
     def _object(self, element: Any, path: str, image: int | None) -> bool:
         """Add the box of one <object>; False, and its faults reported, if there is none."""
         line = element.sourceline or 0
-        parts, sound = self._members(element, _OBJECT, path, "object/")
+        known = _OBJECT | {"robndbox", "type"} if element.find("robndbox") is not None else _OBJECT
+        parts, sound = self._members(element, known, path, "object/")
         texts: dict[str, str] = {}
         edges: dict[str, Any] = {}
         for tag, part in parts.items():
             if tag == "bndbox":
                 edges, whole = self._members(part, EDGES, path, "object/bndbox/")
                 sound &= whole
-            else:
+            elif tag != "robndbox":
                 text = self._text(part, path, f"object/{tag}")
                 sound &= text is not None
                 texts[tag] = text or ""
         if not sound:
             return False
         for tag in ("name", "bndbox"):
-            if tag not in parts:
+            if tag not in parts and not (tag == "bndbox" and "robndbox" in parts):
                 self._log.report(MISSING_BOX_KEY, path, line=line, field=f"object/{tag}", value=tag)
                 sound = False
         category = self._category(texts["name"], path, line) if "name" in texts else -1
         corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
+        turned = None
+        if "robndbox" in parts:
+            places, whole = self._members(parts["robndbox"], _TURNED, path, "object/robndbox/")
+            found = [self._edge(places.get(tag), tag, path, line, "robndbox") for tag in _TURNED]
+            if not whole or None in found:
+                return False
+            turned = rectangles(np.array([found], np.float64))[0]
+            corners = corners or [*turned.min(axis=0).tolist(), *turned.max(axis=0).tolist()]
         score: float | None = np.nan
         for tag in SCORES:
             if given := texts.get(tag, "").strip(BLANKS):
@@ -463,11 +478,14 @@ class Reader:
         self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
         if (id_ := track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
             self._tracks[self._packed + len(self._values) // 9 - 1] = id_
+        if turned is not None:
+            self._turned[self._packed + len(self._values) // 9 - 1] = turned
+            self._first_turned = self._first_turned or (path, line)
         return True
 
-    def _edge(self, edge: Any, tag: str, path: str, line: int) -> float | None:
+    def _edge(self, edge: Any, tag: str, path: str, line: int, home: str = "bndbox") -> float | None:
         """The number of one of the four edges; None, and an issue, if it is missing or no number."""
-        field = f"object/bndbox/{tag}"
+        field = f"object/{home}/{tag}"
         if edge is None:
             self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
             return None
@@ -504,8 +522,17 @@ class Reader:
             chunk[key] = table[:, k].astype(np.int32)
         if self._tracks:
             chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
+        if self._turned and self._builder.wants:
+            chunk["shapes"] = self._shapes(n)
         self._packed += n
         self._chunks.append(chunk)
+
+    def _shapes(self, n: int) -> Shapes:
+        """The oriented boxes among the next n boxes."""
+        rows = np.array([i - self._packed for i in self._turned if self._packed <= i < self._packed + n], int)
+        corners = np.array([self._turned[i + self._packed] for i in rows.tolist()]).reshape(-1, 2)
+        turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
+        return Shapes.none(n).replaced(rows, turned)
 
     def finish(self) -> None:
         """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
@@ -536,6 +563,11 @@ class Reader:
         if builder.kind is None and 0 < scored < total:
             what = "detections" if decide_kind(builder, scored, total) else "ground truth"
             self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
+        if self._first_turned is not None and not builder.wants:
+            (path, line), n = self._first_turned, len(self._turned)
+            builder.extras["rotation"] = n
+            about: dict[str, Any] = {"n": n, "total": total, "what": Trusted("rotated boxes")}
+            self._log.report(OUTLINES, path, line=line, field="object/robndbox", **about)
         self._gather.finish(field="object/confidence")
 
     def _exclude_last_pixels(self) -> None:
