@@ -11,6 +11,7 @@ import click
 from odm.cli._common import FormatCommand, format_options, terminal_log
 from odm.cli._messages import print_log, print_notes
 from odm.cli._options import common_options, source_options, switch
+from odm.cli._print import say
 from odm.cli._report import report_options, say_written
 from odm.verbs.reports import report_target, write_report
 from odm.verbs.showing import load_shown, page_of
@@ -37,6 +38,8 @@ def command(source: str, **given: Any) -> int:
 
     The page works offline. Give the image folder with --images.
     """
+    from odm.report import what_images_have
+
     given = {**given, "verb": "show"}
     report_target(given, sources=(source,))
     log = terminal_log()
@@ -45,7 +48,10 @@ def command(source: str, **given: Any) -> int:
     finally:
         print_log(log, given)
     notes = functools.partial(print_notes, given=given)
-    path = write_report(page_of(dataset, sides, given, log, notes), given, (source,), notes)
+    page = page_of(dataset, sides, given, log, notes)
+    path = write_report(page, given, (source,), notes)
+    if not given["quiet"]:
+        say(what_images_have(page))
     say_written(path, given)
     if given["open_"]:
         click.launch(os.path.abspath(path))

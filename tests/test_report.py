@@ -641,6 +641,23 @@ def test_more_runs_than_two_are_each_beside_the_first(data, tmp_path, capsys):
     assert len(pictures) == len(set().union(*(own["images"] for own in pairs)))
 
 
+def test_show_says_how_many_images_have_what(data, tmp_path, capsys):
+    assert run("show", data / "gt.json", "--images", data / "photos", "--out", tmp_path / "s.html") == 0
+    truth = odm.read(data / "gt.json")
+    per_image = np.bincount(truth.boxes.image, minlength=len(truth.images))
+    crowds = len(np.unique(truth.boxes.image[truth.boxes.has(Flag.CROWD)]))
+    empty = int((per_image == 0).sum())
+    said = f"{len(per_image)} images: {len(per_image) - empty} with boxes, {empty} without boxes, {crowds} with boxes"
+    assert f"{said} marked crowd" in capsys.readouterr().err
+    kinds = read_page(tmp_path / "s.html")[0]["kinds"]
+    assert [(row["key"], row["n"], sum(row["shown"])) for row in kinds] == [
+        ("boxes", len(per_image) - empty, len(per_image) - empty), ("empty", empty, empty), ("flag", crowds, crowds),
+    ]  # fmt: skip
+    # Of few images that are shown, one of each kind is.
+    assert run("show", data / "gt.json", "-q", "--out", tmp_path / "f.html", "--report-images", 8) == 0
+    assert all(any(row["shown"]) for row in read_page(tmp_path / "f.html")[0]["kinds"])
+
+
 def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
     truth = odm.read(data / "gt.json")
     boxes = truth.boxes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from odm.report.agreement import agreement_page
 from odm.report.build import FOLDER_ABOVE, LARGEST_FILE, Page, check_target, inline, write
 from odm.report.compare import Changes, ClassDelta, ImageChange, RunBoxes, RunPair, changes_of, compare_page
-from odm.report.datasets import dataset_page, statistics_page
+from odm.report.datasets import dataset_page, statistics_page, what_images_have
 from odm.report.diff import diff_page
 from odm.report.evaluation import evaluation_page
 from odm.report.pictures import Picture
@@ -35,5 +35,6 @@ __all__ = [
     "inline",
     "statistics_page",
     "validation_page",
+    "what_images_have",
     "write",
 ]

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.output.report_data import score_levels
-from odm.issues import Log
+from odm.issues import Log, plural
 from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
 from odm.tables import Dataset, Flag, Longs
+
+FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
+
+
+def what_images_have(page: Page) -> str:
+    """How many images of a page of a data set have what, in English, in a line."""
+    told = [words.said(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]]
+    n = page.data["imageCount"]
+    return f"{plural(n, 'image')}: {', '.join(map(words.english, told))}" if told else plural(n, "image")
 
 
 def dataset_page(
@@ -77,7 +86,33 @@ def _chosen(dataset: Dataset, weight: Longs, images: int) -> Shown:
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
     order = np.argsort(per_image[boxes.image], kind="stable")
     cells = by_cell(boxes.category[order].tolist(), boxes.image[order].tolist())
-    return Shown(len(dataset.images), weight, [cells], images)
+    kinds: dict[Hashable, list[int]] = {
+        key: np.flatnonzero(mask)[:12].tolist() for key, mask in _kinds_of_images(dataset).items()
+    }
+    return Shown(len(dataset.images), weight, [cells, kinds], images)
+
+
+def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
+    """(images,) masks by what images may have: a key, and the name of a flag or split."""
+    boxes, n = dataset.boxes, len(dataset.images)
+
+    def having(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        found = np.zeros(n, np.bool_)
+        found[boxes.image[rows]] = True
+        return found
+
+    some = having(np.ones(len(boxes), np.bool_))
+    found: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): some, ("empty", ""): ~some}
+    for flag, name in zip(Flag, FLAG_NAMES, strict=True):
+        found["flag", name] = having(boxes.has(flag))
+    if boxes.shapes is not None:
+        found["shapes", ""] = having(boxes.shapes.kind > 0)
+    if boxes.keypoints is not None:
+        found["keypoints", ""] = having(boxes.keypoints.counts() > 0)
+    splits = np.array(dataset.images.split, object)
+    for name in dict.fromkeys(filter(None, dataset.images.split)):
+        found["split", name] = splits == name
+    return {key: mask for key, mask in found.items() if mask.any()}
 
 
 def _data(
@@ -95,6 +130,10 @@ def _data(
         "side": dataset.kind,
         "imageCount": len(dataset.images),
         "boxCount": len(boxes),
+        "kinds": [
+            {"key": key, "name": name, "n": int(np.count_nonzero(mask)), "shown": mask[shown.images].tolist()}
+            for (key, name), mask in _kinds_of_images(dataset).items()
+        ],
         "classes": [{"name": name, "boxes": b, "images": i} for name, b, i in classes],
         "levels": score_levels(scores).tolist() if len(scores) else [],
         "boxes": box_columns(dataset, shown.boxes(boxes.image, boxes.xyxy)),
@@ -105,13 +144,12 @@ def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
     """The boxes of the images that are shown; `image` (n,) is their number there, -1 = not shown."""
     boxes = dataset.boxes
     own = np.flatnonzero(image >= 0)
-    names = [str(flag.name).lower().replace("_", "-") for flag in Flag]
     return {
         "image": image[own].tolist(),
         "class": boxes.category[own].tolist(),
         "row": own.tolist(),
         "score": rounded(boxes.score[own], 4) if dataset.kind == "det" else [],
         "flags": boxes.flags[own].tolist(),
-        "flagNames": names,
+        "flagNames": FLAG_NAMES,
         "box": [rounded(column, 1) for column in boxes.xyxy[own].T],
     }

@@ -177,6 +177,12 @@ function colorLegend(X, st, redraw) {
 const sizeText = (low, high) => String(Math.round(Math.abs(high - low)));
 const flagWords = (columns, i) => columns.flagNames.filter((_, bit) => columns.flags[i] & (1 << bit));
 
+// What images may have, and how many of the data set do.
+function imagesHave(X) {
+  const text = ({ key, name, n }) => t("has." + key, { n: count(n), name: short(name, 30) });
+  return [["-1", t("has.all", { n: count(X.imageCount) })], ...X.kinds.map((row, i) => [i, text(row)])];
+}
+
 function datasetGallery(X, st, sources, redraw, title) {
   const columns = X.boxes;
   const scored = columns.score.length > 0;
@@ -211,6 +217,10 @@ function datasetGallery(X, st, sources, redraw, title) {
     choose,
   );
   const [legend, update] = colorLegend(X, st, redraw);
+  const kinds = select(t("select.has"), imagesHave(X), (value) => {
+    st.has = Number(value);
+    redraw();
+  });
   return makeGallery(X, sources, {
     title,
     hint: t("gallery.hint"),
@@ -218,7 +228,8 @@ function datasetGallery(X, st, sources, redraw, title) {
     panes: (image) => [boxes(image)],
     matches,
     narrowed: () => st.category >= 0,
-    include: (image, list) => st.category < 0 || list.some(matches),
+    include: (image, list) =>
+      (st.category < 0 || list.some(matches)) && (!(st.has >= 0) || X.kinds[st.has].shown[image]),
     rank: (image, list, order) => [
       order === "most-boxes"
         ? list.filter(matches).length
@@ -227,7 +238,7 @@ function datasetGallery(X, st, sources, redraw, title) {
           : 0,
     ],
     orders: ["given", "most-boxes", "fewest-boxes", "name"],
-    filters: [classes],
+    filters: X.kinds.length > 1 ? [classes, kinds] : [classes],
     toggles: ["TP"],
     names: { TP: t("gallery.boxes") },
     caption: ["TP"],
