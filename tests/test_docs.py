@@ -160,13 +160,15 @@ def test_every_protocol_has_its_keys_in_the_contract():
         assert f"`{name}`" in table
 
 
-def test_the_examples_of_the_training_page_run():
-    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["training.md", "python.md"])
+def test_the_examples_of_the_pages_about_python_run(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"(<!-- run -->\n)?```python\n(.*?)```", text, re.DOTALL)
     assert sum(bool(run) for run, _ in blocks) >= 3
     names = {}
     for run, code in blocks:
-        compiled = compile(code, "training.md", "exec")
+        compiled = compile(code, page, "exec")
         if run:
             exec(compiled, names)
 
