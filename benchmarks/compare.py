@@ -24,11 +24,12 @@ import tempfile
 import time
 import venv
 from pathlib import Path
+from typing import IO
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE / "work"
 DATA = WORK / "data"
-PEERS = ("hotcoco", "panlabel", "globox", "pycocotools", "msgspec")
+PEERS = ("hotcoco", "faster-coco-eval", "panlabel", "globox", "pycocotools", "msgspec")
 
 HOTCOCO = """
 import sys
@@ -148,11 +149,13 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def once(command: list[str], out: Path) -> tuple[float, float, float]:
+def once(
+    command: list[str], out: Path, printed: int | IO[str] = subprocess.DEVNULL
+) -> tuple[float, float, float]:
     """Wall and processor seconds, and peak memory in MiB, of one run of a command that may write to `out`."""
     command = [part.replace("{out}", str(out)) for part in command]
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    child = subprocess.Popen(command, stdout=printed, stderr=subprocess.PIPE)
     assert child.stderr is not None
     error = child.stderr.read()
     _, status, usage = os.wait4(child.pid, 0)

@@ -404,6 +404,7 @@ def test_overlaps_of_quadrilaterals_as_shapely():
         )
         quads[:40] += rng.normal(0, 6, (40, 4, 2))  # no rectangles, and not all convex
         quads[40:90] = quads[40:90, ::-1]
+        quads[515:] = 20000 + 9 * np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
         score = [[float(s)] * scored for s in rng.random(n)]
         rows = [(0, int(k), [0, 0, 1, 1], *s) for k, s in zip(category, score, strict=True)]
         sides.append(
