@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.checks.rules import NO_ROWS, DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted
-from odm.masks.runs import pieces, read_texts
+from odm.masks.runs import Runs, offsets, pieces, read_texts
 from odm.tables import Floats, Longs, ShapeKind
 from odm.tables.shapes import as_rectangles, rectangles
 
@@ -42,12 +42,13 @@ class DrawnColumns:
         return np.zeros(self.n, np.uint8) if self.shapes is None else self.shapes.kind
 
     @functools.cached_property
-    def _runs(self) -> tuple[Longs, Longs, Mask]:
-        """Pixels that the runs of each mask have in all, how many are inside, and which have a wrong text."""
+    def _runs(self) -> tuple[Longs, Longs, Mask, Longs]:
+        """Of each mask the pixels of all its runs, those inside, whether its text is wrong, and its box."""
         total, inside, wrong = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64), np.zeros(self.n, bool)
+        box = np.zeros((self.n, 4), np.int64)
         shapes = self.shapes
         if shapes is None or not (self.kind == ShapeKind.MASK).any():
-            return total, inside, wrong
+            return total, inside, wrong, box
         for piece in pieces(np.diff(shapes.mask), _CORNERS_AT_A_TIME):
             rows = np.arange(self.n)[piece]
             part = shapes.take(rows)
@@ -55,11 +56,13 @@ class DrawnColumns:
             negative = np.add.reduceat(np.append(counts < 0, False), first[:-1]) > 0
             ends = np.concatenate([[0], np.cumsum(counts)])
             total[rows] = np.diff(ends[first])
-            odd = (np.arange(len(counts)) - np.repeat(first[:-1], np.diff(first))) & 1
-            within = np.concatenate([[0], np.cumsum(counts * odd)])
-            inside[rows] = np.diff(within[first])
             wrong[rows] = bad | (negative & (np.diff(first) > 0))
-        return total, inside, wrong & (self.kind == ShapeKind.MASK)
+            fits = ~wrong[rows] & (~self.sized[rows] | (total[rows] == self.width[rows] * self.height[rows]))
+            if not fits.all():
+                counts, first = counts[np.repeat(fits, np.diff(first))], offsets(np.diff(first) * fits)
+            runs = Runs.of_counts(first, counts)
+            inside[rows], box[rows] = runs.areas(), runs.boxes(np.maximum(self.height[rows], 1))
+        return total, inside, wrong & (self.kind == ShapeKind.MASK), box
 
     @property
     def undecodable(self) -> Mask:
@@ -69,7 +72,7 @@ class DrawnColumns:
     @property
     def overlong(self) -> Mask:
         """(n,) masks whose runs do not add up to the image."""
-        total, _, wrong = self._runs
+        total, _, wrong, _ = self._runs
         found: Mask = (
             (self.kind == ShapeKind.MASK) & self.sized & ~wrong & (total != self.width * self.height)
         )
@@ -131,13 +134,10 @@ class DrawnColumns:
             rows = np.flatnonzero(self.usable)
             part = self.shapes.take(rows)
             found[rows] = part.edges()
-            masks = np.flatnonzero((part.kind == ShapeKind.MASK) & self.sized[rows])
-            for piece in pieces(np.diff(part.mask)[masks], _CORNERS_AT_A_TIME):
-                some = masks[piece]
-                height = self.height[rows[some]]
-                ltwh = part.take(some).runs(height, self.width[rows[some]]).boxes(height).astype(np.float64)
-                ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
-                found[rows[some]] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+            masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
+            ltwh = self._runs[3][masks].astype(np.float64)
+            ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
+            found[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         return found
 
     @functools.cached_property

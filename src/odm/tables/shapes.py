@@ -47,12 +47,27 @@ class _Ragged:
     def take(self, rows: NDArray[Any]) -> Self:
         """The same columns with the rows at `rows`, a mask or row numbers."""
         kept = np.arange(len(self))[rows]
+        if len(kept) and kept[-1] - kept[0] == len(kept) - 1 and (np.diff(kept) == 1).all():
+            return self._part(int(kept[0]), int(kept[-1]) + 1)
         columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in self._PLAIN}
         items = {self._LEVELS[0][0]: kept}
         for name, below in self._LEVELS:
             columns[name], items[below] = _taken(getattr(self, name), items.get(name, kept))
         for name in self.__slots__:
             columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
+        return type(self)(**{name: _frozen(column) for name, column in columns.items()})
+
+    def _part(self, start: int, stop: int) -> Self:
+        """Consecutive rows: no value is copied."""
+        columns: dict[str, Any] = {name: getattr(self, name)[start:stop] for name in self._PLAIN}
+        ends = {self._LEVELS[0][0]: (start, stop)}
+        for name, below in self._LEVELS:
+            begin, end = ends.get(name, (start, stop))
+            offsets = getattr(self, name)[begin : end + 1]
+            ends[below] = int(offsets[0]), int(offsets[-1])
+            columns[name] = offsets - offsets[0]
+        for name in self.__slots__:
+            columns.setdefault(name, getattr(self, name)[slice(*ends[name])] if name in ends else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
     @classmethod
