@@ -21,7 +21,8 @@ for one image, which is then named after the file::
 
 Coordinates are relative to the size of the image and are multiplied by it. If the file does not give it, it
 comes from ``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. ``isCrowd``
-is the flag *crowd*. Polygons are counted and read as their bounding box, with a warning.
+is the flag *crowd*. A ``polygon`` is an outline, of one part or several; where only boxes are needed, the box
+around it is read, with a warning.
 
 The image name is what follows ``/paths/`` or ``AmlDatastore://``, or the last part of another URL; without a
 URL, images of Custom Vision have the name of their ``id``.
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
@@ -49,6 +51,7 @@ from odm.formats._shared.items import (
     line_items,
     one_file,
     relative_places,
+    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
@@ -146,15 +149,15 @@ def _read_label(label: Row, size: Size) -> None:
     category, score = label.category("label"), label.score("score")
     label.count_unread(_LABEL)
     if "polygon" in label:
-        points: list[tuple[float, float]] = []
+        parts: list[list[tuple[float, float]]] = []
         for polygon in label.array("polygon"):
             numbers = in_pixels(polygon, size) if _are_numbers(polygon) else []
-            points += zip(numbers[0::2], numbers[1::2], strict=False)
-        if not points:
+            parts += [list(zip(numbers[0::2], numbers[1::2], strict=False))] if numbers else []
+        if not any(parts):
             label.wrong("polygon", "a list of lists of numbers")
             raise BadRecord
-        corners = bounds(points)
-        label.outline("polygons")
+        corners = bounds([point for part in parts for point in part])
+        label.draw("polygons", parts, "polygons")
     else:
         left, top, right, bottom = in_pixels(
             (label.object("box") if "box" in label else label).numbers(*_EDGES), size
@@ -187,11 +190,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     for image in images_of(dataset):
         found = []
         for box in image.boxes:
-            place = dict(zip(_EDGES, places(box.row), strict=True))
+            place: dict[str, Any] = dict(zip(_EDGES, places(box.row), strict=True))
+            size = image.width, image.height
+            parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
+            drawn: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
-                found.append({"box": place, "label": box.label, **box.scored("score")})
+                found.append({"box": place, "label": box.label, **drawn, **box.scored("score")})
             else:
-                found.append({"label": box.label, **place, "isCrowd": int(bool(box.flags & Flag.CROWD))})
+                crowd = int(bool(box.flags & Flag.CROWD))
+                found.append({"label": box.label, **(drawn or place), "isCrowd": crowd})
         key, rows = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
         details = {"image_details": image.size} if image.size else {}
         texts.append(dump({key: prefix + image.name, **details, rows: found}) + "\n")
@@ -207,7 +214,8 @@ FORMAT = format_of(
     looks_at=_SUFFIXES,
     single=True,
     holds=("image_url", "topX", "predictions", "mageUri"),
-    keeps=frozenset("size extension empty score crowd".split()),
+    keeps=frozenset("size extension empty score crowd polygon parts".split()),
+    shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,
 )

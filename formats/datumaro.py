@@ -10,7 +10,8 @@ and its exporter. A data set has a file ``annotations/SUBSET.json`` for each sub
           "z_order": 0, "attributes": {"occluded": false}}]}]}
 
 ``bbox`` is left, top, width and height in pixels, read and written unchanged; ``size`` is height and width.
-Polygons, rotated boxes and ellipses are counted and read as their bounding box, with a warning. Masks,
+Polygons and ellipses are outlines and ``rotated_bbox`` (centre, size and degrees) is an oriented box; where
+only boxes are needed, the box around them is read, with a warning. Masks,
 points, lines, captions, labels of whole images and the like are counted but not read.
 
 Of the attributes, ``difficult``, ``crowd`` (``is_crowd``), ``truncated``, ``occluded``, ``group_of``,
@@ -28,22 +29,24 @@ from __future__ import annotations
 
 import contextlib
 import math
+from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import UNKNOWN_SHAPE
 from odm.formats._shared.gather import NAN
-from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import (
     FLAG_NAMES,
     Reader,
-    around_ellipse,
+    bounds,
     choose_files,
     dump,
     lines,
     may_write,
 )
+from odm.formats._shared.shapes import as_turned, turned_box
 from odm.formats._shared.split_names import SplitOptions, files_of_split
 from odm.issues import Log
 from odm.names import stem
@@ -123,13 +126,15 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
         )
     elif kind == "ellipse":
         left, top, right, bottom = shape.number_list("points", 4, "4 numbers: left, top, right, bottom")
-        corners = left, top, right, bottom
-        shape.outline("ellipses")
+        corners = shape.ellipse(
+            (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
+        )
     elif kind == "rotated_bbox":
         x, y, width, height, turn = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
-        c, s = abs(math.cos(math.radians(turn))), abs(math.sin(math.radians(turn)))
-        corners = around_ellipse(x, y, (width * c + height * s) / 2, (width * s + height * c) / 2)
-        shape.outline("rotated boxes")
+        left, top = x - width / 2, y - height / 2
+        turned = turned_box(left, top, width, height, math.radians(turn)).tolist()
+        shape.draw("oriented", turned, "rotated boxes")
+        corners = bounds(turned)
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
@@ -141,6 +146,17 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
         shape.add(
             category, corners, wh=wh, score=score, flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,))
         )
+
+
+def _place(box: Box) -> dict[str, Any]:
+    """The kind of a shape and its numbers."""
+    if box.outlines:
+        return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
+    if box.corners:
+        (left, top, width, height), degrees = as_turned(box.corners)
+        place = [left + width / 2, top + height / 2, width, height, degrees]
+        return {"type": "rotated_bbox", "bbox": place}
+    return {"type": "bbox", "bbox": [*box.xyxy[:2], *box.wh]}
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -157,9 +173,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         for box in image.boxes:
             attributes = {**dict.fromkeys(box.flags_in(names), True), **box.scored("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
-            about = {"id": box.row + 1, "type": "bbox", "attributes": attributes, "group": 0}
-            place = [*box.xyxy[:2], *box.wh]
-            annotations.append({**about, "label_id": numbers[box.label], "z_order": 0, "bbox": place})
+            about = {"id": box.row + 1, "attributes": attributes, "group": 0}
+            annotations.append({**about, "label_id": numbers[box.label], "z_order": 0, **_place(box)})
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
         splits[dataset.images.split[image.row]].append(dump(item))
@@ -176,5 +191,7 @@ FORMAT = format_of(
     use="training",
     written_by="Datumaro, CVAT (Datumaro), OpenVINO Training Extensions and Geti",
     holds=("dm_format_version", "infos"),
-    keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES}),
+    keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES})
+    | {"polygon", "oriented", "rectangle"},
+    shape_is_box=True,
 )

@@ -9,9 +9,10 @@ Specification: "JSON Format Export" in the documentation of Encord (https://docs
              "boundingBox": {"x": 0.1, "y": 0.2, "w": 0.2, "h": 0.4}}]}}}}]
 
 A label row has a data unit for each image, and these have the objects. Coordinates are relative to the size
-of the image and are multiplied by it. Polygons and rotated boxes (``rotatableBoundingBox``, turned by
-``theta`` degrees about its centre) are counted and read as their bounding box, with a warning. Points, lines,
-skeletons, bitmasks and classifications are counted but not read, and neither are videos.
+of the image and are multiplied by it. Polygons are outlines, and a ``rotatableBoundingBox``, which is turned
+by ``theta`` degrees about its centre, is an oriented box; where only boxes are needed, the box around them is
+read, with a warning. Points, lines, skeletons, bitmasks and classifications are counted but not read, and
+neither are videos.
 
 The class is ``name``. Objects drawn by people have ``"manualAnnotation": true``. If all objects have
 ``false``, they are detections, and ``confidence`` is the score; otherwise it is ignored. ``--kind`` overrides
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 from odm.files import Output, Source
@@ -31,6 +33,8 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.items import (
     BadRecord,
+    Box,
+    Image,
     Item,
     Row,
     Size,
@@ -40,10 +44,12 @@ from odm.formats._shared.items import (
     in_pixels,
     one_file,
     relative_places,
+    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, around_ellipse, choose_files, dump, lines
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.shapes import as_turned, turned_box
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -77,10 +83,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                     continue
                 units += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
     if builder.kind is None:
-        manual = [
-            found.get("manualAnnotation") is not False for _, held in units for found in held.items("objects")
-        ]
-        builder.kind = "det" if manual and not any(manual) else "gt"
+        builder.kind = "det" if _are_machines([held.get("objects") for _, held in units]) else "gt"
     for unit, held in units:
         with contextlib.suppress(BadRecord):
             _read_unit(unit, held)
@@ -128,12 +131,25 @@ def _read_object(found: Row, size: Size) -> None:
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
         if theta := place.number("theta", 0.0):
-            c, s = abs(math.cos(math.radians(theta))), abs(math.sin(math.radians(theta)))
-            rx, ry = (width * c + height * s) / 2, (width * s + height * c) / 2
-            corners = around_ellipse(left + width / 2, top + height / 2, rx, ry)
-            found.outline("rotated boxes")
+            turned = turned_box(left, top, width, height, math.radians(theta)).tolist()
+            found.draw("oriented", turned, "rotated boxes")
+            corners = bounds(turned)
     found.count_unread(_OBJECT)
     found.add(category, corners, score=score)
+
+
+def _place(box: Box, image: Image, places: Callable[[int], list[float | int]]) -> dict[str, Any]:
+    """The kind of a shape, and where it is."""
+    size = image.width, image.height
+    if box.outlines:
+        points = relative_points(box.outlines[0], size)
+        return {"shape": "polygon", "polygon": {str(i): {"x": x, "y": y} for i, (x, y) in enumerate(points)}}
+    if box.corners:
+        (left, top, width, height), theta = as_turned(box.corners)
+        numbers = [v for point in relative_points([(left, top), (width, height)], size) for v in point]
+        place = {**dict(zip(_PLACE, numbers, strict=True)), "theta": theta}
+        return {"shape": "rotatable_bounding_box", "rotatableBoundingBox": place}
+    return {"shape": "bounding_box", "boundingBox": dict(zip(_PLACE, places(box.row), strict=True))}
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -146,15 +162,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     for image in images_of(dataset):
         objects = []
         for box in image.boxes:
-            about: dict[str, Any] = {
-                "name": box.label,
-                "value": box.label.lower().replace(" ", "_"),
-                "shape": "bounding_box",
-            }
+            about: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
             about |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
-            place = dict(zip(_PLACE, places(box.row), strict=True))
             confidence = box.scored("confidence") or {"confidence": 1}
-            objects.append({**about, **confidence, "boundingBox": place})
+            objects.append({**about, **confidence, **_place(box, image, places)})
         id_ = f"d{image.row + 1}"
         unit = {
             "data_hash": id_,
@@ -176,7 +187,8 @@ FORMAT = format_of(
     written_by="Encord (images and image groups)",
     single=True,
     holds=("data_units",),
-    keeps=frozenset("size extension empty score".split()),
+    keeps=frozenset("size extension empty score polygon oriented rectangle".split()),
+    shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -13,8 +13,8 @@ Specification: "Kili data format" and "Object detection" in the documentation of
 A list of assets, one asset (the files in ``labels/`` of an export), or a folder of such files. Vertices are
 relative to the size of the image and are multiplied by it; if ``resolution`` does not say it, it comes from
 ``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. Polygons and masks
-(``semantic``) are counted and read as their bounding box, with a warning; other annotations and
-classifications are counted but not read.
+(``semantic``, with their holes) are outlines; where only boxes are needed, the box around them is read, with
+a warning. Other annotations and classifications are counted but not read.
 
 The newest label of an asset is read: of those drawn by people, which are ground truth, or, if a project has
 none, of the types ``PREDICTION`` and ``INFERENCE``, which are detections with ``confidence`` in percent.
@@ -43,10 +43,12 @@ from odm.formats._shared.items import (
     in_pixels,
     one_file,
     relative_places,
+    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.shapes import even_odd
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
@@ -107,14 +109,13 @@ def _read_annotation(shape: Row, size: Size) -> None:
     category, score = classes[0].category("name"), NAN
     if shape.reader.builder.kind == "det":
         score = float(Decimal(repr(classes[0].score("confidence"))) / 100)
-    points: list[Any] = []
+    rings: list[Any] = []
     for part in shape.all_objects("boundingPoly", "a list of outlines"):
-        points += [
-            point.numbers("x", "y") for point in part.all_objects("normalizedVertices", "a list of points")
-        ]
-    pixels = [in_pixels(point, size) for point in points]
-    corners = bounds(pixels) if kind == "rectangle" else shape.around(pixels, _KINDS[kind])
-    shape.add(category, corners, score=score)
+        vertices = part.all_objects("normalizedVertices", "a list of points")
+        rings.append([in_pixels(point.numbers("x", "y"), size) for point in vertices])
+    if kind != "rectangle" and not shape.bad:
+        shape.draw("polygons", even_odd(rings), _KINDS[kind])
+    shape.add(category, bounds([point for ring in rings for point in ring]), score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -128,10 +129,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         annotations = []
         for box in image.boxes:
             left, top, right, bottom = places(box.row)
-            corners = ((left, bottom), (left, top), (right, top), (right, bottom))
+            corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
+            if box.outlines:
+                corners = relative_points(box.outlines[0], (image.width, image.height))
             vertices = [{"x": x, "y": y} for x, y in corners]
             percent = 100 if box.score is None else float(Decimal(repr(box.score)) * 100)
-            about = {"categories": [{"name": box.label, "confidence": percent}], "type": "rectangle"}
+            about: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
+            about["type"] = "polygon" if box.outlines else "rectangle"
             annotations.append({**about, "boundingPoly": [{"normalizedVertices": vertices}]})
         kind = "DEFAULT" if dataset.kind == "gt" else "PREDICTION"
         label = {"labelType": kind, "jsonResponse": {_JOB: {"annotations": annotations}}}
@@ -147,7 +151,8 @@ FORMAT = format_of(
     written_by="Kili (raw format, one file or one per asset)",
     single=True,
     holds=("externalId",),
-    keeps=frozenset("size extension empty score".split()),
+    keeps=frozenset("size extension empty score polygon".split()),
+    shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -15,9 +15,9 @@ Datumaro::
       </object>
     </annotation>
 
-Points are in pixels, read and written unchanged. A polygon that is no axis-aligned rectangle, and a mask
-(``segm``, with a ``box``), are counted and read as their bounding box, with a warning. Objects that are
-``deleted`` are counted but not read.
+Points are in pixels, read and written unchanged. A polygon without the type ``bounding_box`` is an outline;
+where only boxes are needed, it is read as the box around it, with a warning unless they are the same, and so
+is a mask (``segm``, with a ``box``) in any case. Objects that are ``deleted`` are counted but not read.
 
 ``occluded`` yes is that flag. Of the ``attributes``, ``difficult``, ``crowd``, ``truncated``, ``group_of``,
 ``depiction`` and ``inside`` are flags, and ``score`` is the score of a detection; others are counted but not
@@ -158,10 +158,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> 
 
 def _object(number: int, box: Box) -> list[str]:
     left, top, right, bottom = box.xyxy
-    points = "".join(
-        f"<pt><x>{x!r}</x><y>{y!r}</y></pt>"
-        for x, y in ((left, top), (right, top), (right, bottom), (left, bottom))
-    )
+    corners: Any = ((left, top), (right, top), (right, bottom), (left, bottom))
+    outline = box.outlines[0] if box.outlines else corners
+    points = "".join(f"<pt><x>{x!r}</x><y>{y!r}</y></pt>" for x, y in outline)
+    kind = "" if box.outlines else "<type>bounding_box</type>"
     held = [f"score={score!r}" for score in box.scored("score").values()]
     held += [f"{name}=true" for name in box.flags_in(sorted({*FLAG_NAMES} - {"occluded"}))]
     occluded = "yes" if box.flags & Flag.OCCLUDED else "no"
@@ -169,7 +169,7 @@ def _object(number: int, box: Box) -> list[str]:
         "  <object>",
         f"    <name>{escaped(box.label)}</name><deleted>0</deleted><verified>0</verified>",
         f"    <occluded>{occluded}</occluded><date></date><id>{number}</id>",
-        "    <parts><hasparts></hasparts><ispartof></ispartof></parts><type>bounding_box</type>",
+        f"    <parts><hasparts></hasparts><ispartof></ispartof></parts>{kind}",
         f"    <polygon>{points}<username></username></polygon>",
         f"    <attributes>{', '.join(held)}</attributes>",
         "  </object>",
@@ -183,5 +183,6 @@ FORMAT = format_of(
     written_by="MIT LabelMe, CVAT (LabelMe 3.0), Datumaro (label_me)",
     suffixes=(".xml",),
     begins=XML_BEGINS,
-    keeps=frozenset({"size", "extension", "empty", "score", *FLAG_NAMES}),
+    keeps=frozenset({"size", "extension", "empty", "score", "polygon", *FLAG_NAMES}),
+    shape_is_box=True,
 )

@@ -11,10 +11,11 @@ Specification: "Ultralytics NDJSON format" in the documentation of Ultralytics
 Each record is on one line, and the first describes the data set. A box is the number of its class, the centre
 and the size, relative to the size of the image; they are multiplied by ``width`` and ``height``. If these are
 missing, the size comes from ``--images``, ``--image-size`` or ``--image-sizes``. ``segments`` and ``obb``
-have the class and the corners of an outline; they are counted and read as their bounding box, with a warning.
-Key points of a ``pose`` and classes of whole images are counted but not read.
+have the class and the corners of an outline or oriented box; where only boxes are needed, the box around them
+is read, with a warning. A ``pose`` has a box and key points, x, y and perhaps a mark of each. Classes of
+whole images are counted but not read.
 
-Detections have a confidence as their last, sixth number, as in YOLO text; Ultralytics does not write them. If
+Detections have a confidence as their last number, as in YOLO text; Ultralytics does not write them. If
 all boxes have one, the file contains detections.
 
 ``split`` is train, val or test; ``--split`` selects one. ``url`` is not followed.
@@ -43,12 +44,13 @@ from odm.formats._shared.items import (
     line_items,
     one_file,
     relative_places,
+    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Dataset
+from odm.tables import Builder, Dataset, ShapeKind
 
 _SUFFIXES = (".ndjson", ".jsonl")
 _KINDS = ("boxes", "segments", "obb", "pose")
@@ -111,13 +113,14 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
     number, *values = label.any_numbers(kind) or [NAN]
     n, score = len(values), NAN
     if kind in ("segments", "obb"):
-        fits, expected = n >= 6 and n % 2 == 0, "a class and at least three points"
+        fits, expected = n >= 6, "a class and at least three points"
     else:
         fits, expected = n in (4, 5) or (kind == "pose" and n > 5), "a class, a centre and a size"
     if not fits:
         label.report(WRONG_COUNT, expected=Trusted(expected), found=n + 1)
         raise BadRecord
     if kind in ("segments", "obb"):
+        score = values.pop() if n % 2 else NAN
         values = in_pixels(values, size)
         points = list(zip(values[0::2], values[1::2], strict=True))
         corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
@@ -125,9 +128,21 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         x, y, width, height = in_pixels(values[:4], size)
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         score = values[4] if n == 5 else NAN
-        if n > 5:
+        if n > 5 and label.wants:
+            label.key_points(_key_points(values[4:], size))
+        elif n > 5:
             label.reader.count("key points")
     label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
+
+
+def _key_points(values: list[float], size: Size) -> list[list[float]]:
+    """x, y and a mark of each point, in threes if they fit; without a mark all but (0, 0) are visible."""
+    dims = 2 if len(values) % 3 else 3
+    found = []
+    for i in range(0, len(values) - dims + 1, dims):
+        x, y = in_pixels(values[i : i + 2], size)
+        found.append([x, y, values[i + 2] if dims == 3 else 2.0 if x or y else 0.0])
+    return found
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -138,16 +153,22 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     classes = dataset.categories.name
     numbers = {label: number for number, label in enumerate(classes)}
     places = relative_places(dataset, form="cxcywh")
-    about = {"type": "dataset", "task": "detect", "name": "odm"}
+    shapes = dataset.boxes.shapes
+    kinds = set() if shapes is None else set(shapes.kind.tolist())
+    task = "segment" if ShapeKind.POLYGONS in kinds else "obb" if ShapeKind.ORIENTED in kinds else "detect"
+    about = {"type": "dataset", "task": task, "name": "odm"}
     texts = [dump({**about, "class_names": {str(number): label for label, number in numbers.items()}})]
     for image in images_of(dataset):
         split = dataset.images.split[image.row]
-        boxes = [
-            [numbers[box.label], *places(box.row), *box.scored("confidence").values()] for box in image.boxes
-        ]
+        found: dict[str, list[list[float | int]]] = {"boxes": []}
+        for box in image.boxes:
+            kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
+            place = [value for point in relative_points(ring, (image.width, image.height)) for value in point]
+            row = [numbers[box.label], *(place or places(box.row)), *box.scored("confidence").values()]
+            found.setdefault(kind if place else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}
         record |= {"split": split} if split else {}
-        texts.append(dump({**record, "annotations": {"boxes": boxes}}))
+        texts.append(dump({**record, "annotations": found}))
     if n := sum(not split for split in dataset.images.split):
         log.note(f"{n} images have no split, without which Ultralytics does not train (--split-into)")
     target.write(name, "".join(f"{text}\n" for text in texts).encode())
@@ -162,7 +183,8 @@ FORMAT = format_of(
     looks_at=_SUFFIXES,
     single=True,
     holds=("dataset", "file"),
-    keeps=frozenset("size extension empty unused order score split".split()),
+    keeps=frozenset("size extension empty unused order score split polygon oriented".split()),
+    shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -677,6 +677,11 @@ def round_boxes(dataset: Dataset, log: Log) -> Dataset:
     return dataclasses.replace(dataset, boxes=boxes)
 
 
+def relative_points(points: Sequence[Sequence[float]], size: Size) -> list[list[float | int]]:
+    """Points [x, y] relative to the width and height of the image."""
+    return [[number(x / size[0]), number(y / size[1])] for x, y in points]
+
+
 def have_sizes(dataset: Dataset, log: Log) -> bool:
     """Whether all images with boxes have a size; those without are reported."""
     images, fits = dataset.images, True
