@@ -47,15 +47,14 @@ from odm.formats._shared.items import (
     file_item,
     have_sizes,
     images_of,
-    in_pixels,
     line_items,
     one_file,
     relative_places,
-    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.text_items import numeral
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag

@@ -30,13 +30,13 @@ from odm.formats._shared.items import (
     file_items,
     have_sizes,
     images_of,
-    in_pixels,
     one_file,
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.row_shapes import in_pixels
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 

@@ -41,14 +41,13 @@ from odm.formats._shared.items import (
     file_items,
     have_sizes,
     images_of,
-    in_pixels,
     one_file,
     relative_places,
-    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.issues import Log
 from odm.tables import Builder, Dataset

@@ -40,14 +40,13 @@ from odm.formats._shared.items import (
     Size,
     have_sizes,
     images_of,
-    in_pixels,
     line_items,
     one_file,
     relative_places,
-    relative_points,
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, ShapeKind

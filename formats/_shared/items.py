@@ -530,11 +530,6 @@ def line_items(reader: Reader, file: str) -> Iterator[Item]:
             continue
 
 
-def in_pixels(numbers: Sequence[float], size: Size) -> list[float]:
-    """Numbers that are relative to the width and height in turn, in pixels."""
-    return [n * size[i % 2] for i, n in enumerate(numbers)]
-
-
 # ----------------------------------------------------------------------------------------------- writing
 
 
@@ -675,11 +670,6 @@ def round_boxes(dataset: Dataset, log: Log) -> Dataset:
         log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
     boxes = dataclasses.replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
     return dataclasses.replace(dataset, boxes=boxes)
-
-
-def relative_points(points: Sequence[Sequence[float]], size: Size) -> list[list[float | int]]:
-    """Points [x, y] relative to the width and height of the image."""
-    return [[number(x / size[0]), number(y / size[1])] for x, y in points]
 
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:

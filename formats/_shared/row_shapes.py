@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json_values import Reader, around_ellipse, bounds, is_upright
+from odm.formats._shared.json_values import Reader, around_ellipse, bounds, is_upright, number
 from odm.formats._shared.pixel_masks import BadMask, in_image
 from odm.formats._shared.shapes import Drawn, Points
 
@@ -85,3 +85,13 @@ class DrawnRow:
         else:
             self.outline(what or "ellipses")
         return around_ellipse(x, y, rx, ry, turn)
+
+
+def in_pixels(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
+    """Numbers that are relative to the width and height in turn, in pixels."""
+    return [n * size[i % 2] for i, n in enumerate(numbers)]
+
+
+def relative_points(points: Sequence[Sequence[float]], size: tuple[int, int]) -> list[list[float | int]]:
+    """Points [x, y] relative to the width and height of the image."""
+    return [[number(x / size[0]), number(y / size[1])] for x, y in points]
