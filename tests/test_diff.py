@@ -98,6 +98,25 @@ def test_known_changes():
     assert not found.equal
 
 
+def test_tables_are_the_rows_of_the_files():
+    found = diff(*versions())
+    told = found.to_dict()
+    keys = {"boxes": "changes", "images": "changed_images", "classes": "classes"}
+    for of, key in keys.items():
+        assert list(found.table(of)) == told[key]
+        assert list(found.table(of).columns()) == list(told[key][0])
+    with pytest.raises(UsageError, match="choose one of boxes"):
+        found.table("x")
+
+
+def test_the_changes_are_a_frame():
+    pandas = pytest.importorskip("pandas")
+    found = diff(*versions())
+    frame = found.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame.change.tolist() == found.columns()["change"]
+
+
 def test_a_version_equals_itself_in_any_order():
     old, _ = versions()
     order = np.random.default_rng(0).permutation(len(old))

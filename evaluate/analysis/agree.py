@@ -17,6 +17,7 @@ from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
+from odm.views import Framed
 
 IOU = 0.5
 
@@ -53,7 +54,7 @@ class Annotations:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Agreement:
+class Agreement(Framed):
     """What two annotators agree on.
 
     Attributes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from odm.evaluate.analysis.changes import (
     pair_boxes_of,
     pair_versions,
 )
+from odm.evaluate.analysis.named import Table
 from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.tables import Dataset, Floats, Longs, rows_without
-from odm.views import Shown
+from odm.views import Framed, Shown
 
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
 
@@ -30,11 +31,12 @@ TOLERANCE = 1e-6
 """Pixels by which the edges of equal boxes may differ; units and formats cost less."""
 
 
+CLASS_COLUMNS = ("class", "old", "new", "unchanged", *WORDS.values())
 IMAGE_COLUMNS = ("image", "old_name", "change", "old", "new", *(WORDS[change] for change in OF_BOTH))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Differences(Shown):
+class Differences(Shown, Framed):
     """What changed from an old version of annotations to a new one.
 
     Every box of either version is in one row: with its counterpart, or alone.
@@ -226,10 +228,22 @@ class Differences(Shown):
             **box_columns(self.new, other, "new"),
         }
 
+    def table(self, of: Literal["boxes", "images", "classes"] = "boxes") -> Table:
+        """The rows of ``changes.csv``, ``images.csv`` or ``classes.csv``."""
+        if of == "boxes":
+            columns = self.columns()
+            return Table(
+                (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)), columns
+            )
+        if of == "images":
+            return Table(self.image_rows(), IMAGE_COLUMNS)
+        if of == "classes":
+            return Table(self.class_rows(), CLASS_COLUMNS)
+        raise UsageError(f"table {of!r}: choose one of boxes, images, classes")
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON contract, of plain data."""
         old, new = self.old.images, self.new.images
-        columns = self.columns()
         n = int(np.count_nonzero(self.change == 0))
         return {
             "version": 1,
@@ -263,7 +277,7 @@ class Differences(Shown):
             "classes": self.class_rows(),
             "relabelled": self.relabelled(),
             "changed_images": self.image_rows(),
-            "changes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            "changes": list(self.table()),
         }
 
 

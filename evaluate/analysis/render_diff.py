@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change
-from odm.evaluate.analysis.diff import IMAGE_COLUMNS, Differences
+from odm.evaluate.analysis.diff import Differences
 from odm.evaluate.output.render import csv_text
 from odm.issues import first_few, plural, printable, shorten
 from odm.tables import Images, Longs
@@ -47,11 +47,8 @@ def save_differences(found: Differences, write: Callable[[str, bytes], object]) 
     """Give `write` the name and content of every file."""
     write("diff.json", render_differences(found, "json").encode())
     write("changes.csv", _changes_csv(found).encode())
-    for name, rows, columns in (
-        ("classes.csv", found.class_rows(), ("class", "old", "new", "unchanged", *WORDS.values())),
-        ("images.csv", found.image_rows(), IMAGE_COLUMNS),
-    ):
-        write(name, csv_text(columns, ([row[key] for key in columns] for row in rows)).encode())
+    for name, of in (("classes.csv", found.table("classes")), ("images.csv", found.table("images"))):
+        write(name, csv_text(of.names, ([row[key] for key in of.names] for row in of)).encode())
 
 
 def _changes_csv(found: Differences) -> str:
