@@ -60,7 +60,7 @@ class Odm:
     def __init__(self) -> None:
         from odm.evaluate import Metric
 
-        self.metric = Metric([str(i) for i in range(CLASSES)])
+        self.metric = Metric([str(i) for i in range(CLASSES)], "coco")
 
     def update(self, batch: Batch) -> None:
         self.metric.update(

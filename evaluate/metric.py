@@ -41,7 +41,8 @@ class Metric:
     classes
         The names of the classes; a label is a position in this list.
     protocol
-        A name of `PROTOCOLS`, or several; not one that needs to know which classes were looked for in each
+        A name of `PROTOCOLS`, or several. There is no default: the one of the commands is ``voc2012``, and
+        most training loops report ``coco``. Not one that needs to know which classes were looked for in each
         image (`lvis`, `openimages-challenge`).
     box
         Meaning of a row of ``boxes``: ``xyxy`` (left, top, right, bottom), ``xywh`` (left, top, width,
@@ -57,7 +58,7 @@ class Metric:
 
     Examples
     --------
-    >>> metric = Metric(["cat", "dog"])
+    >>> metric = Metric(["cat", "dog"], "coco")
     >>> metric.update(
     ...     [{"boxes": [[0, 0, 10, 10]], "scores": [0.9], "labels": [1]}],
     ...     [{"boxes": [[0, 0, 10, 10]], "labels": [1]}],
@@ -70,7 +71,7 @@ class Metric:
     def __init__(
         self,
         classes: Sequence[str],
-        protocol: str | Sequence[str] = "coco",
+        protocol: str | Sequence[str],
         *,
         box: BoxFormat = "xyxy",
         **switches: Any,

@@ -235,7 +235,7 @@ def test_weights_of_images_by_area_are_copies_of_images():
 
 
 def test_in_training_loops():
-    metric = Metric(["cat"], area={"tiny": (0, 256)}, recall_at=[5])
+    metric = Metric(["cat"], "coco", area={"tiny": (0, 256)}, recall_at=[5])
     metric.update(
         [{"boxes": [[0, 0, 10, 10]], "scores": [0.9], "labels": [0]}],
         [{"boxes": [[0, 0, 10, 10], [50, 50, 90, 90]], "labels": [0, 0]}],

@@ -50,7 +50,7 @@ def same(one, two):
 
 
 def filled(preds, target, ids, cuts=(), **options):
-    metric = Metric(CLASSES, **options)
+    metric = Metric(CLASSES, "coco", **options)
     for a, b in zip([0, *cuts], [*cuts, len(preds)], strict=True):
         metric.update(preds[a:b], target[a:b], None if ids is None else ids[a:b])
     return metric
@@ -147,10 +147,10 @@ def test_the_flat_form_says_the_same_as_the_listed():
         # Rows of several images may be mixed; those of one keep their order.
         order = np.argsort(rng.permutation(9)[owner], kind="stable")
         sides.append({k: v[order] for k, v in flat.items()})
-    metric = Metric(CLASSES)
+    metric = Metric(CLASSES, "coco")
     metric.update(*sides, image_ids=range(9))
     assert same(listed.compute(), metric.compute())
-    only_named = Metric(CLASSES)
+    only_named = Metric(CLASSES, "coco")
     only_named.update(*sides)
     assert len(only_named.compute().results[0].joined.images) == len(
         set(sides[0]["image"].tolist()) | set(sides[1]["image"].tolist())
@@ -210,7 +210,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_batch_changes_nothing(name):
     call, message = REFUSED[name]
-    metric = Metric(CLASSES)
+    metric = Metric(CLASSES, "coco")
     metric.update([GOOD], [TRUE], [0])
     before = metric.to_bytes()
     with pytest.raises(ValueError, match=message):
@@ -221,15 +221,18 @@ def test_a_refused_batch_changes_nothing(name):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Metric(["a", "a"]), "listed twice"),
-        (lambda: Metric("cat"), "list of names"),
+        (lambda: Metric(["a", "a"], "coco"), "listed twice"),
+        (lambda: Metric("cat", "coco"), "list of names"),
         (lambda: Metric(["a"], "cocoo"), "cocoo"),
         (lambda: Metric(["a"], "lvis"), "lvis needs to know which classes"),
-        (lambda: Metric(["a"], only_classes=["b"]), "only_classes: there is no class 'b'"),
-        (lambda: Metric(["a"], box="ltrb"), "choose xyxy, xywh or cxcywh"),
-        (lambda: Metric(["a"], hierarchy={}), "hierarchy is not an option"),
-        (lambda: Metric(["a"], fuel=1), "fuel is not an option"),
-        (lambda: Metric(["a"]).merge(Metric(["b"])), r"has classes \['b'\], this one \['a'\]"),
+        (lambda: Metric(["a"], "coco", only_classes=["b"]), "only_classes: there is no class 'b'"),
+        (lambda: Metric(["a"], "coco", box="ltrb"), "choose xyxy, xywh or cxcywh"),
+        (lambda: Metric(["a"], "coco", hierarchy={}), "hierarchy is not an option"),
+        (lambda: Metric(["a"], "coco", fuel=1), "fuel is not an option"),
+        (
+            lambda: Metric(["a"], "coco").merge(Metric(["b"], "coco")),
+            r"has classes \['b'\], this one \['a'\]",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(call, message):
@@ -258,7 +261,7 @@ def test_damaged_states_are_refused_or_hold_what_fits(data):
 
 
 def test_a_state_of_another_version_is_refused():
-    state = Metric(["a"]).to_bytes().replace(b'"version": 2', b'"version": 3')
+    state = Metric(["a"], "coco").to_bytes().replace(b'"version": 2', b'"version": 3')
     with pytest.raises(ValueError, match="version 3"):
         Metric.from_bytes(state)
     with pytest.raises(ValueError, match="not the state of a metric"):
@@ -281,7 +284,7 @@ def test_scalars_are_named_for_a_logger():
 def test_the_names_of_scalars_do_not_depend_on_what_is_defined():
     seen = []
     for label in (0, 1):
-        metric = Metric(["a:b", "a;b"])
+        metric = Metric(["a:b", "a;b"], "coco")
         image = {"boxes": [[0, 0, 9, 9]], "scores": [0.9], "labels": [label]}
         metric.update([image], [image])
         seen.append({k for k in metric.scalars() if k.startswith("coco/AP/")})
@@ -291,7 +294,7 @@ def test_the_names_of_scalars_do_not_depend_on_what_is_defined():
 @pytest.mark.parametrize("ids", [None, [1, 2]])
 def test_an_epoch_without_detections_or_objects_is_no_error(ids):
     nothing = {"boxes": [], "scores": [], "labels": []}
-    metric = Metric(CLASSES)
+    metric = Metric(CLASSES, "coco")
     metric.update([nothing, nothing], [TRUE, TRUE], ids)
     assert metric.compute().summary["AP"] == 0
     metric.reset()
@@ -312,7 +315,7 @@ def test_reset_forgets():
     preds, target = batch(np.random.default_rng(0), 3)
     metric = filled(preds, target, [1, 2, 3])
     metric.reset()
-    assert metric.to_bytes() == Metric(CLASSES).to_bytes()
+    assert metric.to_bytes() == Metric(CLASSES, "coco").to_bytes()
 
 
 class Tensor:
@@ -369,7 +372,7 @@ def test_real_tensors_are_taken():
 
 def test_the_state_takes_24_bytes_a_detection():
     rng = np.random.default_rng(0)
-    metric = Metric(CLASSES)
+    metric = Metric(CLASSES, "coco")
     n = 0
     for i in range(10):
         preds = [

@@ -16,6 +16,7 @@ from odm.evaluate.analysis.analyses import ANALYSES
 from odm.formats import FORMATS, option_specs
 from odm.verbs import words
 
+STREET = Path(__file__).parents[1] / "fixtures" / "street"
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
 NO_FUNCTION = ("formats", "example", "completion")
 """Commands about the program; the package `odm.formats` is the other's counterpart."""
@@ -109,6 +110,25 @@ def test_the_words_for_editors_are_those_that_there_are():
     assert set(words.WriteOptions.__annotations__) == writing
     hints = typing.get_type_hints(words.PairOptions)
     assert set(hints) == {f"{side}{name}" for side in ("", "gt_", "det_") for name in reading}
+
+
+def test_there_is_one_default_protocol_and_a_training_loop_names_its_own():
+    from odm.evaluate.scores.protocols import DEFAULT
+    from odm.sharding import evaluate_shards
+
+    for function in (odm.eval, odm.compare, odm.evaluate.evaluate, evaluate_shards):
+        assert inspect.signature(function).parameters["protocol"].default == DEFAULT
+    assert inspect.signature(odm.evaluate.Metric).parameters["protocol"].default is inspect.Parameter.empty
+
+
+def test_a_description_of_a_yolo_data_set_gets_a_note_about_yolo_val():
+    def notes(**given):
+        log = odm.issues.Log()
+        odm.eval(STREET / "data.yaml", STREET / "predictions", log=log, **given)
+        return [note for note in log.notes if "yolo val" in note]
+
+    assert notes() == [f"{STREET / 'data.yaml'}: --protocol ultralytics gives the numbers of yolo val"]
+    assert notes(protocol="ultralytics") == notes(protocol="coco") == []
 
 
 # ------------------------------------------------------------------------------------------- sources

@@ -20,7 +20,7 @@ from odm.evaluate.matching.ready import report_missing
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
-from odm.issues import Log, UsageError, shorten
+from odm.issues import Log, UsageError, printable, shorten
 from odm.verbs.analyses import Asked
 from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
 from odm.verbs.sources import (
@@ -398,6 +398,12 @@ def evaluate_sources(
     with names_as_flags():
         asked = arguments(given, log)
     iou_type = resolve(asked["protocol"], iou_type=given["iou_type"])[0].iou_type
+    if (
+        is_path(gt)
+        and os.fspath(gt).lower().endswith((".yaml", ".yml"))
+        and [*given["protocol"]] == [DEFAULT]
+    ):
+        log.note(f"{printable(os.fspath(gt))}: --protocol ultralytics gives the numbers of yolo val")
     truth, detections = load_sides(
         gt,
         det,
