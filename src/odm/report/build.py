@@ -29,7 +29,16 @@ FOLDER_ABOVE = 25_000_000
 SIZE = 640
 """Pixels of the longest side of a picture, unless another size is given."""
 
-SHARED = ("base.js", "plots.js", "differences.js", "boxes.js", "selection.js", "gallery.js", "viewer.js")
+SHARED = (
+    "base.js",
+    "plots.js",
+    "differences.js",
+    "shapes.js",
+    "boxes.js",
+    "selection.js",
+    "gallery.js",
+    "viewer.js",
+)
 SCRIPTS = {
     "evaluation": (
         "counts.js",

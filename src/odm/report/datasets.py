@@ -14,6 +14,7 @@ from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
+from odm.report.shapes import shape_columns, skeletons
 from odm.tables import Dataset, Flag, Longs
 
 FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
@@ -136,6 +137,7 @@ def _data(
         ],
         "classes": [{"name": name, "boxes": b, "images": i} for name, b, i in classes],
         "levels": score_levels(scores).tolist() if len(scores) else [],
+        "skeletons": skeletons(dataset),
         "boxes": box_columns(dataset, shown.boxes(boxes.image, boxes.xyxy)),
     }
 
@@ -152,4 +154,5 @@ def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
         "flags": boxes.flags[own].tolist(),
         "flagNames": FLAG_NAMES,
         "box": [rounded(column, 1) for column in boxes.xyxy[own].T],
+        **shape_columns(boxes, own),
     }

@@ -16,6 +16,7 @@ from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, curve_points, last_part, reading, rounded
 from odm.report.pictures import Picture
+from odm.report.shapes import shape_columns, skeletons
 
 
 def evaluation_page(
@@ -76,6 +77,7 @@ def evaluation_page(
         "misses": list(MISSES),
         "background": BACKGROUND,
         "sides": list(SIDES),
+        "skeletons": skeletons(evaluation.truth, evaluation.found),
         "tags": {
             tag: own.tolist()
             for tag, numbers in evaluation.tags.items()
@@ -83,7 +85,8 @@ def evaluation_page(
         },
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
-            _result(result, table, shown) for result, table in zip(evaluation.results, tables, strict=True)
+            _result(evaluation, result, table, shown)
+            for result, table in zip(evaluation.results, tables, strict=True)
         ],
     }
     return shown.page("evaluation", data, pictures)
@@ -96,7 +99,7 @@ def _title(sources: Sequence[str]) -> words.Said:
     return words.said("title.evaluation", gt=gt, det=det)
 
 
-def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
+def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
     contract = result.to_dict()
     rows = [
         {key: value for key, value in own.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
@@ -104,6 +107,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
     ]
     return {
         "protocol": result.protocol,
+        "measure": result.rules.measure,
         "iou": result.rules.ious[result.rules.reference],
         "label": result.protocol
         if result.rules.averaged
@@ -125,7 +129,7 @@ def _result(result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),
         "curves": curve_points(result.curves, [row.name for row in result.classes]),
-        **_boxes(table, shown),
+        **_boxes(evaluation, table, shown),
         "ious": _ious(result, table, shown),
     }
 
@@ -226,13 +230,16 @@ def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArr
     return places[0], places[1]
 
 
-def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
+def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[str, Any]:
     """The boxes of the images that are shown, as columns; they name each other by position."""
     detections, truth, pairing = table.detections, table.truth, table.pairing
     of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
     own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
     place_det, place_gt = _places(table, on_page)
     shown = place_det[pairing.det] >= 0
+    found, drawn = evaluation.found, evaluation.truth
+    least = 0.5 * table.levels[table.best]  # the shapes of doubtful detections would be most of the page
+    sure = detections.score[own_det] >= least
     return {
         "det": {
             "image": of_det[own_det].tolist(),
@@ -244,6 +251,7 @@ def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
             "iou": rounded(detections.best_iou[own_det], 3),
             "spared": pairing.spared[own_det].astype(int).tolist(),
             "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
+            **shape_columns(found.boxes if found else None, detections.row[own_det], sure),
         },
         "gt": {
             "image": of_gt[own_gt].tolist(),
@@ -256,6 +264,7 @@ def _boxes(table: ReportData, on_page: Shown) -> dict[str, Any]:
             "same": _floored(truth.same_iou[own_gt]),
             "other": _floored(truth.other_iou[own_gt]),
             "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
+            **shape_columns(drawn.boxes if drawn else None, truth.row[own_gt]),
         },
         "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],
     }

@@ -15,6 +15,7 @@ from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, issue_row, last_part, reading
 from odm.report.datasets import box_columns
 from odm.report.pictures import Picture
+from odm.report.shapes import skeletons
 from odm.tables import Dataset, Longs
 
 LISTED = 1000
@@ -86,6 +87,7 @@ def validation_page(
         "warningTotal": log.warnings,
         "imageCount": len(names),
         "boxCount": sum(len(d) for d in datasets),
+        "skeletons": skeletons(*datasets),
         "sides": [
             {"kind": d.kind, "classes": list(d.categories.name), "boxes": columns}
             for d, columns in zip(datasets, boxes, strict=True)

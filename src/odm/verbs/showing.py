@@ -162,7 +162,7 @@ def show(
 
 def load_shown(source: Any, given: Mapping[str, Any], log: Log) -> tuple[Dataset, list[Dataset]]:
     """What is shown, and where its pictures and sizes may be known."""
-    loaded, truth = load_source(source, {**given, "inline": True}, log, "show")
+    loaded, truth = load_source(source, {**given, "inline": True, "wants": SHAPE_WORDS}, log, "show")
     dataset = only(loaded)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 

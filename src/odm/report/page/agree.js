@@ -17,7 +17,12 @@ function drawPage(X, sources) {
   const redraw = makeRedraw(parts, () => gallery);
   parts.push(pairsBar(X, st, redraw, kinds));
   agreeTiles(X, kinds);
-  const columns = [["f1", percent], ["first", count], ["other", count], ["pairs", count]];
+  const columns = [
+    ["f1", percent],
+    ["first", count],
+    ["other", count],
+    ["pairs", count],
+  ];
   parts.push(datasetClasses(X, st, redraw, columns));
   classPairs(X.confused, t("agree.confused", { a, b }));
   gallery = agreeGallery(X, st, sources, redraw, kinds, a);
@@ -29,7 +34,12 @@ function agreeTiles(X, kinds) {
   const share = (key, shown) =>
     pairsTile(key, t("agree." + key), X.numbers[key], t("agree." + key + ".about"), shown(X.numbers[key]));
   const kappa = (value) => (isNumber(value) ? value.toFixed(2) : "–");
-  tileRow(share("f1", withUnit), share("f1_location", withUnit), share("mean_iou", kappa), share("kappa", kappa));
+  tileRow(
+    share("f1", withUnit),
+    share("f1_location", withUnit),
+    share("mean_iou", kappa),
+    share("kappa", kappa),
+  );
   tileRow(
     pairsTile("agreed", t("agree.agreed"), X.counts.agreed, t("agree.pairs")),
     Object.entries(kinds).map(([key, { label }]) => pairsTile(key, label, X.counts[key], t("diff.of-boxes"))),

@@ -3,7 +3,7 @@
 const RANK = { IG: 0, GT: 1, OT: 1, TP: 2, FN: 3, FP: 4 };
 
 // A box is {key, kind, box, label, score, why}; `color` {stroke, dash} is that of its class, where classes have one.
-function drawBox(box, dim) {
+function drawBox(box, dim, height) {
   const [x0, y0, x1, y1] = box.box;
   const at = {
     x: Math.min(x0, x1),
@@ -12,11 +12,16 @@ function drawBox(box, dim) {
     height: Math.max(1, Math.abs(y1 - y0)),
   };
   const own = box.color && { stroke: box.color.stroke, "stroke-dasharray": box.color.dash };
+  const shaped = drawing.shapes && (box.shape || box.points);
+  const edges = [
+    s("rect", { class: "b halo", ...at }),
+    s("rect", { class: "b " + box.kind, ...at, css: own }),
+  ];
   return s(
     "g",
     { class: "bb" + (dim ? " dim" : ""), "data-box": box.key },
-    s("rect", { class: "b halo", ...at }),
-    s("rect", { class: "b " + box.kind, ...at, css: own }),
+    shaped ? drawShape(box, height) : null,
+    shaped && !drawing.boxes ? null : edges,
   );
 }
 
@@ -28,7 +33,7 @@ function drawBoxes([, width, height], boxes, dimmed) {
     "aria-hidden": "true",
   });
   const ordered = boxes.slice().sort((a, b) => RANK[a.kind] - RANK[b.kind]);
-  for (const box of ordered) svg.append(drawBox(box, dimmed(box)));
+  for (const box of ordered) svg.append(drawBox(box, dimmed(box), height));
   return svg;
 }
 

@@ -120,7 +120,8 @@ function makeConfusion(R) {
 }
 
 const dotted = (...parts) => parts.filter(Boolean).join(" · ");
-const iouText = (iou) => (iou ? t("iou", { iou: iou.toFixed(2) }) : "");
+// An overlap with the name of what was measured, such as "mask IoU 0.71".
+const iouText = (R, iou) => (iou ? t("measure." + R.measure, { iou: iou.toFixed(2) }) : "");
 
 function levelText(R, level) {
   const v = R.levels[level];
@@ -169,6 +170,7 @@ function makeBoxes(X, R, st) {
       this.category = det.class[d];
       this.box = corner(det, d);
       this.score = det.score[d];
+      Object.assign(this, shapeOf(det, d, X.skeletons[this.name]));
     }
     get name() {
       return className(this.category);
@@ -178,9 +180,9 @@ function makeBoxes(X, R, st) {
     }
     get why() {
       const row = t("row", { row: String(det.row[this.d]) });
-      const iou = det.iou[this.d].toFixed(2);
+      const iou = iouText(R, det.iou[this.d]) || iouText(R, 0.001).replace("0.00", "0");
       if (this.kind === "TP") return dotted(t("found-iou", { iou }), row);
-      if (this.kind === "IG") return dotted(t("ignored"), iouText(det.iou[this.d]), row);
+      if (this.kind === "IG") return dotted(t("ignored"), iouText(R, det.iou[this.d]), row);
       const reason = X.kinds[this.reason + 1];
       const other = reason === "class" && onto(this.d);
       return dotted(t("wrong." + (other ? "class-of" : reason), { iou, ...other }), row);
@@ -197,6 +199,7 @@ function makeBoxes(X, R, st) {
       this.category = gt.class[g];
       this.box = corner(gt, g);
       this.score = null;
+      Object.assign(this, shapeOf(gt, g, X.skeletons[this.name]));
     }
     get name() {
       return className(this.category);
@@ -213,7 +216,7 @@ function makeBoxes(X, R, st) {
       if (by >= 0) return dotted(t("found-only-at", { score: det.score[by].toFixed(2) }), row);
       const miss = missOf(this.g);
       const iou = miss === "localisation" ? gt.same[this.g] : miss === "class" ? gt.other[this.g] : 0;
-      return dotted(t("missed-because", { why: t("miss." + (miss || "never")) }), iouText(iou), row);
+      return dotted(t("missed-because", { why: t("miss." + (miss || "never")) }), iouText(R, iou), row);
     }
   }
 
@@ -228,7 +231,7 @@ function makeBoxes(X, R, st) {
       const iou = meet / ((a1 - a0) * (b1 - b0) + (p1 - p0) * (q1 - q0) - meet);
       if (iou > best[1]) best = [short(className(gt.class[g]), 22), iou];
     }
-    return best[0] ? { name: best[0], iou: best[1].toFixed(2) } : null;
+    return best[0] ? { name: best[0], iou: iouText(R, best[1]) } : null;
   }
 
   function boxes(image) {

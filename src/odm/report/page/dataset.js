@@ -199,6 +199,7 @@ function datasetGallery(X, st, sources, redraw, title) {
       score: scored ? columns.score[i] : null,
       name,
       color: classColor(X, columns.class[i]),
+      ...shapeOf(columns, i, X.skeletons[name]),
       label: short(name, 22),
       why: [size, ...flags, t("row", { row: String(columns.row[i]) })].join(" · "),
     };
@@ -240,6 +241,7 @@ function datasetGallery(X, st, sources, redraw, title) {
     orders: ["given", "most-boxes", "fewest-boxes", "name"],
     filters: X.kinds.length > 1 ? [classes, kinds] : [classes],
     toggles: ["TP"],
+    shaped: hasShapes(columns),
     names: { TP: t("gallery.boxes") },
     caption: ["TP"],
     keys: { TP: "boxes" },

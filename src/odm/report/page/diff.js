@@ -22,9 +22,7 @@ function drawPage(X, sources) {
   parts.push(pairsBar(X, st, redraw, kinds));
   diffTiles(X, kinds);
   const columns = Object.keys(kinds).map((key) => [key, count]);
-  parts.push(
-    datasetClasses(X, st, redraw, [["old", count], ["new", count], ["changed", count], ...columns]),
-  );
+  parts.push(datasetClasses(X, st, redraw, [["old", count], ["new", count], ["changed", count], ...columns]));
   classPairs(X.relabelled, t("column.relabelled"));
   gallery = diffGallery(X, st, sources, redraw, kinds);
   parts.forEach((part) => part());

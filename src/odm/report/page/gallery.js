@@ -114,6 +114,25 @@ function makeGallery(X, sources, options) {
     );
   }
 
+  // Shapes in place of boxes, and boxes beside them.
+  function drawingToggle(what) {
+    const flip = () => {
+      drawing[what] = !drawing[what];
+      for (const button of document.querySelectorAll(`[data-drawing="${what}"]`))
+        button.setAttribute("aria-pressed", String(drawing[what]));
+      draw();
+      if (byId("viewer").open) view.paint();
+    };
+    const attributes = {
+      class: "chip",
+      "aria-pressed": String(drawing[what]),
+      "data-drawing": what,
+      "data-focus": what,
+    };
+    return h("button", { ...attributes, on: { click: flip } }, t("draw." + what));
+  }
+  const drawingToggles = () => (options.shaped ? ["shapes", "boxes"].map(drawingToggle) : []);
+
   function find() {
     const found = [];
     for (let image = 0; image < X.pictures.length; image++) {
@@ -197,7 +216,18 @@ function makeGallery(X, sources, options) {
 
   const chosen = (box, image) =>
     options.matches(box, image) || !(options.narrowed() || options.labelled(box));
-  const gallery = { openImage, state, draw, overlay, toggle, address, visible, cards, nameOfKind };
+  const gallery = {
+    openImage,
+    state,
+    draw,
+    overlay,
+    toggle,
+    address,
+    visible,
+    cards,
+    nameOfKind,
+    drawingToggles,
+  };
   const view = makeViewer(X, gallery, options);
   section(
     "images",
@@ -210,6 +240,7 @@ function makeGallery(X, sources, options) {
       order,
       search,
       options.toggles.map((kind) => toggle(kind)),
+      drawingToggles(),
       total,
     ),
     options.legend,

@@ -72,6 +72,7 @@ function images({ X, R, st, redraw, sources, shown }) {
     keys: { FP: "fp", FN: "fn", TP: "tp" },
     shown,
     labelled: isError,
+    shaped: hasShapes(R.det, R.gt),
     counted: (box) => st.category < 0 || box.category === st.category,
     status: () => t("score", { score: levelText(R, st.level) }),
     drawn: () => {

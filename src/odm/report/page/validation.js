@@ -175,6 +175,7 @@ function validationGallery(X, st, sources, redraw) {
         score: columns.score.length ? columns.score[i] : null,
         name,
         label: short(name, 22),
+        ...shapeOf(columns, i, X.skeletons[name]),
         why:
           about ||
           t(side.kind === "det" ? "a-detection" : "an-annotation") +
@@ -218,6 +219,7 @@ function validationGallery(X, st, sources, redraw) {
     orders: ["most-problems", "name"],
     filters: [codes],
     toggles: ["FP", "FN", "OT"],
+    shaped: hasShapes(...X.sides.map((side) => side.boxes)),
     names: { FP: t("check.errors"), FN: t("check.warnings"), OT: t("check.others") },
     caption: ["FP", "FN", "OT"],
     shown: {},

@@ -220,6 +220,7 @@ function makeViewer(X, gallery, options) {
       h("h2", { id: "viewer-name" }, nameOf(name, 80)),
       h("span", { class: "pos" }, t("viewer.position", { at: current + 1, n: gallery.state.list.length })),
       toggles,
+      gallery.drawingToggles(),
       button("←", t("viewer.previous"), "previous", () => step(-1)),
       button("→", t("viewer.next"), "next", () => step(1)),
       button("✕", t("viewer.close"), "close", () => dialog.close()),
@@ -237,6 +238,9 @@ function makeViewer(X, gallery, options) {
       h("span", {}, key("←", "→"), t("viewer.images")),
       h("span", {}, key("+", "−", "0"), t("viewer.zoom")),
       h("span", {}, key(...options.toggles.map((_, i) => String(i + 1))), kinds),
+      options.shaped
+        ? h("span", {}, key("5", "6"), [t("draw.shapes"), t("draw.boxes")].join(", ").toLowerCase())
+        : null,
       h("span", {}, key("Esc"), t("viewer.back")),
       h("span", {}, [size, options.status?.()].filter(Boolean).join(" · ")),
     );
@@ -291,6 +295,8 @@ function makeViewer(X, gallery, options) {
     else if (event.key === "+" || event.key === "=") zoomBy(1.4);
     else if (event.key === "-") zoomBy(1 / 1.4);
     else if (event.key === "0") fit();
+    else if (options.shaped && "56".includes(event.key))
+      dialog.querySelector(`[data-drawing="${event.key === "5" ? "shapes" : "boxes"}"]`).click();
     else if (kind) dialog.querySelector(`[data-toggle="${kind}"]`).click();
     else return;
     event.preventDefault();
