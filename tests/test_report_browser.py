@@ -8,6 +8,7 @@ import csv
 import json
 import re
 
+import numpy as np
 import pytest
 from browsers import NARROW, WIDE, chromium
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
@@ -16,7 +17,8 @@ import odm
 from odm.cli import _app
 from odm.evaluate import evaluate
 from odm.issues import printable
-from odm.report import ClassDelta, Picture, changes_of, compare_page, write
+from odm.report import ClassDelta, Picture, changes_of, compare_page, dataset_page, write
+from odm.tables import Dataset
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -723,3 +725,50 @@ def test_the_page_of_two_versions_filters_by_change(visit, made):
     page.locator(".shot").click()
     page.wait_for_selector("dialog[open] .bx")
     assert "was" in page.locator("dialog .bx small").first.inner_text()
+
+
+def shaped(**shapes):
+    """A gallery of boxes with shapes, on an image without a picture."""
+    n = 2
+    common = {"images": ["a"], "categories": ["x"], "width": [60], "height": [40], "image": [0] * n}
+    dataset = Dataset.from_arrays(
+        **common, category=[0] * n, xyxy=[[2, 3, 20, 21], [30, 5, 50, 25]], **shapes
+    )
+    return dataset_page(dataset, [Picture("a", "", 60, 40)])
+
+
+PAINTED = """() => [...document.querySelectorAll('.shot .mask')].map(path => {
+  const canvas = document.createElement('canvas'); canvas.width = 60; canvas.height = 40;
+  const pen = canvas.getContext('2d'); pen.fill(new Path2D(path.getAttribute('d')));
+  const data = pen.getImageData(0, 0, 60, 40).data;
+  return Array.from({length: 2400}, (_, i) => data[4 * i + 3] > 127 ? 1 : 0);
+})"""
+
+
+def test_shapes_are_drawn_in_place_of_boxes(visit, tmp_path):
+    rng = np.random.default_rng(3)
+    masks = [rng.random((40, 60)) < part for part in (0.4, 0.9)]
+    masks[1][:, 30:35] = True  # whole columns
+    write(shaped(masks=masks), str(tmp_path / "masks.html"))
+    page = visit(tmp_path / "masks.html")
+    assert page.evaluate(PAINTED) == [mask.astype(int).ravel().tolist() for mask in masks]
+    assert page.locator(".shot rect.b").count() == 0
+    page.locator(".shot").click()
+    page.keyboard.press("6")
+    assert page.locator(".stage rect.b:not(.halo)").count() == page.locator(".stage .mask").count() == 2
+    page.keyboard.press("5")
+    assert page.locator(".stage .mask").count() == 0
+
+    rings = [[[2, 3, 20, 3.5, 11, 21]], [[30, 5, 40, 5, 40, 25], [45.2, 10, 50, 10, 50, 20]]]
+    write(shaped(polygons=rings), str(tmp_path / "rings.html"))
+    page = visit(tmp_path / "rings.html")
+    edges = "e => { const b = e.getBBox(); return [b.x, b.y, b.x + b.width, b.y + b.height]; }"
+    found = [path.evaluate(edges) for path in page.locator(".shot path.b:not(.halo)").all()]
+    assert found == [pytest.approx(box, abs=0.06) for box in ([2, 3, 20, 21], [30, 5, 50, 25])]
+
+    points = [[[3, 4, 2], [10, 10, 1], [0, 0, 0]], []]
+    write(shaped(keypoints=points), str(tmp_path / "points.html"))
+    page = visit(tmp_path / "points.html")
+    assert page.locator(".shot .joint.all").get_attribute("d") == "M3 4h0M10 10h0"
+    assert page.locator(".shot .joint.hidden").get_attribute("d") == "M10 10h0"
+    assert page.locator(".shot rect.b:not(.halo)").count() == 1

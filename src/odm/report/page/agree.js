@@ -53,7 +53,7 @@ function agreeGallery(X, st, sources, redraw, kinds, a) {
   const boxes = pairedBoxes(X, (i, was) => [
     columns.kind[i] === "GT" ? of : kindOf[columns.kind[i]] || t("agree.agreed"),
     was && t("agree.says", { who: a, name: was }),
-    columns.iou[i] === null ? "" : t("iou", { iou: columns.iou[i].toFixed(2) }),
+    columns.iou[i] === null ? "" : t("measure.bbox", { iou: columns.iou[i].toFixed(2) }),
   ]);
   return pairsGallery(X, st, sources, redraw, kinds, boxes, {
     all: t("agree.all"),
