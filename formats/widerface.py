@@ -31,7 +31,7 @@ Reading
   the flag *occluded*. The other attributes are counted but not kept.
 - An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
   of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image.
-- Of the rows of RetinaFace, the landmarks are counted but not kept. A folder ``train``, ``val`` or ``test``
+- The landmarks in the rows of RetinaFace are key points. A folder ``train``, ``val`` or ``test``
   gives the split.
 - The class is ``face``, unless a row ends with a class name.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder, or
@@ -62,6 +62,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.number_text import decimals
+from odm.formats._shared.shapes import Drawn
 from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
@@ -97,6 +98,7 @@ _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9
 """Rows of only numbers, as nearly all are."""
 _LANDMARKS = 15
 """Numbers of the five landmarks of RetinaFace."""
+_POINTS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
 _SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
 
 
@@ -295,9 +297,9 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
     words, extras = row.split(), gather.builder.extras
     n, name = len(words), b""
     text: str | None = CLASS
+    drawn: Drawn | None = None
     if n >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
-        if any(float(word) != -1 for word in words[4 : 4 + _LANDMARKS]):
-            extras["landmarks"] += 1
+        drawn = _landmarks(words[4 : 4 + _LANDMARKS], gather)
         n, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
         text = class_text(name) if name else CLASS
     elif n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
@@ -321,9 +323,12 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
     for field in [*(field for field, value in given.items() if value), *[_HEAVY] * (occlusion == 2)]:
         extras[field] += 1
     left, top, width, height = values[:4]
+    category = gather.builder.category(text)
+    if drawn is not None:
+        gather.builder.describe_points(category, _POINTS)
     gather.box(
         image,
-        gather.builder.category(text),
+        category,
         (left, top, left + width, top + height),
         at,
         wh=(width, height),
@@ -331,8 +336,21 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
         flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
         file=number,
         line=at.line,
+        drawn=drawn,
     )
     return True
+
+
+def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
+    """The landmarks of a face as key points; None, and they are counted, where none are wanted."""
+    values = [float(word) for word in words]
+    if max(values) < 0:
+        return None
+    if not gather.builder.wants:
+        gather.builder.extras["landmarks"] += 1
+        return None
+    pairs = zip(values[0::3], values[1::3], strict=True)
+    return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
 def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:

@@ -1,7 +1,9 @@
 """What the formats of single tools decide beyond their fixtures: names, kinds, splits, and whole numbers."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from neighbours import read, seen
 
@@ -144,3 +146,42 @@ def test_landmarks_of_retinaface_are_counted_and_a_class_may_follow_the_blur(tmp
     assert data.extras["landmarks"] == 1
     assert data.images.split == ("train",)
     assert not log.counts
+
+
+TOOLS = Path(__file__).resolve().parent.parent / "fixtures" / "tools"
+BOX, OUTLINE, ORIENTED = 0, 1, 3
+
+
+@pytest.mark.parametrize(
+    ("folder", "kinds", "points"),
+    [
+        ("datumaro-1", [BOX, BOX, OUTLINE], [0, 0, 0]),
+        ("encord-export", [BOX, ORIENTED], [0, 0]),
+        ("labelmexml-datumaro", [BOX, BOX, OUTLINE], [0, 0, 0]),
+        ("labelmexml-mit", [OUTLINE, BOX], [0, 0]),
+        ("ultralytics-shapes", [OUTLINE, ORIENTED, BOX], [0, 0, 2]),
+        ("via-3", [BOX, OUTLINE], [0, 0]),
+        ("widerface-retinaface", [BOX] * 3, [5, 5, 0]),
+    ],
+)
+def test_shapes_of_tools(folder, kinds, points):
+    (source,) = (TOOLS / folder).glob("input*")
+    data = odm.read(source, folder.rpartition("-")[0], shapes=True)
+    shapes, held = data.boxes.shapes, data.boxes.keypoints
+    assert ([BOX] * len(data) if shapes is None else shapes.kind.tolist()) == kinds
+    assert ([0] * len(data) if held is None else held.counts().tolist()) == points
+
+
+def test_a_hole_of_kili_is_joined_to_its_outline(tmp_path):
+    rings = [[(0, 0), (1, 0), (1, 1), (0, 1)], [(0.4, 0.4), (0.4, 0.2), (0.2, 0.2)]]
+    poly = [{"normalizedVertices": [{"x": x, "y": y} for x, y in ring]} for ring in rings]
+    box = {"type": "semantic", "categories": [{"name": "CAT"}], "boundingPoly": poly}
+    label = {"labelType": "DEFAULT", "jsonResponse": {"JOB": {"annotations": [box]}}}
+    path = write(
+        tmp_path / "a.json",
+        [{"externalId": "a", "resolution": {"width": 10, "height": 10}, "labels": [label]}],
+    )
+    data = odm.read(path, shapes=True)
+    (outline,) = data.boxes.shapes.polygons(0)
+    x, y = outline[:, 0], outline[:, 1]
+    assert abs((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2 == pytest.approx(98)
