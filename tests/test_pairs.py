@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -544,6 +545,41 @@ def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options)
     assert "--clip" in issue.message
     assert os.listdir(tmp_path) == ["in.csv"]
     assert odm.convert(source, path, to=name, to_options=options, clip=True).written == 2
+
+
+STREET = Path(__file__).parents[1] / "fixtures" / "street" / "truth.json"
+
+
+@functools.cache
+def street():
+    return odm.read(STREET, shapes=True)
+
+
+@of_each(FORMATS)
+def test_a_format_changes_only_the_shapes_that_the_ledger_names(name, tmp_path):
+    """The example has outlines of one and of several parts, and people with key points."""
+    dataset, format_ = street(), FORMATS[name]
+    options = reference_options(format_) | ({"spaces": "underscore"} if refuses_spaces(name) else {})
+    path = target(tmp_path, "out", format_)
+    ledger = odm.write(dataset, path, name, **options)
+    back = odm.read(path, format=name, kind="gt", shapes=True, **explicit(dataset, tmp_path, format_))
+    found = diff(dataset, back, tolerance=max(TOLERANCE, format_.max_error_px) + SLACK)
+    shapes, points = dataset.boxes.shapes, dataset.boxes.keypoints.counts() > 0
+
+    def named(words, begins):
+        return sum(n for what, n in words.items() if what.startswith(begins))
+
+    parts = np.diff(shapes.ring) > 1
+    without = named(ledger.lost, "outlines of boxes"), named(ledger.lost, "key points of boxes")
+    joined = named(ledger.changed, "parts of outlines joined")
+    assert without in {(0, 0), (0, points.sum()), (len(dataset), points.sum())}
+    assert joined in {0, parts.sum()}
+    changed = (without[0] > 0) | (points & (without[1] > 0)) | (parts & (joined > 0))
+    assert found.count(Change.SHAPE) == changed.sum()
+    renamed = named(ledger.changed, "classes with underscores") > 0
+    assert (found.count(Change.RELABELLED) > 0) == renamed
+    others = found.change & ~np.uint8(Change.SHAPE | Change.RELABELLED)
+    assert not others.any()
 
 
 WRONG = [
