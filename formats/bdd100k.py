@@ -22,8 +22,12 @@ what it covers is neither required nor penalised. Other attributes are counted b
 has a ``score``, the file contains detections. If only some have one, it is read as ground truth without the
 scores, with a warning. ``--kind`` overrides this.
 
-``labels`` may be null or missing: an image without objects. Labels without a ``box2d`` (lanes, drivable
-areas, masks, tags) are not boxes and are counted by type.
+``poly2d`` (the outlines of an object, if all are closed and without curves) and ``rle`` (a mask in COCO's
+compressed text) are kept where shapes are needed, and the box is then ``box2d``, or else what lies around
+them.
+
+``labels`` may be null or missing: an image without objects. Labels without any of these (lanes, drivable
+areas, tags), or without a ``box2d`` where only boxes are needed, are counted by type.
 
 A frame with a ``videoName`` belongs to that video, with ``frameIndex`` as its frame number, and the ``id`` of
 a label is then its track id; in other frames it only numbers the labels.
@@ -42,9 +46,11 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, format_of
+from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.pixel_masks import BadMask, checked
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
@@ -124,18 +130,45 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
 
 def _read_label(label: Row, video: int | None) -> None:
     """Read one label, whose id is that of a track in frames of a video, -1 for one without a name."""
-    if label.get("box2d") is None:
+    shape = next((key for key in ("poly2d", "rle") if label.get(key)), "") if label.wants else ""
+    corners = _read_shape(label, shape) if shape else None
+    if label.bad:
+        return
+    if label.get("box2d") is None and corners is None:
         label.reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
         return
-    x1, y1, x2, y2 = label.object("box2d").numbers("x1", "y1", "x2", "y2")
+    if label.get("box2d") is not None:
+        x1, y1, x2, y2 = label.object("box2d").numbers("x1", "y1", "x2", "y2")
+        corners = x1, y1, x2, y2
+    assert corners is not None
     category, score = label.category("category"), label.score("score")
     flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
-    label.count_unread(_LABEL)
+    label.count_unread(_LABEL if corners is None or not shape else _LABEL | {shape})
     id_, track = label.get("id"), -1
     named = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
     if named and video is not None and not label.bad:
         track = label.reader.builder.track(video, id_)
-    label.add(category, (x1, y1, x2, y2), score=score, flags=flags, track=track)
+    label.add(category, corners, score=score, flags=flags, track=track)
+
+
+def _read_shape(label: Row, key: str) -> Corners | None:
+    """The corners around an outline or a mask; None where it is a line, or has curves."""
+    if key == "rle":
+        rle = label.object("rle")
+        try:
+            size = label.reader.builder.image_size(label.owner.image)
+            text, (left, top, width, height) = checked(rle.get("counts"), rle.get("size"), *size)
+        except BadMask as e:
+            rle.wrong("counts", str(e))
+            return None
+        label.draw("mask", text, "masks")
+        return left, top, left + width, top + height
+    parts = label.all_objects("poly2d", "a list of outlines")
+    if any(part.get("closed") is False or "C" in str(part.get("types", "")) for part in parts):
+        return None
+    outlines = [part.points("vertices", 3) for part in parts]
+    label.draw("polygons", outlines, "polygons")
+    return bounds([point for outline in outlines for point in outline])
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -158,6 +191,11 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             label["category"] = box.label
             label["attributes"] = {key: key in is_set for key in _WRITTEN}
             label["box2d"] = dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True))
+            if box.outlines:
+                outlines = [{"vertices": o, "types": "L" * len(o), "closed": True} for o in box.outlines]
+                label["poly2d"] = outlines
+            elif box.shapes is not None and (counts := box.shapes.counts(box.row)):
+                label["rle"] = {"counts": counts.decode(), "size": [image.height, image.width]}
             labels.append(label | box.scored("score"))
         frame: dict[str, Any] = {"name": image.name} | ({"size": image.size} if image.size else {})
         if videos is not None:
@@ -178,5 +216,6 @@ FORMAT = format_of(
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     single=True,
     holds=("labels", "frames", "videoName", "timestamp", "frameIndex"),
-    keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN}),
+    keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN})
+    | {"polygon", "parts", "mask"},
 )

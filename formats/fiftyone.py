@@ -29,6 +29,7 @@ The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and i
 The field ``ground_truth`` is read, or else the first field of detections; with ``--kind det`` the first one
 whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag ``train``, ``val``, ``test``
 or similar is the split. Other types of fields are counted but not read.
+A ``mask`` of a detection, a NumPy array in base64, is stretched to its box; only samples are written with it.
 ``index`` is the number of an object that is followed through images: its track id.
 
 Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures
@@ -41,10 +42,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, format_of, option
@@ -53,6 +57,7 @@ from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.items import (
     BAD_SIZE,
     BadRecord,
+    Box,
     Image,
     Item,
     Row,
@@ -66,8 +71,9 @@ from odm.formats._shared.items import (
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump
+from odm.formats._shared.pixel_masks import npy_of, of_npy, stretched, unpacked
 from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
-from odm.issues import Log, Trusted, printable
+from odm.issues import Log, Trusted, plural, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -212,7 +218,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     score, given = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
-    box.count_unread(_BOX | _FLAGS.keys())
+    box.count_unread(_BOX | _FLAGS.keys() | ({"mask"} if box.wants else set()))
     attributes = {key: box.get(key) for key in _FLAGS if key in box}
     for key, value in given.record.items():
         attributes[key] = value.get("value") if isinstance(value, dict) else value
@@ -222,7 +228,31 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
         track = box.reader.builder.track(-1, index)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
+    if box.get("mask") is not None and box.wants:
+        box.paint(
+            box, "mask", functools.partial(_pixels, width=round(w), height=round(h)), round(x), round(y)
+        )
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, flags=flags, track=track)
+
+
+def _pixels(mask: Any, width: int, height: int) -> Any:
+    """The pixels of a mask, a NumPy file, stretched to the size of its box by nearest pixel."""
+    text = mask.get("$binary", mask) if isinstance(mask, dict) else mask
+    if isinstance(text, dict):
+        text = text.get("base64")
+    return stretched(of_npy(unpacked(text, packed=True)), width, height)
+
+
+def _mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
+    """The mask within a box, and the place of the box where it is that of the mask, relative to the image."""
+    x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
+    h, w = pixels.shape
+    place = None
+    if x <= left and y <= top and left + w <= x + width and top + h <= y + height:
+        pixels = np.pad(pixels, ((top - y, y + height - top - h), (left - x, x + width - left - w)))
+    else:
+        place = [left / image.width, top / image.height, w / image.width, h / image.height]
+    return place, {"$binary": {"base64": npy_of(pixels), "subType": "00"}}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
@@ -260,6 +290,7 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
     """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
     places = relative_places(dataset)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
+    beyond = 0
     for image in images_of(dataset):
         found = []
         for box in image.boxes:
@@ -267,19 +298,25 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
             if not by_name:
                 document = {"label": int(dataset.boxes.category[box.row])}
             document |= {"bounding_box": places(box.row), **box.scored("confidence")}
+            if (drawn := box.pixels(image)) is not None:
+                place, document["mask"] = _mask(box, image, *drawn)
+                beyond += place is not None
+                document |= {} if place is None else {"bounding_box": place}
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:
                 document["index"] = int(tracks[box.row])
             found.append(document)
         yield image, found
+    if beyond:
+        log.note(f"{plural(beyond, 'box is', 'boxes are')} written as that of a mask that reaches beyond it")
 
 
 def adapt(options: FiftyoneOptions) -> dict[str, Any]:
     """What samples keep."""
     if options.layout == "labels":
         return {}
-    keeps = frozenset({"size", "extension", "empty", "split", "score", "track", *FLAG_NAMES})
+    keeps = frozenset({"size", "extension", "empty", "split", "score", "track", "mask", *FLAG_NAMES})
     return {"keeps": keeps, "split_names": SPLITS}
 
 
@@ -291,6 +328,7 @@ FORMAT = format_of(
     single=True,
     holds=("samples", "labels"),
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
+    shape_options={"mask": "layout=samples"},
     max_error_px=1e-6,
     needs_size=True,
 )

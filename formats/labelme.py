@@ -146,7 +146,7 @@ def _read_shape(shape: Row) -> None:
             flags |= FLAG_NAMES[name]
         elif is_set(value):
             shape.reader.count("flags")
-    shape.count_unread(_SHAPE)
+    shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
     if kind == "circle":
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)

@@ -196,7 +196,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
-    record.count_unread(_OBJECT | {"bitmap", "nodes"} if drawn else _OBJECT)
+    record.count_unread(_OBJECT | {"bitmap", "nodes", "angle"} if drawn else _OBJECT)
     record.add(category, corners, score=score, flags=flags)
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import struct
+import zlib
+
 import numpy as np
+import pytest
 from selection import of_each
 
 import odm
 from odm import masks
 from odm.formats import FORMATS, make_options, option_specs
+from odm.formats._shared import pixel_masks
 from odm.issues import Log
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
 
@@ -208,3 +215,79 @@ def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):
         drawn = len(data) - 1  # the last has no shape, and is written as its rectangle
         assert found.edge[: found.first[drawn]].tolist() == expected.edge.tolist()
         assert set(back.boxes.shapes.kind.tolist()) == {ShapeKind.POLYGONS}
+
+
+# ------------------------------------------------------------------------------------------ packed masks
+
+
+def test_masks_of_rectangles_are_pasted_into_their_images():
+    pixels = np.random.default_rng(7).random((9, 12)) < 0.5
+    for left, top in ((0, 0), (5, 3), (-4, -2), (15, 12), (18, 6), (40, 0)):
+        whole = np.zeros((15, 20), bool)
+        for (y, x), value in np.ndenumerate(pixels):
+            if 0 <= y + top < 15 and 0 <= x + left < 20:
+                whole[y + top, x + left] = value
+        text = pixel_masks.in_image(pixels, left, top, 20, 15)
+        assert text.decode() == masks.encode(whole)["counts"]
+        if whole.any():
+            x, y, found = pixel_masks.of_image(text, 15)
+            h, w = found.shape
+            np.testing.assert_array_equal(found, whole[y : y + h, x : x + w])
+            assert found.sum() == whole.sum()
+    runs = pixel_masks.rows_of(pixels)
+    np.testing.assert_array_equal(pixel_masks.of_rows(runs, 12, 9), pixels)
+    np.testing.assert_array_equal(
+        pixel_masks.of_png(pixel_masks.unpacked(pixel_masks.png_of(pixels))), pixels
+    )
+    packed = pixel_masks.unpacked(pixel_masks.npy_of(pixels), packed=True)
+    np.testing.assert_array_equal(pixel_masks.of_npy(packed), pixels)
+
+
+def _zlib(size):
+    return base64.b64encode(zlib.compress(bytes(size), 9)).decode()
+
+
+def _npy(shape):
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "|b1", "fortran_order": False, "shape": shape})
+    return out.getvalue() + bytes(4)
+
+
+def _png(width, height):
+    def part(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = part(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + part(b"IDAT", zlib.compress(bytes(99))) + part(b"IEND", b"")
+
+
+HOSTILE = [
+    lambda: pixel_masks.unpacked(_zlib(2**22), pixels=1000, packed=True),
+    lambda: pixel_masks.unpacked("no base64 at all!"),
+    lambda: pixel_masks.unpacked({"a": 1}),
+    lambda: pixel_masks.unpacked(base64.b64encode(b"not zlib").decode(), packed=True),
+    lambda: pixel_masks.of_npy(_npy((2**31, 2**31))),
+    lambda: pixel_masks.of_npy(_npy((2, 1, 2))),
+    lambda: pixel_masks.of_npy(b"\x93NUMPY"),
+    lambda: pixel_masks.of_npy(b""),
+    lambda: pixel_masks.of_png(_png(2**31 - 1, 2**31 - 1)),
+    lambda: pixel_masks.of_png(_png(60000, 60000)),
+    lambda: pixel_masks.of_png(b"\x89PNG\r\n"),
+    lambda: pixel_masks.of_png(b"GIF89a"),
+    lambda: pixel_masks.of_rows([1], 2**31, 2**31),
+    lambda: pixel_masks.of_rows([2**28, 2**28], 3, 3),
+    lambda: pixel_masks.of_rows([-3, 12], 3, 3),
+    lambda: pixel_masks.of_rows([], 0, 5),
+    lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 2**31, 2**31),
+    lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 0, 0),
+    lambda: pixel_masks.checked("0150", [5, 6], 4, 4),
+    lambda: pixel_masks.checked(["x"], [4, 4], 4, 4),
+    lambda: pixel_masks.checked("\x7f" * 50, [4, 4], 4, 4),
+    lambda: pixel_masks.stretched(np.ones((2, 2), bool), 2**20, 2**20),
+]
+
+
+@of_each(lambda: [(number,) for number in range(len(HOSTILE))])
+def test_packed_masks_that_are_wrong_or_too_large_are_refused(number):
+    with pytest.raises(pixel_masks.BadMask):
+        HOSTILE[number]()

@@ -54,6 +54,18 @@ def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
     return left, top, pixels
 
 
+def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple[int, int, int, int]]:
+    """COCO's text of a mask of an image of this size, and left, top, width and height of its pixels."""
+    if size != [height, width] or width * height >= MOST_PIXELS:
+        raise BadMask(f"a mask of the image's size [{height}, {width}]")
+    data = np.frombuffer(text.encode() if isinstance(text, str) else b"", np.uint8)
+    first, counts, bad = read_texts(data, np.array([0, len(data)]))
+    if not len(data) or bad.any() or (counts < 0).any() or counts.sum() != width * height:
+        raise BadMask(f"runs of {width} x {height} pixels in COCO's compressed text")
+    left, top, w, h = Runs.of_counts(first, counts).boxes(np.array([height]))[0].tolist()
+    return data.tobytes(), (left, top, w, h)
+
+
 def of_rows(counts: Any, width: int, height: int) -> Pixels:
     """The pixels of a rectangle from run lengths along its rows, of no pixels first."""
     lengths = np.asarray(counts, np.int64)
@@ -101,6 +113,39 @@ def of_png(data: bytes) -> Pixels:
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError):
         raise BadMask("a PNG") from None
     found: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
+    return found
+
+
+def of_npy(data: bytes) -> Pixels:
+    """The pixels of a file of NumPy that are not 0: two dimensions of bool or uint8."""
+    stream = io.BytesIO(data)
+    try:
+        older = np.lib.format.read_magic(stream) == (1, 0)
+        head = np.lib.format.read_array_header_1_0 if older else np.lib.format.read_array_header_2_0
+        shape, by_column, dtype = head(stream)
+    except ValueError:
+        raise BadMask("a file of NumPy") from None
+    rest = data[stream.tell() :]
+    if len(shape) != 2 or dtype not in (np.bool_, np.uint8) or shape[0] * shape[1] != len(rest):
+        raise BadMask("two dimensions of bool or uint8")
+    found: Pixels = np.frombuffer(rest, np.uint8).reshape(shape, order="F" if by_column else "C") != 0
+    return found
+
+
+def npy_of(pixels: Pixels) -> str:
+    """A file of NumPy, packed by zlib, in base64."""
+    out = io.BytesIO()
+    np.lib.format.write_array(out, pixels, allow_pickle=False)
+    return base64.b64encode(zlib.compress(out.getvalue())).decode()
+
+
+def stretched(pixels: Pixels, width: int, height: int) -> Pixels:
+    """The same in so many columns and rows, each the nearest."""
+    if not pixels.size or min(width, height) < 1 or width * height > MOST:
+        raise BadMask(f"a rectangle of 1 to {MOST} pixels")
+    rows = (np.arange(height) + 0.5) * (pixels.shape[0] / height)
+    columns = (np.arange(width) + 0.5) * (pixels.shape[1] / width)
+    found: Pixels = pixels[rows.astype(np.int64)[:, None], columns.astype(np.int64)]
     return found
 
 
