@@ -203,7 +203,11 @@ def _book_own(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
-        said = count_own(images.own) + count_own(dataset.categories.own) + count_own(dataset.boxes.own)
+        said = count_own(images.own) + count_own(dataset.categories.own)
+        for name in ("keypoints", "skeleton"):  # which say what those of boxes are
+            del said[name]
+        said += count_own(dataset.boxes.own)
+        del said["num_keypoints"]
         for file in dataset.files:
             said.update(key for key, value in file.own.items() if value not in NOTHING)
         for name, n in said.items():

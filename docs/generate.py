@@ -246,6 +246,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"quick start": quick_start, "verdict": verdict, "formats": formats_by_use},
     "docs/ci.md": {"action inputs": action_inputs},
     "docs/diff.md": {},
+    "docs/shapes.md": {},
     "docs/evaluating.md": {"doubts": doubts},
     "docs/protocols.md": {"protocols": protocols},
     "docs/stability.md": {"python names": python_names},
@@ -275,9 +276,9 @@ def rewritten(file: str) -> str:
 
 
 @functools.cache
-def drawing_module() -> Any:
-    """``docs/drawings.py``."""
-    spec = importlib.util.spec_from_file_location("docs_drawings", ROOT / "docs" / "drawings.py")
+def drawing_module(name: str = "drawings") -> Any:
+    """``docs/drawings.py``, or another module of drawings, which may import it."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -287,9 +288,9 @@ def drawing_module() -> Any:
 
 
 def drawings() -> dict[str, str]:
-    """The drawings of the page about metrics, by file."""
+    """The drawings of the pages about metrics and shapes, by file."""
     made: dict[str, str] = drawing_module().drawings()
-    return made
+    return made | drawing_module("shape_drawings").shape_drawings()
 
 
 def signs() -> str:

@@ -55,7 +55,7 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "number", "numbers", "text", "ints", "raw"]
+Kind = Literal["id", "int", "number", "numbers", "text", "ints", "raw", "kept"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -81,8 +81,8 @@ class Field:
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
     ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
-    whole numbers, a list with None; ``raw`` a list of the JSON of the values, which count as unread too,
-    empty where there is none.
+    whole numbers, a list with None; ``kept`` a list of the JSON of the values, empty where there is none, and
+    ``raw`` the same of values that count as unread too.
     """
 
     key: str
@@ -616,13 +616,13 @@ class _Shape:
                 filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
                 if kind == "rest":
                     chunk.rest[key] = on_one_line(values)
-                elif filled:
+                elif filled and kind != "kept":
                     chunk.extras[key] = filled
                 if not always:
                     keys = n - sum(not len(v) for v in values)
                 colons += b"".join(values).count(b":")
                 colons += keys * (1 + key.count(":"))
-                if kind == "raw":
+                if kind in ("raw", "kept"):
                     chunk.columns[key] = values
                 continue
             chunk.columns[key] = column

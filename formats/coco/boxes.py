@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,10 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near
-from odm.formats.coco.shapes import Drawn, boxes_of, read_shapes
+from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, boxes_of, read_shapes
 from odm.issues import Code, Log, Trusted, first_few
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
-from odm.tables.other_fields import OwnRows
+from odm.tables.other_fields import OwnRows, count_own
 
 FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
@@ -56,6 +57,10 @@ class Table:
     """What an unknown category may come from, in brackets."""
     shape_keys: tuple[str, ...] = ()
     """The keys of shapes that are read."""
+    outlines: bool = False
+    """Whether outlines and masks are asked for; else they are read only beside oriented boxes."""
+    unread: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Shapes that were not asked for, by key."""
     boxes_of_shapes: bool = False
     """Whether boxes and areas are those of the shapes."""
     drawn: list[Drawn] = dataclasses.field(default_factory=list)
@@ -75,8 +80,10 @@ class Table:
         self.n = end
         if self.shape_keys:
             drawn = {key: own[key] for key in self.shape_keys if key in own}
+            if not self.outlines and drawn.keys().isdisjoint(ORIENTED_KEYS):
+                self.unread += count_own({"segmentation": tuple(drawn.pop("segmentation", ()))})
             self.drawn.append(read_shapes(drawn, len(index)))
-            own = {key: values for key, values in own.items() if key not in drawn}
+            own = {key: values for key, values in own.items() if key not in self.shape_keys}
         self.own.extend(len(index), own)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)

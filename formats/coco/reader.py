@@ -118,6 +118,7 @@ class Reader:
         self._dialect, self._units = dialect, units
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
         self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
+        self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
@@ -395,7 +396,7 @@ class Reader:
         keeps, shapes = self._builder.keeps_own, table.shape_keys
         if shapes:  # which say what the box is, where it is not given
             fields = [dataclasses.replace(f, required=f.required and f.key != "bbox") for f in fields]
-            fields += [Field(key, "raw") for key in shapes]
+            fields += [Field(key, "kept") for key in shapes]
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shapes):
@@ -410,7 +411,7 @@ class Reader:
                 table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected)
             else:
                 self._add_slowly(chunk, values, table, fields)
-        values.count(table.own.lost)
+        values.count(table.own.lost + table.unread)
         if values.outlined:
             what = plural(values.outlined, "annotation")
             self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")

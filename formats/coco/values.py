@@ -103,7 +103,7 @@ class Dialect:
     """Whether a file may also be a list of results, or hold its boxes in tracks."""
     needs: frozenset[str] = frozenset({"images"})
     """The lists without which a file is at fault, and not only incomplete."""
-    unsaid: frozenset[str] = frozenset()
+    unsaid: frozenset[str] = frozenset({"num_keypoints"})
     """Keys that are not worth a word where they are not read."""
     name_of: Callable[[Mapping[str, Any]], tuple[str, Any]] = _file_name
     """The key that names an image, and its value."""
@@ -182,6 +182,8 @@ class Values:
     def note(self, chunk: Chunk, pointer: str) -> None:
         """Count the unread keys of a chunk, and report the first of its ids that have a decimal point."""
         unsaid = self.dialect.unsaid if pointer else _UNREAD_IN_RESULTS
+        if pointer == "/categories":
+            unsaid |= {"keypoints", "skeleton"}  # which say what those of boxes are
         self.count({k: n for k, n in chunk.extras.items() if k not in unsaid and k != "video_id"})
         for key, i in chunk.written_float.items():
             self._float_id(f"{pointer}/{i}", key)
