@@ -92,14 +92,15 @@ class _Commands(click.Group):
 )
 @click.version_option(odm.__version__, prog_name="odm")
 def app() -> None:
-    """Convert, check and evaluate object-detection files.
+    """Evaluate, compare, convert and check object-detection files.
 
     \b
-    odm convert --from yolo --to txt labels/ out/
     odm eval groundtruths/ detections/ --iou 0.5
+    odm eval instances.json results.json --images photos/ --report run.html
+    odm convert --from yolo --to txt labels/ out/
     odm validate annotations.json --images photos/
-    odm stats annotations.json
     odm formats yolo
+    odm example
     """  # noqa: D301 -- click reads the escape
 
 
