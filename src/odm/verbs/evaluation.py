@@ -1,4 +1,7 @@
-"""``odm.eval``: what is asked for, checked before anything is read; the work; and the files it writes."""
+"""``odm.eval``: what is asked for, checked before anything is read; the work; and the files it writes.
+
+It is long because `eval` has 56 arguments, each with a line and its description.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What data sets, results, comparisons and the like show of themselves in a notebook."""
+"""What data sets, results, comparisons and the like show of themselves in a notebook.
+
+It is long because each kind of value has a function; all make their elements by those of `odm.verbs.html`.
+"""
 
 from __future__ import annotations
 
