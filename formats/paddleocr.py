@@ -238,6 +238,7 @@ FORMAT = format_of(
     suffixes=(".txt",),
     looks_at=(".txt", ".cach", ".json"),
     begins=None,
+    holds=("\t", "input_path"),
     keeps=frozenset({"extension", "empty", "score", "split", "difficult", "crowd", "polygon", "oriented"}),
     shape_is_box=True,
 )

@@ -319,6 +319,7 @@ FORMAT = format_of(
     looks_at=(".csv", ".json"),
     begins="[{",
     single=True,
+    holds=("asset", "frames", "xmin"),
     keeps=frozenset({"extension", "empty", "score"}),
     shape_options={"polygon": "dialect=json"},
 )
