@@ -18,7 +18,10 @@ from pathlib import Path
 import numpy as np
 
 import odm
+from odm import masks
 from odm.evaluate import Result, evaluate
+from odm.tables.quadrilaterals import shared_areas
+from odm.tables.shapes import rectangles
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "docs/images/metrics"
@@ -451,6 +454,77 @@ def pixels() -> Paper:
     return paper
 
 
+def mask_iou() -> Paper:
+    """An object with a notch and a detection without: equal boxes, different masks."""
+    paper = Paper(560, 214, "Two masks whose boxes are equal")
+    notched = [(0, 0), (20, 0), (20, 10), (10, 10), (10, 20), (0, 20)]
+    whole = [(0, 0), (20, 0), (20, 20), (0, 20)]
+    one, other = (masks.rasterise([np.array(corners) + 5], 40, 40) for corners in (notched, whole))
+    value = float(masks.iou([other], [one])[0, 0])
+    k = 7
+    for x, title, shapes in (
+        (30, f"boxes: IoU {1:g}", (whole, whole)),
+        (216, f"masks: IoU {value:g}", (notched, whole)),
+    ):
+        for corners, stroke, dash in zip(shapes, (GREEN, BLUE), ("6 4", "none"), strict=True):
+            points = [(x + px * k, 56 + py * k) for px, py in [*corners, corners[0]]]
+            fill = {"fill": stroke, "fill_opacity": 0.15}
+            paper.line(points, stroke=stroke, stroke_width=2.5, stroke_dasharray=dash, **fill)
+        paper.text(x, 40, title, bold=True)
+    for row, (color, label, mask) in enumerate(((GREEN, "object", one), (BLUE, "detection", other))):
+        paper.text(390, 84 + 26 * row, f"{label}: {masks.area(mask)} pixels", fill=color)
+    paper.text(390, 146, f"{masks.area(one)} / {masks.area(other)} = {value:g}")
+    return paper
+
+
+def oks() -> Paper:
+    """Five points of an object and of a detection, and what each adds."""
+    paper = Paper(560, 270, "What each key point adds to OKS")
+    truth = np.array([[100, 80], [70, 130], [135, 130], [80, 210], [125, 210]], float)
+    found = truth + np.array([[2, 2], [-6, 4], [12, 9], [20, 14], [30, 4]])
+    size, sigma = 90 * 150, 0.08
+    far = ((found - truth) ** 2).sum(axis=1)
+    each = np.exp(-far / (2 * sigma) ** 2 / size / 2)
+    for (x, y), (u, v), value in zip(truth, found, each, strict=True):
+        paper.line([(x, y), (u, v)], stroke=GREY)
+        half = 2 * sigma * np.sqrt(2 * size * np.log(2))
+        paper.add(
+            "circle", cx=x, cy=y, r=half, fill=GREEN, fill_opacity=0.1, stroke=GREEN, stroke_dasharray="4 3"
+        )
+        paper.add("circle", cx=x, cy=y, r=4, fill="#ffffff", stroke=GREEN, stroke_width=2)
+        paper.add("circle", cx=u, cy=v, r=4, fill=BLUE)
+        paper.text(u + 8, v + 5, f"{value:.2f}", size=13, fill=BLUE)
+    paper.text(280, 70, "point of the object", fill=GREEN)
+    paper.text(280, 96, "point of the detection", fill=BLUE)
+    paper.text(280, 122, "dashed circle: a point adds 0.5")
+    paper.text(280, 166, f"OKS = {each.mean():.2f}, the mean", size=18, bold=True)
+    return paper
+
+
+def rotated_iou() -> Paper:
+    """Rectangles and what they share, beside the IoU of the boxes around them."""
+    paper = Paper(560, 270, "IoU of rectangles that are turned")
+    k = 3.2
+    for x, one, other in (
+        (100, (0, 0, 40, 40, 0), (0, 0, 40, 40, np.pi / 4)),
+        (280, (0, 0, 56, 14, 0.5), (2, 1, 54, 15, 0.7)),
+        (460, (0, 0, 56, 14, np.pi / 4), (0, 0, 56, 14, -np.pi / 4)),
+    ):
+        quads = [rectangles(np.array([values], float)) for values in (one, other)]
+        both = shared_areas(*quads)[0]
+        value = both / (one[2] * one[3] + other[2] * other[3] - both)
+        low, high = (np.array([f(quad[0], axis=0) for quad in quads]) for f in (np.min, np.max))
+        inner = np.prod(np.maximum(high.min(axis=0) - low.max(axis=0), 0))
+        around = inner / (np.prod(high - low, axis=1).sum() - inner)
+        for quad, stroke, dash in zip(quads, (GREEN, BLUE), ("6 4", "none"), strict=True):
+            points = [(x + px * k, 112 + py * k) for px, py in [*quad[0], quad[0, 0]]]
+            fill = {"fill": stroke, "fill_opacity": 0.15}
+            paper.line(points, stroke=stroke, stroke_width=2.5, stroke_dasharray=dash, **fill)
+        paper.text(x, 232, f"IoU {value:.2f}", anchor="middle", bold=True)
+        paper.text(x, 254, f"boxes around them: {around:.2f}", size=13, fill=GREY, anchor="middle")
+    return paper
+
+
 DRAWINGS: dict[str, Callable[[], Paper]] = {
     "iou": iou,
     "outcomes": outcomes,
@@ -461,6 +535,9 @@ DRAWINGS: dict[str, Callable[[], Paper]] = {
     "eleven-points": eleven_points,
     "101-points": hundred_and_one_points,
     "thresholds": thresholds,
+    "mask-iou": mask_iou,
+    "oks": oks,
+    "rotated-iou": rotated_iou,
     "pixels": pixels,
 }
 
