@@ -121,7 +121,8 @@ function makeConfusion(R) {
 
 const dotted = (...parts) => parts.filter(Boolean).join(" · ");
 // An overlap with the name of what was measured, such as "mask IoU 0.71".
-const iouText = (R, iou) => (iou ? t("measure." + R.measure, { iou: iou.toFixed(2) }) : "");
+const overlap = (R, iou) => t("measure." + R.measure, { iou: iou.toFixed(2) });
+const iouText = (R, iou) => (iou ? overlap(R, iou) : "");
 
 function levelText(R, level) {
   const v = R.levels[level];
@@ -180,7 +181,7 @@ function makeBoxes(X, R, st) {
     }
     get why() {
       const row = t("row", { row: String(det.row[this.d]) });
-      const iou = iouText(R, det.iou[this.d]) || iouText(R, 0.001).replace("0.00", "0");
+      const iou = overlap(R, det.iou[this.d]);
       if (this.kind === "TP") return dotted(t("found-iou", { iou }), row);
       if (this.kind === "IG") return dotted(t("ignored"), iouText(R, det.iou[this.d]), row);
       const reason = X.kinds[this.reason + 1];
@@ -231,7 +232,7 @@ function makeBoxes(X, R, st) {
       const iou = meet / ((a1 - a0) * (b1 - b0) + (p1 - p0) * (q1 - q0) - meet);
       if (iou > best[1]) best = [short(className(gt.class[g]), 22), iou];
     }
-    return best[0] ? { name: best[0], iou: iouText(R, best[1]) } : null;
+    return best[0] ? { name: best[0], iou: overlap(R, best[1]) } : null;
   }
 
   function boxes(image) {
