@@ -392,6 +392,40 @@ def test_filters_and_tabs(visit, made):
     assert number(page, "mAP", ".hero") == contract["results"][1]["summary"]["mAP"]
 
 
+def test_the_first_screen_says_what_the_number_means(visit, made):
+    top, contract = made
+    overall = contract["results"][0]["overall"]
+    page = visit(top / "eval.html")
+    said = page.locator(".verdict").inner_text()
+    found, right = (f"{100 * overall[key]:.0f} %" for key in ("recall", "precision"))
+    assert said.startswith(f"Finds {found} of {overall['gt']} objects; {right} of its detections are right")
+    enough = [row for row in contract["results"][0]["classes"] if row["gt"] >= 5 and row["ap"] is not None]
+    assert f"The weakest class is {min(enough, key=lambda row: row['ap'])['class']}:" in said
+    analysed = json.loads((top / "analysed/results.json").read_text(encoding="utf-8"))["results"][0]
+    tide = analysed["analysis"]["tide"]
+    most = max(("Cls", "Loc", "Both", "Dupe", "Bkg", "Miss"), key=lambda kind: tide[kind]["dap"])
+    said = visit(top / "analysed.html").locator(".verdict").inner_text()
+    assert f"({100 * tide[most]['dap']:.1f} points)" in said
+    page.locator(".mini .ex").first.focus()
+    assert "IoU 0.50" in page.locator("#tip").inner_text()
+    page.keyboard.press("Escape")
+    assert not page.locator("#tip").is_visible()
+
+
+def test_curves_are_walked_with_arrows(visit, made):
+    page = visit(made[0] / "eval.html")
+    page.locator("#curves [role=group]").focus()
+    told = page.locator("#curves [role=status]")
+    page.keyboard.press("ArrowDown")
+    assert told.inner_text().startswith("circle · AP ")
+    page.keyboard.press("ArrowDown")
+    assert told.inner_text().startswith("square · AP ")
+    assert page.locator(".of-class.at").count() == 1
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert "square" in page.locator("#clear").inner_text()
+
+
 def test_card_counts_follow_the_class(visit, made):
     page = visit(made[0] / "eval.html", "#s=0.20&c=1")
     show_all(page)

@@ -95,6 +95,6 @@ function drawShape(box, height) {
       );
   };
   dots((v) => v > 0, "all");
-  dots((v) => v === 1, "hidden");
+  if (!isNumber(box.score)) dots((v) => v === 1, "hidden"); // of detections the third number means other things
   return parts;
 }
