@@ -14,6 +14,7 @@ from selection import examples
 import odm
 from odm.cli._app import app
 from odm.evaluate.analysis.diff import Change, diff
+from odm.evaluate.analysis.render_diff import render_differences
 from odm.issues import UsageError
 from odm.report.words import english
 from odm.tables import Dataset
@@ -254,6 +255,17 @@ def test_what_is_printed(files):
     told = json.loads(run("old.json", "new.json", "-q", "--output", "json"))
     assert [row["change"] for row in rows] == [row["change"] for row in told["changes"]]
     assert rows[-1]["old_file"] == "old.json#/annotations/8"
+
+
+def test_hostile_names_are_cut_and_escaped():
+    names = ["a" * 90, "<b>\u202e|x"]
+    one, two = (dataset([("a.jpg", name, 1, 1, 9, 9)], classes=names) for name in names)
+    text = render_differences(diff(one, two))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\u202e" not in text
+    shown = render_differences(diff(two, one), "markdown")
+    assert "<b>" not in shown
+    assert "\\|x" in shown
 
 
 def test_exit_codes(files):

@@ -61,7 +61,7 @@ def _text(found: Differences, *, markdown: bool, width: int | None) -> str:
         return escaped(text) if markdown else wrapped(text, width, "  ")
 
     def shown(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[str]) -> str:
-        cells = [[shorten(printable(row[name]), 40), *(str(row[key]) for key in columns)] for row in rows]
+        cells = [[shorten(printable(str(row[key])), 40) for key in (name, *columns)] for row in rows]
         layout: dict[str, Any] = {"width": width, "drop": DROPPED, "left": ("new class",)}
         return table([name, *columns], cells, markdown=markdown, **layout)
 
