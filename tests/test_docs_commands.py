@@ -66,7 +66,7 @@ PROGRAMS = {"--gtfolder", "--detfolder", "--threshold", "--savepath", "--noplot"
 # ------------------------------------------------------------------------------------- the files they name
 
 
-def tables(*, prefix="", found=False, tracks=False):
+def tables(*, prefix="", found=False, tracks=False, shapes=""):
     """Ten small images with three objects each, one of them tiny; every detection fits."""
     names = [f"{prefix}clip{i // 5}_frame{i % 5 + 1:03d}.jpg" for i in range(10)]
     image = [i for i in range(10) for _ in range(3)]
@@ -77,6 +77,11 @@ def tables(*, prefix="", found=False, tracks=False):
     if tracks:
         columns |= {"video": [f"clip{i // 5}" for i in range(10)], "frame": [i % 5 + 1 for i in range(10)]}
         columns |= {"track": [1, 2, 3] * 10}
+    if shapes:
+        quads = [[[x, y], [x + w, y + 2], [x + w, y + h], [x, y + h - 2]] for x, y, w, h in boxes]
+        of = {"polygons": [[quad] for quad in quads], "oriented": quads,
+              "keypoints": [[(*corner, 2) for corner in quad] for quad in quads]}  # fmt: skip
+        columns[shapes] = of[shapes]
     return odm.Dataset.from_arrays(
         images=names, categories=["car", "person"], image=image, category=[0, 1, 1] * 10, ltwh=boxes,
         width=[64] * 10, height=[48] * 10, image_ids=list(range(1, 11)), kind="det" if found else "gt", **columns,
@@ -138,6 +143,12 @@ def files(tmp_path_factory):
     write("results", found, "mot")
     write("gt.json", truth, "coco")
     write("detections.json", found, "coco")
+    for ours, theirs, shapes in (("masks", "segm", "polygons"), ("people", "poses", "keypoints")):
+        write(f"{ours}.json", tables(shapes=shapes), "coco")
+        write(f"{theirs}.json", tables(shapes=shapes, found=True), "coco")
+    (folder / "sigmas.txt").write_text("0.05\n0.05\n0.1\n0.1\n", encoding="utf-8")
+    write("DOTA/val", tables(shapes="oriented"), "dota")
+    write("DOTA/results", tables(shapes="oriented", found=True), "dota", results=True)
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
     return folder
 
