@@ -93,7 +93,7 @@ def test_what_values_show_in_a_notebook_is_safe_whatever_the_names(tmp_path, vis
 def test_a_page_works_in_the_frame_of_a_notebook(tmp_path, visit):
     data = make_data(tmp_path / "set", n=6)
     truth, found = (odm.read(data / name, images=data / "photos") for name in ("gt.json", "det.csv"))
-    pages = [truth.show(), odm.eval(truth, found).report(), odm.compare(truth, {"a": found, "b": truth_like(found)}).report()]  # fmt: skip
+    pages = [truth.show(columns=3), odm.eval(truth, found).report(), odm.compare(truth, {"a": found, "b": truth_like(found)}).report()]  # fmt: skip
     shown = "".join(page._repr_html_() for page in pages)
     (tmp_path / "n.html").write_text(f"<!doctype html><html data-ready='1'><meta charset='utf-8'>{shown}")
     page = visit(tmp_path / "n.html")
@@ -103,6 +103,10 @@ def test_a_page_works_in_the_frame_of_a_notebook(tmp_path, visit):
         frame.locator("#barin a").last.click()
         assert frame.url == "about:srcdoc"
     assert len(page.frames) == 1 + len(pages)
+    cards = page.frames[1].locator(".gal > li")
+    tops = [cards.nth(i).bounding_box()["y"] for i in range(6)]
+    assert tops == [tops[0]] * 3 + [tops[3]] * 3
+    assert tops[3] > tops[0]
 
 
 def truth_like(found):

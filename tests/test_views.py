@@ -164,6 +164,11 @@ def test_reports_are_pages_in_a_frame_or_files(sides, evaluation, comparison, tm
         five.report()
 
 
+def test_pictures_stand_in_columns(sides):
+    with pytest.raises(odm.UsageError, match="at least 1"):
+        sides[0].show(columns=0)
+
+
 def test_plots_are_figures(evaluation):
     pytest.importorskip("matplotlib")
     figure = evaluation.plot()

@@ -111,6 +111,7 @@ class DatasetViews(Shown):
         out: Path | None = None,
         *,
         images: Path | None = None,
+        columns: int = 4,
         limit: int = 60,
         size: int = 320,
         **options: Any,
@@ -121,13 +122,15 @@ class DatasetViews(Shown):
         ----------
         images
             The folder of the pictures, where the data set does not know them.
+        columns
+            How many pictures stand beside each other.
         limit, size
             How many images at most, and the longest side of each in pixels.
         options
-            Others of `odm.show`, such as ``overwrite``.
+            ``report_title``, ``language`` and ``overwrite`` of `odm.show`.
         """
-        given = {"out": out, "report_images": limit, "report_size": size, **options}
-        page: WebPage = later("verbs.showing").show(self, **given, **({"images": images} if images else {}))
+        given = {"report_images": limit, "report_size": size, **options}
+        page: WebPage = later("verbs.notebook").dataset_page(self, out, images, columns, **given)
         return page
 
 

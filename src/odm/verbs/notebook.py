@@ -28,6 +28,7 @@ from odm.tables import Dataset
 from odm.terminal import number, percent
 from odm.verbs import comparison as comparing
 from odm.verbs import evaluation as evaluating
+from odm.verbs import showing
 from odm.verbs.html import (
     BETTER,
     COLOURS,
@@ -344,6 +345,21 @@ def _given(out: Path | None, images: Path | None, options: Mapping[str, Any], na
     reading = {"follow_links": False, "max_size": MAX_SIZE, "encoding": ""}
     target = None if out is None else os.fspath(out)
     return {**known, **options, **reading, "report": target, "options": {"": folder}}
+
+
+@verb
+def dataset_page(
+    value: Dataset, out: Path | None, images: Path | None, columns: int, **options: Any
+) -> WebPage:
+    """The pictures of a data set with their boxes, so many beside each other."""
+    if columns < 1:
+        raise UsageError(f"show columns={columns}: expected at least 1")
+    given = _given(out, images, options, "show")
+    report_target(given, sources=())
+    log = Log()
+    page = showing.page_of(value, [value], given, log, log.extend)
+    page.data["columns"] = columns
+    return shown(page, given, [], log.extend)
 
 
 @verb

@@ -225,6 +225,7 @@ function datasetGallery(X, st, sources, redraw, title) {
   return makeGallery(X, sources, {
     title,
     hint: t("gallery.hint"),
+    columns: X.columns,
     empty: t("gallery.empty"),
     panes: (image) => [boxes(image)],
     matches,

@@ -8,12 +8,13 @@ const CARDS = 24;
 //   narrowed() -> whether any filter is set: then the other boxes are dimmed
 //   include(image, boxes) -> whether the image is listed; rank(image, boxes) -> its place, larger first
 //   counted(box) -> whether the caption counts it
-//   orders, filters, toggles, caption (kinds), hint, title, empty
+//   orders, filters, toggles, caption (kinds), hint, title, empty; columns: cards beside each other, if that is given
 function makeGallery(X, sources, options) {
   const shown = options.shown;
   const nameOfKind = (kind) => options.names?.[kind] || t("box." + kind);
   const state = { order: options.orders[0], text: "", cards: CARDS, list: [] };
   const cards = h("ul", { class: "gal" });
+  if (options.columns) cards.style.gridTemplateColumns = `repeat(${options.columns}, minmax(0, 1fr))`;
   const total = h("span", { class: "cap", id: "shown", role: "status" });
   const empty = h("p", { class: "card empty", hidden: true }, options.empty);
   const more = h("button", { class: "btn", on: { click: showMore } });
