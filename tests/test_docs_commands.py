@@ -143,7 +143,7 @@ def files(tmp_path_factory):
     write("results", found, "mot")
     write("gt.json", truth, "coco")
     write("detections.json", found, "coco")
-    for ours, theirs, shapes in (("masks", "segm", "polygons"), ("people", "poses", "keypoints")):
+    for ours, theirs, shapes in (("outlines", "segm", "polygons"), ("people", "poses", "keypoints")):
         write(f"{ours}.json", tables(shapes=shapes), "coco")
         write(f"{theirs}.json", tables(shapes=shapes, found=True), "coco")
     (folder / "sigmas.txt").write_text("0.05\n0.05\n0.1\n0.1\n", encoding="utf-8")
