@@ -135,7 +135,7 @@ def from_supervision(
 def to_supervision(dataset: Dataset) -> dict[str, Any]:
     """A `supervision.Detections` for each image, by its name; images without boxes have an empty one."""
     _require_pixels(dataset)
-    detections = library("supervision", "bridges").Detections
+    detections = library("supervision").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     scored = dataset.kind == "det"
     found = {}

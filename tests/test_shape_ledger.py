@@ -16,11 +16,12 @@ from odm.converters.shapes import clip_outlines, fit, smallest_rectangle
 from odm.formats import FORMATS, make_options
 from odm.issues import UsageError
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
+from odm.tables.shapes import rectangles
 
 W, H = 96, 80
 SQUARE = [[10, 10], [40, 10], [40, 30], [10, 30]]
 OUTLINE = [[10.5, 10.25], [40.5, 12], [38, 30.75], [22, 20], [12, 30]]
-TURNED = [[37.5, 21.25], [72.25, 41.5], [62.25, 58.75], [27.5, 38.5]]
+TURNED, OTHER = rectangles(np.array([[50, 40, 40, 20, 0.5], [40, 30, 24, 14, -0.3]]))
 
 
 def drawn(kinds="parts outline rectangle overlap mask turned none", points=True):
@@ -31,7 +32,7 @@ def drawn(kinds="parts outline rectangle overlap mask turned none", points=True)
     add = {
         "parts": lambda rows: rows.polygons([SQUARE, [[50, 40], [60, 40], [55, 60]]]),
         "outline": lambda rows: rows.polygons([OUTLINE]),
-        "rectangle": lambda rows: rows.polygons([SQUARE]),
+        "rectangle": lambda rows: rows.polygons([OTHER]),
         "overlap": lambda rows: rows.polygons([SQUARE, [[20, 20], [60, 20], [60, 60], [20, 60]]]),
         "mask": lambda rows: rows.mask(masks.encode(mask)["counts"].encode()),
         "turned": lambda rows: rows.oriented(TURNED),

@@ -59,8 +59,8 @@ def test_the_confusion_matrix_needs_no_word(run, words):
     [
         ("cocoo", "(did you mean 'coco'?)"),
         ("voc", "(did you mean 'voc2012' or 'voc2007'?)"),
-        ("xyz", ("'yolov5'", "'tube'")),
-        ("", ("'yolov5'", "'tube'")),
+        ("xyz", ("'dota'", "'tube'")),
+        ("", ("'dota'", "'tube'")),
     ],
 )
 @pytest.mark.parametrize("command", [("eval", "gt.json"), ("compare", "gt.json", "det.json")])

@@ -74,8 +74,8 @@ def test_clean_data_gives_no_errors_and_no_noise(folder):
 
 
 OTHER_KIND = {"gt": "no-scores", "det": "all-boxes-scored"}
-TELL_BOTH = {"labelstudio", "mot"}  # each kind stands in a place of its own
-EACH_HAS_ONE = {"sagemaker"}  # a confidence, whoever drew the box: it is a label too
+TELL_BOTH = {"kili", "labelstudio", "mot"}  # each kind stands in a place of its own
+EACH_HAS_ONE = {"encord", "sagemaker"}  # a confidence, whoever drew the box: it is a label too
 HAVE_A_SCORE = {"visdrone"}  # in ground truth it is 0 for what is ignored, else 1
 
 
@@ -90,7 +90,8 @@ def test_the_other_kind_is_one_error_with_a_count(folder):
     log = Log()
     asked = dataclasses.replace(source, kind="det" if kind == "gt" else "gt")
     odm.converters.examine(asked, log, gt=gt)
-    expected = OTHER_KIND[kind] if folder.name != "coco-results" else "results-as-ground-truth"
+    results = folder.name in ("coco-results", "coco-detectron2")
+    expected = "results-as-ground-truth" if results else OTHER_KIND[kind]
     assert {expected} <= set(log.counts) <= {expected, *case.said.get("doubts", ())}
     (issue,) = [issue for issue in log if issue.code == expected]
     assert expected == "results-as-ground-truth" or "(6)" in issue.message

@@ -27,13 +27,12 @@ def later(module: str) -> Any:
     return importlib.import_module(f"odm.{module}")
 
 
-def library(name: str, extra: str = "") -> Any:
+def library(name: str) -> Any:
     """A library that only one function needs. UsageError, with the way out, where it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        wanted = f"'odm-toolkit[{extra}]'" if extra else name
-        raise later("issues").UsageError(f"this needs {name}: pip install {wanted}") from None
+        raise later("issues").UsageError(f"this needs {name}: pip install {name}") from None
 
 
 class Framed:
@@ -47,11 +46,11 @@ class Framed:
 
     def to_pandas(self) -> Any:
         """The table as a ``pandas.DataFrame``. UsageError if pandas is not installed."""
-        return library("pandas", "bridges").DataFrame(self.columns())
+        return library("pandas").DataFrame(self.columns())
 
     def to_polars(self) -> Any:
         """The table as a ``polars.DataFrame``. UsageError if polars is not installed."""
-        return library("polars", "bridges").DataFrame(self.columns(), strict=False)
+        return library("polars").DataFrame(self.columns(), strict=False)
 
 
 class Rows(list[T], Framed):
