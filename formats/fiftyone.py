@@ -328,7 +328,7 @@ FORMAT = format_of(
     single=True,
     holds=("samples", "labels"),
     keeps=frozenset({"empty", "unused", "order", "score", "track", *FLAG_NAMES}),
-    shape_options={"mask": "layout=samples"},
+    shape_options=dict.fromkeys(("mask", "polygon"), "layout=samples"),
     max_error_px=1e-6,
     needs_size=True,
 )

@@ -28,12 +28,12 @@ POINTS = [(40.5, 30, 2), (50, 35.25, 1), (0, 0, 0)]
 
 
 def ways():
-    """Every format and word that it keeps, as ground truth and as detections."""
+    """Every format and word that it keeps, with an option or without, as ground truth and as detections."""
     for name, format_ in sorted(FORMATS.items()):
         for word in WORDS:
-            if word in format_.keeps | format_.shape_options.keys() - ({"mask"} if name == "yolo" else set()):
-                said = format_.shape_options.get(word)
-                options = dict([said.split("=")]) if said else {}
+            said = format_.shape_options.get(word)
+            options = dict([said.split("=")]) if said else {}
+            if word in format_.adapted(make_options(format_, options)).keeps:
                 for kind in ("gt", "det"):
                     yield name, word, kind, options
     yield "via", "polygon", "gt", {"layout": "via3"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import warnings
 import zlib
 from typing import Any
 
@@ -106,7 +107,10 @@ def of_png(data: bytes) -> Pixels:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
+        with (
+            warnings.catch_warnings(action="ignore", category=Image.DecompressionBombWarning),
+            Image.open(io.BytesIO(data), formats=["PNG"]) as picture,
+        ):
             if picture.width * picture.height > MOST:
                 raise BadMask(f"a picture of at most {MOST} pixels")
             bands = np.asarray(picture)
