@@ -146,6 +146,24 @@ def test_prob_iou_as_yolo_val():
     same(found, expected, 1e-6)
 
 
+def test_known_overlaps_of_oriented_boxes():
+    rows = [
+        ([0, 0, 10, 10, 0], [0, 0, 10, 10, math.pi / 4], math.sqrt(0.5), 0.99953181),
+        ([50, 50, 10, 10, 0], [55, 50, 10, 10, 0], 1 / 3, 0.44079447),
+        ([50, 50, 40, 10, 0.1], [52, 51, 38, 11, 0.3], 0.6368504934, 0.74561644),
+        ([50, 50, 40, 10, 0.1], [50, 50, 40, 10, 0.1], 1, 0.99953181),
+    ]
+    ours, theirs = (rectangles(np.array([row[i] for row in rows], float)).round(6) for i in (0, 1))
+    of = {"images": 4, "classes": ("a",)}
+    truth = side([(i, 0, [0, 0, 1, 1]) for i in range(4)], oriented=ours, **of)
+    found = side([(i, 0, [0, 0, 1, 1], 0.5) for i in range(4)], oriented=theirs, **of)
+    joined = join(truth, found)
+    for protocol, column, tolerance in (("coco", 2, 1e-6), ("ultralytics", 3, 5e-4)):
+        (rules,) = resolve(protocol, iou_type="obb")
+        pairs = pairs_of(joined, rules, 0.1)
+        assert pairs.iou == pytest.approx([row[column] for row in rows], abs=tolerance)
+
+
 def test_pose_as_yolo_val():
     gt = [
         (0, 0, [10, 10, 40, 80], "20,20,2 40,20,2 30,60,1 0,0,0"),
