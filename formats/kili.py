@@ -100,7 +100,7 @@ def _read_asset(asset: Item, label: Item | None) -> None:
 
 
 def _read_annotation(shape: Row, size: Size) -> None:
-    kind = shape.get("type", "rectangle")
+    kind = shape.text("type") if "type" in shape else "rectangle"
     if kind not in _KINDS:
         shape.reader.count(f"{kind} annotations")
         return

@@ -226,9 +226,10 @@ def _labels(result: Item) -> list[Any] | None:
 
 def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> None:
     reader, labels = result.reader, _labels(result)
-    if labels is None and result.get("type") in _SHAPES and result.get("id") in labelled:
+    type_, id_ = result.text("type"), result.get("id")
+    if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled:
         return  # its label is in another result
-    type_, value = result.text("type"), result.object("value")
+    value = result.object("value")
     kind = _KINDS.get(type_)
     if type_ == "labels":
         kind = "rectangle" if "width" in value else "polygon" if "points" in value else None

@@ -180,10 +180,11 @@ def _read_project(whole: Item, waiting: _Waiting) -> None:
     origin = Origin(reader.builder, at.path, at.pointer)
     for vid, view in whole.object("view").objects():
         ids = [str(id_) for id_ in view.array("fid_list")]
-        if len(ids) != 1 or ids[0] not in files:
-            reader.count("views of several files")
+        file = files.pop(ids[0], None) if len(ids) == 1 else None
+        if file is None:
+            reader.count("views of several files, or of none")
             continue
-        waiting.append((Rows(reader, at, regions.get(vid, {}), origin), files[ids[0]].image("fname"), {}))
+        waiting.append((Rows(reader, at, regions.get(vid, {}), origin), file.image("fname"), {}))
 
 
 def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:

@@ -185,3 +185,11 @@ def test_a_hole_of_kili_is_joined_to_its_outline(tmp_path):
     (outline,) = data.boxes.shapes.polygons(0)
     x, y = outline[:, 0], outline[:, 1]
     assert abs((x * np.roll(y, -1) - y * np.roll(x, -1)).sum()) / 2 == pytest.approx(98)
+
+
+def test_two_views_of_one_file_of_via_3_are_one_image(tmp_path):
+    project = json.loads((TOOLS / "via-3" / "input.json").read_text())
+    project["view"]["2"] = {"fid_list": ["1"]}
+    data = odm.read(write(tmp_path / "a.json", project))
+    assert data.images.name == ("a.jpg",)
+    assert data.extras["views of several files, or of none"] == 1
