@@ -148,3 +148,17 @@ def test_arrays_become_shapes():
         Dataset.from_arrays(**base, polygons=[[]])
     with pytest.raises(ValueError, match="only one of"):
         Dataset.from_arrays(**base, polygons=[[], []], oriented=np.zeros((2, 5)))
+
+
+def test_joining_two_long_outlines_takes_little_memory():
+    import tracemalloc
+
+    from odm.tables.shapes import bridged
+
+    parts = [np.random.default_rng(k).random((3000, 2)) + k for k in range(2)]
+    tracemalloc.start()
+    joined = bridged(parts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(joined) == 6002
+    assert peak < 5 * 8 * 2**20  # all distances at once would take 216 MB

@@ -375,11 +375,23 @@ def bridged(parts: Sequence[Floats]) -> Floats:
     """Several outlines as one: each is joined to the nearest corner of those before, there and back."""
     whole = parts[0]
     for part in parts[1:]:
-        far = ((whole[:, None] - part[None]) ** 2).sum(axis=2)
-        i, j = np.unravel_index(int(far.argmin()), far.shape)
+        i, j = _nearest(whole, part)
         around = np.concatenate([part[j:], part[: j + 1]])
         whole = np.concatenate([whole[: i + 1], around, whole[i:]])
     return whole
+
+
+def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
+    """The points of two sets that are nearest to each other; few distances are held at a time."""
+    step = max(1, 2**20 // len(b))
+    best, found = np.inf, (0, 0)
+    for start in range(0, len(a), step):
+        some = a[start : start + step]
+        far = (some[:, None, 0] - b[:, 0]) ** 2 + (some[:, None, 1] - b[:, 1]) ** 2
+        i, j = divmod(int(far.argmin()), len(b))
+        if far[i, j] < best:
+            best, found = float(far[i, j]), (start + i, j)
+    return found
 
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
