@@ -43,6 +43,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -228,7 +229,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
         track = box.reader.builder.track(-1, index)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
-    if box.get("mask") is not None and box.wants:
+    if box.get("mask") is not None and box.wants and math.isfinite(x + y + w + h):
         box.paint(
             box, "mask", functools.partial(_pixels, width=round(w), height=round(h)), round(x), round(y)
         )

@@ -181,7 +181,7 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
-    drawn = record.wants and kind in _DRAWN
+    drawn = record.wants and isinstance(kind, str) and kind in _DRAWN
     if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not drawn:
         record.reader.count(f"{kind} objects")
         return

@@ -222,7 +222,7 @@ def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):
 
 def test_masks_of_rectangles_are_pasted_into_their_images():
     pixels = np.random.default_rng(7).random((9, 12)) < 0.5
-    for left, top in ((0, 0), (5, 3), (-4, -2), (15, 12), (18, 6), (40, 0)):
+    for left, top in ((0, 0), (5, 3), (-4, -2), (15, 12), (18, 6), (40, 0), (10**30, -(10**30))):
         whole = np.zeros((15, 20), bool)
         for (y, x), value in np.ndenumerate(pixels):
             if 0 <= y + top < 15 and 0 <= x + left < 20:

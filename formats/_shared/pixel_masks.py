@@ -32,6 +32,7 @@ def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> by
     """COCO's text of the mask of an image of this size, with `pixels` at a place; what is outside is cut."""
     if min(width, height) < 1 or width * height >= MOST_PIXELS:
         raise BadMask("an image of known size, below 2^32 pixels")
+    left, top = (min(max(place, -MOST_PIXELS), MOST_PIXELS) for place in (left, top))
     pixels = pixels[max(0, -top) : max(0, height - top), max(0, -left) : max(0, width - left)]
     left, top = max(0, left), max(0, top)
     h, w = pixels.shape
