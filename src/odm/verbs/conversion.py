@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from odm import converters
-from odm.converters import Edits, Ledger, Selection
+from odm.converters import Edits, Ledger, Selection, pipeline
 from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
 from odm.converters.pending import SHAPE_WORDS
@@ -142,7 +141,7 @@ def write(
         "keep_groups": keep_groups,
         "selection": selection or Selection(),
     }
-    return converters.write(tables, path, format, log=log, **how, **options)
+    return pipeline.write(tables, path, format, log=log, **how, **options)
 
 
 @verb
@@ -266,7 +265,7 @@ def converted(source: Any, target: str, given: Mapping[str, Any], log: Log) -> L
     }
     listed = [source] if is_path(source) else source
     if isinstance(listed, (list, tuple)) and listed and all(map(is_path, listed)):
-        return converters.convert(
+        return pipeline.convert(
             listed,
             target,
             options=options[""],
@@ -283,7 +282,7 @@ def converted(source: Any, target: str, given: Mapping[str, Any], log: Log) -> L
     each = source if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
     tables = [only(dataset_of(one, log=log, kind=given["kind"], **how_read)) for one in each]
     tables = [merge(tables, same_image=given["same_image"], log=log).dataset] if len(tables) > 1 else tables
-    return converters.write(tables[0], target, given["to"], **how, **options[""], **options["to"])
+    return pipeline.write(tables[0], target, given["to"], **how, **options[""], **options["to"])
 
 
 def is_table(source: object) -> bool:
