@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import json
 import math
 
 import numpy as np
@@ -462,3 +463,22 @@ def test_what_cannot_be_measured_is_refused_with_the_reason():
             evaluate(truth, found, protocol, **options)
     with pytest.raises(ValueError, match="dota compares obb, and a metric takes boxes"):
         Metric(classes=["a"], protocol="dota")
+
+
+def test_only_the_classes_that_are_evaluated_need_a_shape(tmp_path):
+    square = [[1, 1, 9, 1, 9, 9, 1, 9]]
+    box = {"image_id": 1, "bbox": [1, 1, 8, 8], "area": 64, "iscrowd": 0}
+    with_outline = {**box, "id": 1, "category_id": 1, "segmentation": square}
+    truth = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 20, "height": 20}],
+        "categories": [{"id": 1, "name": "drawn"}, {"id": 2, "name": "boxed"}],
+        "annotations": [with_outline, {**box, "id": 2, "category_id": 2}],
+    }
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    results = [{**box, "category_id": c, "score": 0.5, "segmentation": square} for c in (1, 2)]
+    (tmp_path / "det.json").write_text(json.dumps(results))
+    sides = tmp_path / "gt.json", tmp_path / "det.json"
+    with pytest.raises(odm.DataError, match="1 error"):
+        odm.eval(*sides, "coco", iou_type="segm")
+    only = odm.eval(*sides, "coco", iou_type="segm", only_classes=["drawn"])
+    assert only.summary["AP"] == 1

@@ -20,10 +20,12 @@ from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.ready import report_missing
+from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError, printable, shorten
+from odm.tables import Dataset
 from odm.verbs.analyses import Asked
 from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
 from odm.verbs.sources import (
@@ -399,7 +401,7 @@ def evaluate_sources(
 ) -> Evaluation:
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
-        asked = arguments(given, log)
+        asked, renames = arguments(given, log), renames_of(given)
     iou_type = resolve(asked["protocol"], iou_type=given["iou_type"])[0].iou_type
     if (
         is_path(gt)
@@ -407,13 +409,20 @@ def evaluate_sources(
         and [*given["protocol"]] == [DEFAULT]
     ):
         log.note(f"{printable(os.fspath(gt))}: --protocol ultralytics gives the numbers of yolo val")
+
+    def compared(side: Dataset) -> Mask:
+        """(n,) the boxes of the classes that are evaluated."""
+        only = asked["only_classes"]
+        names = [only is None or renames.get(name, name) in only for name in side.categories.name]
+        return np.array(names, bool)[side.boxes.category]
+
     truth, detections = load_sides(
         gt,
         det,
         {**given, "wants": SHAPES_OF[iou_type]},
         log,
         kept=kept,
-        check=check_too(lambda side, own: report_missing(side, iou_type, own)),
+        check=check_too(lambda side, own: report_missing(side, iou_type, own, compared(side))),
     )
     if is_path(det) and not given["merge_runs"]:
         check_one_run(detections)
@@ -423,7 +432,7 @@ def evaluate_sources(
         if a_file and text not in truth.images.name:
             raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
         renamed = detections
-        if renames := renames_of(given):
+        if renames:
             n = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
             for name, count in zip(detections.categories.name, n, strict=True):
                 if name in renames:
