@@ -76,11 +76,21 @@ def formats_by_use() -> str:
     """A line per use, with a link to each format."""
     from odm.cli.formats import by_use
 
-    lines = ["| used for | formats |", "|---|---|"]
+    lines = ["| used for | formats | of these, with shapes as well as boxes |", "|---|---|---|"]
     for use, group in itertools.groupby(by_use(), key=lambda format_: format_.use):
-        links = ", ".join(f"[{f.title.partition(':')[0]}](docs/formats.md#{f.name})" for f in group)
-        lines.append(f"| {use} | {links} |")
+        own = list(group)
+        links = ", ".join(f"[{f.title.partition(':')[0]}](docs/formats.md#{f.name})" for f in own)
+        drawn = ", ".join(f"`{f.name}`" for f in own if shapes_of(f)) or "-"
+        lines.append(f"| {use} | {links} | {drawn} |")
     return "\n".join(lines)
+
+
+SHAPES = {"polygon": "outlines", "mask": "masks", "oriented": "oriented boxes", "keypoints": "key points"}
+
+
+def shapes_of(format_: Any) -> list[str]:
+    """What shapes a format holds, with an option or without."""
+    return [words for word, words in SHAPES.items() if word in {*format_.keeps, *format_.shape_options}]
 
 
 def protocols() -> str:
@@ -196,8 +206,8 @@ def tools() -> str:
     """For each format which tools write it, in which versions, and what it cannot hold."""
     from odm.formats import FORMATS
 
-    head = "| format | written by | versions and layouts that are tested | what it cannot hold |"
-    lines = [head, "|---|---|---|---|"]
+    head = "| format | written by | versions and layouts that are tested | shapes | what it cannot hold |"
+    lines = [head, "|---|---|---|---|---|"]
     tried: dict[str, dict[str, None]] = {name: {} for name in FORMATS}
     for case in sorted((ROOT / "fixtures").glob("[mt]*/*/case.json")):
         if tool := json.loads(case.read_text(encoding="utf-8")).get("tool"):
@@ -207,7 +217,8 @@ def tools() -> str:
     for name, format_ in FORMATS.items():
         tools = "; ".join(tried[name]) or "-"
         lost = ", ".join(shown for key, shown in LOSSES.items() if key not in format_.keeps) or "-"
-        lines.append(f"| [`{name}`](#{name}) | {format_.written_by} | {tools} | {lost} |")
+        drawn = ", ".join(shapes_of(format_)) or "-"
+        lines.append(f"| [`{name}`](#{name}) | {format_.written_by} | {tools} | {drawn} | {lost} |")
     return "\n".join(lines)
 
 

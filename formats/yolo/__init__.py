@@ -94,8 +94,8 @@ from odm.formats.yolo.layouts import (
     undescribed,
     yaml_file_of,
 )
-from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks
-from odm.formats.yolo.shapes import columns_of, describe_points, find_points, find_task, refuse_others
+from odm.formats.yolo.rows import ParsedRows, find_key_points, find_tracks, points_by_hand
+from odm.formats.yolo.shapes import columns_of, describe_points, find_task, refuse_others
 from odm.formats.yolo.writer import write
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, ShapeKind
@@ -160,6 +160,23 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     return Sniff(LIKELY, f"{have} a whole number and {usual} numbers in 0..1")
 
 
+def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
+    """Say in the plan how many numbers of key points follow the box, as the user or the first files say."""
+    shown = printable(plan.source.path)
+    if task in ("segment", "obb"):
+        plan.key_points = 0
+    elif not plan.key_points and task == "pose":
+        plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
+        n = plan.key_points // plan.dims
+        log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
+    elif not plan.key_points and (found := find_key_points(plan.source, files)):
+        plan.key_points = found
+        read = "" if builder.wants else ", which are not read"
+        log.note(
+            f"{shown}: rows have a box and {found // 3} key points{read} (kpt_shape in data.yaml decides)"
+        )
+
+
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
     """Read a data set of label files, in any of its layouts."""
     plan = _plan(source, options, log)
@@ -167,7 +184,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
     owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)
-    find_points(plan, files, options.task, builder, log)
+    _find_points(plan, files, options.task, builder, log)
     if options.conf_column is None:
         plan.tracks = find_tracks(source, files, plan.key_points, is_det=builder.kind == "det")
     if plan.tracks:
@@ -185,7 +202,8 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
     category, known = parsed.add_categories(good)
     good &= known
-    task = find_task(parsed, good, options.task, log) if builder.wants else "detect"
+    more = bool(parsed.n_after.any())  # than four numbers and a confidence
+    task = find_task(parsed, good, options.task, log) if builder.wants and more else "detect"
     if task == "obb":
         good = refuse_others(parsed, good)
     if task == "detect" and parsed.outline[good].any():
@@ -195,8 +213,9 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     corners, wh = parsed.corners(good, box)
     drawn = {}
     if builder.wants and options.task != "detect":
-        drawn = columns_of(parsed, good, size, task)
-        describe_points(plan, builder, parsed.classes)
+        drawn = columns_of(parsed, good, size, task) if more else {}
+        if plan.point_names or plan.flip_idx is not None:
+            describe_points(plan, builder, parsed.classes)
     elif plan.key_points and (n := int(np.count_nonzero(good & ~parsed.outline & (parsed.count > 6)))):
         builder.extras["keypoints"] = n
     gather.add(

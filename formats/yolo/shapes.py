@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats.yolo.layouts import Plan
-from odm.formats.yolo.rows import ParsedRows, find_key_points, points_by_hand
+from odm.formats.yolo.rows import ParsedRows
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Floats, Keypoints, ShapeKind, Shapes
 
@@ -21,23 +21,6 @@ SEVERAL_TASKS = Code(
     "give every object an outline, or none; -O task=detect reads all as boxes",
     "Rows of five numbers are boxes, longer ones outlines. Ultralytics refuses a data set that has both.",
 )
-
-
-def find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
-    """Say in the plan how many numbers of key points follow the box, as the user or the first files say."""
-    shown = printable(plan.source.path)
-    if task in ("segment", "obb"):
-        plan.key_points = 0
-    elif not plan.key_points and task == "pose":
-        plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
-        n = plan.key_points // plan.dims
-        log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
-    elif not plan.key_points and (found := find_key_points(plan.source, files)):
-        plan.key_points = found
-        read = "" if builder.wants else ", which are not read"
-        log.note(
-            f"{shown}: rows have a box and {found // 3} key points{read} (kpt_shape in data.yaml decides)"
-        )
 
 
 def find_task(parsed: ParsedRows, good: NDArray[np.bool_], task: str | None, log: Log) -> str:
