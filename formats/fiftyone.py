@@ -29,7 +29,11 @@ The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and i
 The field ``ground_truth`` is read, or else the first field of detections; with ``--kind det`` the first one
 whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag ``train``, ``val``, ``test``
 or similar is the split. Other types of fields are counted but not read.
-A ``mask`` of a detection, a NumPy array in base64, is stretched to its box; only samples are written with it.
+A ``mask`` of a detection, a NumPy array in base64, or the PNG at its ``mask_path``, if that is below the
+folder of the file, is stretched to its box; only samples are written with it. Where shapes are wanted and
+there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints`` is read instead:
+their relative points are outlines, if they are ``closed`` or ``filled``, or key points, of which ``NaN`` are
+not labelled. The mean of the ``confidence`` of key points is that of the object. Neither is written.
 ``index`` is the number of an object that is followed through images: its track id.
 
 Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures
@@ -46,7 +50,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +59,7 @@ from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.frames import box_tracks, track_numbers
+from odm.formats._shared.gather import NAN
 from odm.formats._shared.items import (
     BAD_SIZE,
     BadRecord,
@@ -69,16 +74,21 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_columns import show
+from odm.formats._shared.json_columns import Token, show
 from odm.formats._shared.json_preview import JsonPreview, fitting
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump
-from odm.formats._shared.pixel_masks import npy_of, of_npy, stretched, unpacked
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump
+from odm.formats._shared.pixel_masks import npy_of, of_npy, png_below, stretched, unpacked
+from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.issues import Log, Trusted, plural, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
-_BOX = frozenset("_id id _cls label bounding_box confidence attributes index tags".split())
+_OBJECT = frozenset("_id id _cls label confidence attributes index tags".split())
+_BOX = _OBJECT | {"bounding_box"}
+_DRAWN = _OBJECT | {"points", "closed", "filled"}
+_LISTS = ("detections", "polylines", "keypoints")
+"""What the types of fields hold that can be read; only the first without shapes."""
 _SAMPLE = frozenset(
     "_id id filepath tags metadata _media_type _rand _dataset_id created_at last_modified_at".split()
 )
@@ -170,13 +180,14 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 
 
 def _field(reader: Reader, samples: Sequence[Item]) -> str:
-    """The name of the field whose detections are read."""
+    """The name of the field whose detections are read, or whose shapes where there are none."""
     scored: dict[str, bool] = {}
-    for sample in samples:
-        for key, value in sample.record.items():
-            if isinstance(value, dict) and isinstance(given := value.get("detections"), list):
-                own = any(isinstance(d, dict) and d.get("confidence") is not None for d in given)
-                scored[key] = scored.get(key, False) or own
+    for held in _LISTS if reader.builder.wants else _LISTS[:1]:
+        for sample in () if scored else samples:
+            for key, value in sample.record.items():
+                if isinstance(value, dict) and isinstance(given := value.get(held), list):
+                    own = any(isinstance(d, dict) and d.get("confidence") is not None for d in given)
+                    scored[key] = scored.get(key, False) or own
     wants = reader.builder.kind
     names = [name for name, own in scored.items() if own == (wants == "det")] or list(scored)
     chosen = _TRUTH if wants != "det" and _TRUTH in scored else (names or [_TRUTH])[0]
@@ -189,7 +200,10 @@ def _field(reader: Reader, samples: Sequence[Item]) -> str:
 def _read_sample(sample: Item, field: str, split: str) -> None:
     reader = sample.reader
     sample.count_unread(_SAMPLE | {field})
-    boxes = sample.object(field, optional=True).rows("detections")
+    label, held = sample.object(field, optional=True), "detections"
+    if reader.builder.wants:
+        held = label.first_key(*_LISTS)
+    boxes = label.rows(held)
     size = sample.object("metadata", optional=True).size("width", "height")
     name, picture = sample.get("filepath"), None
     if isinstance(name, str):
@@ -201,7 +215,7 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
     image = None
     if size != BAD_SIZE:
         image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
-    boxes.read(image if size else None, _read_box, size, None)
+    boxes.read(image if size else None, _READERS[held], size, None)
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
@@ -219,29 +233,113 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     score, given = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
-    box.count_unread(_BOX | _FLAGS.keys() | ({"mask"} if box.wants else set()))
-    attributes = {key: box.get(key) for key in _FLAGS if key in box}
-    for key, value in given.record.items():
-        attributes[key] = value.get("value") if isinstance(value, dict) else value
-    flags = box.reader.flags(attributes, _FLAGS)
+    key, pixels = _mask_of(box)
+    box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
+    said = _said(box, given)
+    width, height = size
+    x, y, w, h = x * width, y * height, w * width, h * height
+    if key and math.isfinite(x + y + w + h):
+        paint = functools.partial(_stretched, pixels, width=round(w), height=round(h))
+        box.paint(box, key, paint, round(x), round(y))
+    box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **said)
+
+
+def _said(box: Row, attributes: Item) -> dict[str, int]:
+    """The flags and the track of an object."""
+    values = {key: box.get(key) for key in _FLAGS if key in box}
+    for key, value in attributes.record.items():
+        values[key] = value.get("value") if isinstance(value, dict) else value
+    flags = box.reader.flags(values, _FLAGS)
     index, track = box.get("index"), -1
     if type(index) is int and index >= 0:
         track = box.reader.builder.track(-1, index)
-    width, height = size
-    x, y, w, h = x * width, y * height, w * width, h * height
-    if box.get("mask") is not None and box.wants and math.isfinite(x + y + w + h):
-        box.paint(
-            box, "mask", functools.partial(_pixels, width=round(w), height=round(h)), round(x), round(y)
-        )
-    box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, flags=flags, track=track)
+    return {"flags": flags, "track": track}
 
 
-def _pixels(mask: Any, width: int, height: int) -> Any:
-    """The pixels of a mask, a NumPy file, stretched to the size of its box by nearest pixel."""
+def _read_outline(box: Row, size: Size, _: None) -> None:
+    if not (box.get("closed") or box.get("filled")):
+        box.reader.count("polylines")
+        return
+    box.need("label", "points")
+    category, given, at = box.category("label"), box.array("points"), box.at / "points"
+    parts = Item(box.reader, {str(i): part for i, part in enumerate(given)}, at, box.origin, box.line, box)
+    outlines = [[in_pixels(point, size) for point in parts.points(key, 3)] for key in parts.record]
+    score, attributes = box.score("confidence"), box.object("attributes", optional=True)
+    if not outlines and not box.bad:
+        box.wrong("points", "lists of points [x, y]")
+    if box.bad:
+        return
+    box.count_unread(_DRAWN)
+    box.draw("polygons", outlines, "polygons")
+    around = bounds([point for outline in outlines for point in outline])
+    box.add(category, around, score=score, **_said(box, attributes))
+
+
+def _read_keypoints(box: Row, size: Size, _: None) -> None:
+    box.need("label", "points")
+    category, given = box.category("label"), box.array("points")
+    unknown = [_is_unknown(point) for point in given]
+    clean = {
+        "points": [[0, 0] if left_out else point for point, left_out in zip(given, unknown, strict=True)]
+    }
+    found = Item(box.reader, clean, box.at, box.origin, box.line, box).points("points", 1)
+    scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
+    score = box.score("confidence") if not isinstance(scores, list) else NAN
+    if isinstance(scores, list):
+        known = [value for value in scores if not _is_unknown(value)]
+        numbers = [box.reader.number(value, box.at / "confidence") for value in known]
+        box.bad |= None in numbers
+        score = sum(n for n in numbers if n is not None) / len(numbers) if numbers else NAN
+    if box.bad:
+        return
+    box.count_unread(_DRAWN)
+    points = [
+        [0.0, 0.0, 0] if left_out else [*in_pixels(point, size), 2]
+        for point, left_out in zip(found, unknown, strict=True)
+    ]
+    if labelled := [point for point in points if point[2]]:
+        box.key_points(points)
+        box.add(category, bounds(labelled), score=score, **_said(box, attributes))
+    else:
+        box.reader.count("keypoints")
+
+
+def _is_unknown(value: Any) -> bool:
+    """Whether this is null or NaN, or a point of these."""
+    return value is None or value == "NaN" or (isinstance(value, list) and value in _NO_POINTS)
+
+
+_READERS: dict[str, Callable[..., None]] = {
+    "detections": _read_box,
+    "polylines": _read_outline,
+    "keypoints": _read_keypoints,
+}
+_NO_POINTS = ([Token("NaN"), Token("NaN")], [None, None])
+
+
+def _mask_of(box: Row) -> tuple[str, Callable[[Any], Any]]:
+    """The key of a mask that can be read, or no text, and what makes pixels of its value."""
+    if box.wants and box.get("mask") is not None:
+        return "mask", _unpacked
+    if box.wants and isinstance(name := box.get("mask_path"), str):
+        source = box.reader.source
+        home = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
+        if (pixels := png_below(source, os.path.join(home, name))) is not None:
+            return "mask_path", pixels
+    return "", _unpacked
+
+
+def _unpacked(mask: Any) -> Any:
+    """The pixels of a mask, a NumPy file."""
     text = mask.get("$binary", mask) if isinstance(mask, dict) else mask
     if isinstance(text, dict):
         text = text.get("base64")
-    return stretched(of_npy(unpacked(text, packed=True)), width, height)
+    return of_npy(unpacked(text, packed=True))
+
+
+def _stretched(pixels: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
+    """The pixels of a mask, stretched to the size of its box by nearest pixel."""
+    return stretched(pixels(mask), width, height)
 
 
 def _mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:

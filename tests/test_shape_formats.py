@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+import math
 import struct
 import zlib
 
@@ -215,6 +217,45 @@ def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):
         drawn = len(data) - 1  # the last has no shape, and is written as its rectangle
         assert found.edge[: found.first[drawn]].tolist() == expected.edge.tolist()
         assert set(back.boxes.shapes.kind.tolist()) == {ShapeKind.POLYGONS}
+
+
+# --------------------------------------------------------------------------------------------- fiftyone
+
+
+def test_key_points_of_fiftyone_have_the_mean_of_their_scores(tmp_path):
+    def poses(points, scores):
+        point = {"label": "x", "points": points, "confidence": scores}
+        return {"_cls": "Keypoints", "keypoints": [point]}
+
+    sample = {
+        "filepath": "data/a.jpg",
+        "metadata": {"width": 100, "height": 80},
+        "ground_truth": {"_cls": "Detections", "detections": [{"label": "x", "bounding_box": [0, 0, 1, 1]}]},
+        "poses": poses([[0.1, 0.25], [math.nan, math.nan], [0.3, 0.5]], [0.5, math.nan, 0.75]),
+        "none": poses([[math.nan, math.nan]], [math.nan]),
+    }
+    (tmp_path / "samples.json").write_text(json.dumps({"samples": [sample]}))
+    found = odm.read(tmp_path, "fiftyone", kind="det", shapes=True, field="poses")
+    assert found.boxes.score.tolist() == [0.625]
+    assert found.boxes.xyxy.tolist() == [[10, 20, 30, 40]]
+    assert len(odm.read(tmp_path, "fiftyone", shapes=True, field="none")) == 0
+    # Detections come first.
+    assert odm.read(tmp_path, "fiftyone", shapes=True).boxes.xyxy.tolist() == [[0, 0, 100, 80]]
+
+
+def test_a_mask_in_a_file_is_read_below_the_source_only(tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("a.png", "in/a.png"):
+        (tmp_path / name).write_bytes(base64.b64decode(pixel_masks.png_of(np.ones((2, 2), bool))))
+    for name, kinds in (("a.png", [2]), ("x/../a.png", [2]), ("../a.png", None), ("b.png", None)):
+        box = {"label": "x", "bounding_box": [0, 0, 0.5, 0.5], "mask_path": name}
+        sample = {"filepath": "a.jpg", "metadata": {"width": 8, "height": 8}, "f": {"detections": [box]}}
+        (tmp_path / "in/samples.json").write_text(json.dumps({"samples": [sample]}))
+        for source in (tmp_path / "in", tmp_path / "in/samples.json"):
+            log = Log(keep=100)
+            shapes = odm.read(source, "fiftyone", shapes=True, log=log).boxes.shapes
+            assert not log.errors
+            assert kinds == (None if shapes is None else shapes.kind.tolist())
 
 
 # ------------------------------------------------------------------------------------------ packed masks

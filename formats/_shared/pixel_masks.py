@@ -8,13 +8,17 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import os
+import posixpath
 import warnings
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.files import NamedSource, Source, Unreadable
 from odm.masks.runs import MOST_PIXELS, Runs, read_texts, write_texts
 
 Pixels = NDArray[np.bool_]
@@ -101,6 +105,23 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
     if unpack.unconsumed_tail:
         raise BadMask(f"at most {most} bytes")
     return found
+
+
+def png_below(source: Source, file: str) -> Callable[[Any], Pixels] | None:
+    """What reads the mask in a PNG below a source, or beside one that is a file; None if there is none."""
+    file = posixpath.normpath(file.replace("\\", "/"))
+    home = source if source.is_dir else source.once(NamedSource)
+    if file.split("/")[0] in ("", "..") or os.path.isabs(file) or not home.holds(file):
+        return None
+
+    def pixels(_: Any) -> Pixels:
+        try:
+            with home.open(file) as stream:
+                return of_png(stream.read())
+        except Unreadable as e:
+            raise BadMask(f"a picture that can be read ({e})") from None
+
+    return pixels
 
 
 def of_png(data: bytes) -> Pixels:
