@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import math
 
@@ -482,3 +483,103 @@ def test_only_the_classes_that_are_evaluated_need_a_shape(tmp_path):
         odm.eval(*sides, "coco", iou_type="segm")
     only = odm.eval(*sides, "coco", iou_type="segm", only_classes=["drawn"])
     assert only.summary["AP"] == pytest.approx(1)
+
+
+# ------------------------------------------------- known answers of programs that the tests do not install
+
+
+def fractions(n, width):
+    """(n, width) numbers of 0..1 that look random, and are the same everywhere."""
+    return (np.arange(1, n * width + 1) ** 2 * 0.6180339887498949 % 1).reshape(n, width)
+
+
+def turned(objects=70, found=180):
+    """Rows of both sides: image and class from 1, [cx, cy, w, h, radians], score."""
+    v = fractions(objects, 7)
+    box = (v[:, 2:] * [180, 130, 60, 40, 3] + [10, 10, 4, 4, 0]).round(2)
+    gt = [(int(4 * i) + 1, int(3 * k) + 1, b) for i, k, b in zip(*v.T[:2], box.tolist(), strict=True)]
+    det, near = [], (fractions(found, 5) - 0.5) * [12, 12, 8, 8, 0.5]
+    for i, move in enumerate((near * (np.arange(found) % 4)[:, None] / 3).tolist()):
+        image, k, b = gt[i % objects]
+        b = [round(max(a + m, 2), 2) for a, m in zip(b, move, strict=True)]
+        det.append((image, k % 3 + 1 if i % 9 == 0 else k, b, (i * 73 % found * 5 + 50) / 1000))
+    return gt, det
+
+
+def coco_of(gt, det, of, images=()):
+    """COCO's two files of such rows, whose shapes are of(box, whether it was found)."""
+    image = [{"id": i, "file_name": f"{i}.jpg", "height": 150, "width": 200} for i in range(1, 5)]
+    truth = {
+        "images": [{**own, **more} for own, more in itertools.zip_longest(image, images, fillvalue={})],
+        "categories": [{"id": k, "name": "abc"[k - 1], "frequency": "rcf"[k - 1]} for k in range(1, 4)],
+        "annotations": [
+            {"id": n, "image_id": i, "category_id": k, "iscrowd": 0, **of(b, None)}
+            for n, (i, k, b) in enumerate(gt, 1)
+        ],
+    }
+    results = [{"image_id": i, "category_id": k, "score": s, **of(b, s)} for i, k, b, s in det]
+    return {"gt.json": json.dumps(truth), "det.json": json.dumps(results)}
+
+
+def lvis_files(gt, det):
+    gt = [row for row in gt if row[:2] not in ((1, 2), (2, 3))]  # absent; nothing is said about it
+    lists = [
+        {"neg_category_ids": [2] * (i == 1), "not_exhaustive_category_ids": [i % 3 + 1] * (i < 4)}
+        for i in range(1, 5)
+    ]
+
+    def shape(box, score):
+        outline = rectangles(np.array([box]))[0].clip(0, [200, 150]).round(2)
+        drawn = masks.rasterise([outline], 150, 200)
+        if score is not None:
+            return {"segmentation": drawn}
+        low, size = outline.min(axis=0), np.ptp(outline, axis=0)
+        around = {"bbox": [*low.tolist(), *size.tolist()], "area": float(masks.area(drawn))}
+        return {**around, "segmentation": drawn if box[0] > 150 else [outline.ravel().tolist()]}
+
+    return coco_of(gt, det, shape, lists)
+
+
+def obb_files(gt, det):
+    return coco_of(gt, det, lambda b, s: {"obb": b, **({"area": 3 * b[2] * b[3]} if s is None else {})})
+
+
+def dota_files(gt, det):
+    files = {f"gt/{i}.txt": "" for i in range(1, 5)} | {f"det/Task1_{k}.txt": "" for k in "abc"}
+    for n, (i, k, b, *score) in enumerate(gt + det):
+        xy = " ".join(f"{v:.1f}" for v in rectangles(np.array([b])).ravel().tolist())
+        if score:
+            files[f"det/Task1_{'abc'[k - 1]}.txt"] += f"{i} {score[0]:.3f} {xy}\n"
+        else:
+            files[f"gt/{i}.txt"] += f"{xy} {'abc'[k - 1]} {int(n % 6 == 0)}\n"
+    return files
+
+
+KNOWN = {
+    "lvis": (lvis_files, {
+        "AP": 0.2187505242971951, "AP50": 0.5038111597855458, "AP75": 0.13674648964282934,
+        "APs": 0.16384888018044938, "APm": 0.38563848913441223, "APl": math.nan,
+        "APr": 0.21619263964882188, "APc": 0.2035046614427402, "APf": 0.2365542718000232,
+        "AR300": 0.41723942208462333, "ARs": 0.3514646464646464, "ARm": 0.5, "ARl": math.nan,
+    }),
+    "coco": (obb_files, {
+        "AP": 0.1892181280121683, "AP50": 0.42591339091475094, "AP75": 0.10774240097401921,
+        "APs": 0.09746351483246829, "APm": 0.3182122298888844, "APl": math.nan,
+        "AR1": 0.087, "AR10": 0.32499999999999996, "AR100": 0.40933333333333327,
+        "ARs": 0.3077777777777777, "ARm": 0.4545238095238095, "ARl": math.nan,
+    }),
+    "dota": (dota_files, {"mAP": (0.39538929969551984 + 0.40228601807549175 + 0.4505681818181818) / 3}),
+}  # fmt: skip
+"""lvis-api 0.5.3; hotcoco 1.3.0; dota_evaluation_task1.py of DOTA_devkit with its own polyiou."""
+
+
+@pytest.mark.parametrize("protocol", KNOWN)
+def test_numbers_of_lvis_api_hotcoco_and_dota_devkit(protocol, tmp_path):
+    make, expected = KNOWN[protocol]
+    for name, text in make(*turned()).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    sides = (tmp_path / name for name in (("gt", "det") if protocol == "dota" else ("gt.json", "det.json")))
+    found = odm.eval(*sides, protocol, iou_type="segm" if protocol == "lvis" else "obb").summary
+    assert list(found) == list(expected)
+    same(found, expected)
