@@ -6,6 +6,7 @@ import contextlib
 import copy
 import io
 import json
+import pickle
 import subprocess
 import sys
 
@@ -140,6 +141,60 @@ def test_the_usual_way_is_the_engines(monkeypatch):
         np.testing.assert_array_equal(slow[name], ours.eval[name])
 
 
+@pytest.mark.parametrize(("method", "change"), [("computeIoU", 0.9), ("evaluateImg", None)])
+def test_rules_of_a_subclass_are_followed(method, change):
+    truth, results = made(5)
+
+    def replaced(base):
+        def of_image(self, *arguments):
+            found = getattr(base, method)(self, *arguments)
+            return found * change if change and len(found) else found if change else None
+
+        return type("Own", (base,), {method: of_image})
+
+    ours, said = run(COCO, replaced(COCOeval), truth, results, "bbox")
+    theirs, expected = run(THEIRS, replaced(TheirEval), truth, results, "bbox")
+    assert said == expected
+    np.testing.assert_array_equal(ours.eval["precision"], theirs.eval["precision"])
+
+
+def test_an_evaluation_can_be_copied_and_sent():
+    ours, _ = run(COCO, COCOeval, *made(6), "bbox")
+    theirs, _ = run(THEIRS, TheirEval, *made(6), "bbox")
+    for held in (ours.eval, dict(ours.eval), copy.deepcopy(ours).eval, pickle.loads(pickle.dumps(ours)).eval):
+        assert sorted(held) == sorted(theirs.eval)
+        np.testing.assert_array_equal(dict(held.items())["scores"], theirs.eval["scores"])
+
+
+@pytest.mark.parametrize("odd", [{"score": np.nan}, {"bbox": [np.nan, 3, 9, 9]}, {"bbox": [9, 9, -3, 4]}])
+def test_odd_results_are_compared_as_there_with_a_warning(odd):
+    truth, results = made(2)
+    results[0].update(odd)
+    with pytest.warns(UserWarning, match="as pycocotools does"):
+        ours, _ = run(COCO, COCOeval, truth, results, "bbox")
+    theirs, _ = run(THEIRS, TheirEval, truth, results, "bbox")
+    np.testing.assert_allclose(ours.stats, theirs.stats, rtol=0, atol=1e-12)
+
+
+def test_no_images_are_no_numbers():
+    for change in (lambda p: setattr(p, "imgIds", []), lambda p: setattr(p, "catIds", [])):
+        _, said = run(COCO, COCOeval, *made(2), "bbox", change)
+        assert said == run(THEIRS, TheirEval, *made(2), "bbox", change)[1]
+
+
+def test_results_hold_arrays_of_numpy():
+    truth, results = made(2)
+    expected, _ = run(COCO, COCOeval, truth, results, "bbox")
+    found, _ = run(COCO, COCOeval, truth, [{**r, "bbox": np.array(r["bbox"])} for r in results], "bbox")
+    np.testing.assert_array_equal(found.stats, expected.stats)
+
+
+def test_sigmas_changed_in_place_are_of_one_evaluation():
+    first = COCOeval(iouType="keypoints")
+    first.params.kpt_oks_sigmas *= 2
+    assert COCOeval(iouType="keypoints").params.kpt_oks_sigmas[0] < 0.03
+
+
 def test_results_of_several_processes_are_put_together():
     """As torchvision's references do it: matches of parts of the images, accumulated as one."""
     truth, results = made(2)
@@ -228,6 +283,8 @@ odm.coco.install()
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval, Params
 import pycocotools.mask as mask_utils
+from importlib.util import find_spec
+assert find_spec("pycocotools") and find_spec("pycocotools.mask")
 gt = COCO("gt.json")
 e = COCOeval(gt, gt.loadRes("res.json"), "bbox")
 e.evaluate(); e.accumulate(); e.summarize()
@@ -249,6 +306,8 @@ def test_what_is_wrong_is_said(tmp_path):
         lambda: COCOeval().accumulate(),
         lambda: COCOeval().summarize(),
         lambda: COCO().loadRes({}),
+        lambda: COCOeval(COCO()).evaluate(),
+        lambda: mask.iou([[0, 0, 1, 1]], [[0, 0, 1, 1]] * 2, [0]),
     ):
         with pytest.raises(UsageError):
             call()

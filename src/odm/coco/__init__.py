@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 from odm.coco import mask
 from odm.coco.annotations import COCO
@@ -35,9 +36,11 @@ def install() -> None:
     }
     for name, held in parts.items():
         module = types.ModuleType(f"pycocotools.{name}")
+        module.__spec__ = ModuleSpec(module.__name__, None)  # programs ask whether it is installed
         vars(module).update(vars(held), maskUtils=mask, mask=mask)
         setattr(package, name, module)
         sys.modules[f"pycocotools.{name}"] = module
     package.__path__ = []
+    package.__spec__ = ModuleSpec("pycocotools", None, is_package=True)
     package.mask = mask  # type: ignore[attr-defined]
     sys.modules |= {"pycocotools": package, "pycocotools.mask": mask}

@@ -133,7 +133,7 @@ class COCO:
         raise UsageError("download is not part of odm.coco: get the pictures from cocodataset.org")
 
     def loadRes(self, resFile: Any) -> COCO:  # noqa: N802, N803
-        """Results as annotations of these images: a file, a list of records, or an array (n, 6 or 7).
+        """Results as annotations of these images: a file, a list of records, or an array (n, 7).
 
         As in pycocotools the first record says what all have: a caption, a box, a mask or key points; areas
         are those of boxes where there is a box.
@@ -196,7 +196,7 @@ class COCO:
 
 def _complete(records: list[Record]) -> None:
     """Give results what annotations have: ids, areas, boxes, and that they are no crowds."""
-    if records and records[0].get("bbox") not in (None, []):
+    if records and (first := records[0].get("bbox")) is not None and len(first):
         for number, record in enumerate(records, 1):
             x, y, w, h = record["bbox"]
             if "segmentation" not in record:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import sys
-from collections import defaultdict
+from collections import UserDict, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +28,8 @@ SIGMAS = np.array(
 """COCO's standard deviations of the 17 key points of a person, relative to the root of the area."""
 _MOST = 16
 """Area ranges that are matched at once."""
+_RULES = ("computeIoU", "computeOks", "evaluateImg", "_prepare")
+"""What programs replace to match by rules of their own, which are then followed image by image."""
 
 
 class Params:
@@ -48,7 +50,7 @@ class Params:
             self.maxDets: Any = [20]
             self.areaRng: Any = [[0, end], [small, medium], [medium, end]]
             self.areaRngLbl: Any = ["all", "medium", "large"]
-            self.kpt_oks_sigmas: Any = SIGMAS
+            self.kpt_oks_sigmas: Any = SIGMAS.copy()  # programs scale it in place
         else:
             self.maxDets = [1, 10, 100]
             self.areaRng = [[0, end], [0, small], [small, medium], [medium, end]]
@@ -92,6 +94,8 @@ class COCOeval:
 
     def evaluate(self) -> None:
         """Match the detections of all images under all thresholds and area ranges."""
+        if self.cocoGt is None or self.cocoDt is None:
+            raise UsageError("COCOeval needs annotations and results: COCOeval(truth, truth.loadRes(...))")
         p = self.params
         p.imgIds = list(np.unique(p.imgIds))
         if p.useCats:
@@ -102,7 +106,9 @@ class COCOeval:
         self._prepare()
         from odm.coco.fast import match_all
 
-        self._matches = match_all(self) if len(p.areaRng) <= _MOST else None
+        rules = [getattr(getattr(self, name), "__func__", None) for name in _RULES]
+        ours = rules == [vars(COCOeval)[name] for name in _RULES] and len(p.areaRng) <= _MOST
+        self._matches = match_all(self) if ours else None
 
     def _prepare(self) -> None:
         """Put the annotations of the chosen images and categories by image and category."""
@@ -231,7 +237,7 @@ class COCOeval:
                         continue
                     if taken > -1 and not ignored[taken] and ignored[g]:
                         break  # those that count stand first
-                    if ious[d, g] >= best:
+                    if not ious[d, g] < best:  # as there, also for NaN
                         best, taken = ious[d, g], g
                 if taken > -1:
                     dt_ignored[t, d] = ignored[taken]
@@ -273,6 +279,7 @@ class COCOeval:
                 "params": p,
                 "counts": list(shape),
                 "date": dt.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),  # noqa: DTZ005 -- as there
+                "scores": None,
                 **arrays,
             }
         )
@@ -381,13 +388,15 @@ class COCOeval:
         return ""
 
 
-class _Eval(dict[str, Any]):
+class _Eval(UserDict[str, Any]):
     """``eval``; the scores, which few look at, are made when they are asked for."""
 
     scores_of: Any
 
-    def __missing__(self, key: str) -> Any:
-        if key != "scores":
-            raise KeyError(key)
-        self[key] = self.scores_of()
-        return self[key]
+    def __getitem__(self, key: str) -> Any:
+        if key == "scores" and self.data[key] is None:
+            self.data[key] = self.scores_of()
+        return self.data[key]
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)

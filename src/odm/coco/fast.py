@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.scores.curves import curve_arrays
 from odm.evaluate.scores.protocols import BY_IOU_TYPE, AreaRange, Protocol
 from odm.formats.coco.shapes import read_shapes
-from odm.issues import Log
+from odm.issues import DataError, Log
 from odm.tables import Builder, Dataset
 
 Array = NDArray[Any]
@@ -27,7 +28,7 @@ Records = list[dict[str, Any]]
 def match_all(evaluation: Any) -> Matches | None:
     """The matches of an evaluation; None where its parameters or records are unusual."""
     p = evaluation.params
-    if not _is_usual(p):
+    if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
     place = {category: i for i, category in enumerate(p.catIds)}
     truth, found = (
@@ -40,7 +41,12 @@ def match_all(evaluation: Any) -> Matches | None:
     tables = _tables(evaluation, truth, p, "gt"), _tables(evaluation, found, p, "det")
     if tables[0] is None or tables[1] is None:
         return None
-    joined = join(tables[0], tables[1], Log())
+    try:
+        joined = join(tables[0], tables[1], Log())
+    except DataError as e:
+        problem = next((issue.message for issue in e.log if issue.severity == "error"), e.args[0])
+        warnings.warn(f"{problem.split(';')[0]}; compared all the same, as pycocotools does", stacklevel=3)
+        return None
     protocol = _protocol(p)
     joined, (protocol,) = ready_for(joined, [protocol], tables[0], tables[1], Log())
     return match(joined, protocol)

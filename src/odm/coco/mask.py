@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm import masks
+from odm.issues import UsageError
 
 Rle = dict[str, Any]
 
@@ -56,6 +57,8 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
     if not len(dt) or not len(gt):
         return []
     crowd = np.asarray(pyiscrowd).astype(bool)
+    if len(crowd) != len(gt):
+        raise UsageError(f"pyiscrowd has a value for each ground truth: {len(gt)}, not {len(crowd)}")
     if isinstance(dt[0], dict):
         return masks.iou(dt, gt, crowd)
     return box_iou(
@@ -67,8 +70,9 @@ def box_iou(
     dt: NDArray[np.float64], gt: NDArray[np.float64], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """(n, m) intersection over union of boxes (n, 4) and (m, 4) of left, top, width and height."""
-    low = np.maximum(dt[:, None, :2], gt[None, :, :2])
-    high = np.minimum(dt[:, None, :2] + dt[:, None, 2:], gt[None, :, :2] + gt[None, :, 2:])
+    # fmin and fmax, as there: a number that is not finite leaves the other one.
+    low = np.fmax(dt[:, None, :2], gt[None, :, :2])
+    high = np.fmin(dt[:, None, :2] + dt[:, None, 2:], gt[None, :, :2] + gt[None, :, 2:])
     side = np.maximum(high - low, 0)
     both = side[..., 0] * side[..., 1]
     own, other = dt[:, 2] * dt[:, 3], gt[:, 2] * gt[:, 3]
