@@ -10,6 +10,7 @@ import struct
 import zlib
 
 import numpy as np
+import PIL.Image
 import pytest
 from selection import of_each
 
@@ -256,6 +257,57 @@ def test_a_mask_in_a_file_is_read_below_the_source_only(tmp_path):
             shapes = odm.read(source, "fiftyone", shapes=True, log=log).boxes.shapes
             assert not log.errors
             assert kinds == (None if shapes is None else shapes.kind.tolist())
+
+
+# ------------------------------------------------------------------------------------------------- voc
+
+
+def voc_tree(folder, pixels, names=("x", "x", "x"), size=(12, 9)):
+    """A tree of one image with objects, one of which has no name where it is empty, and its masks."""
+    objects = "".join(
+        f"<object>{f'<name>{name}</name>' if name else ''}<bndbox><xmin>{i}</xmin><ymin>0</ymin><xmax>9</xmax>"
+        f"<ymax>8</ymax></bndbox></object>"
+        for i, name in enumerate(names)
+    )
+    said = "<size><width>{}</width><height>{}</height></size>".format(*size) if size else ""
+    for name in ("Annotations", "SegmentationObject"):
+        (folder / name).mkdir(parents=True)
+    text = f"<annotation><filename>a.jpg</filename>{said}{objects}</annotation>"
+    (folder / "Annotations/a.xml").write_text(text)
+    if pixels is not None:
+        picture = PIL.Image.fromarray(pixels, "L" if pixels.ndim == 2 else "RGB")
+        if pixels.ndim == 2:
+            picture.putpalette([value for i in range(256) for value in (i, 255 - i, 0)])
+        picture.save(folder / "SegmentationObject/a.png")
+    return folder
+
+
+@of_each([(("x", "x", "x"),), (("x", "", "x"),)])
+def test_the_pixels_of_voc_are_the_numbers_of_objects(names, tmp_path):
+    pixels = np.random.default_rng(3).choice([0, 1, 3, 9, 255], (9, 12)).astype(np.uint8)
+    log = Log(keep=100)
+    for size in ((12, 9), None):
+        source = voc_tree(tmp_path / str(size), pixels, names, size)
+        data = odm.read(source, "voc", shapes=True, log=log, skip_bad=True)
+        # The second object has no pixel.
+        numbers = [number for number, name in enumerate(names, 1) if name]
+        assert data.boxes.shapes.kind.tolist() == [2 if number != 2 else 0 for number in numbers]
+        for row, number in enumerate(numbers):
+            if number != 2:
+                assert data.boxes.shapes.counts(row).decode() == masks.encode(pixels == number)["counts"]
+        assert (data.images.width[0], data.images.height[0]) == (12, 9)
+        assert data.extras["masks without an object"] == 1
+        assert odm.read(source, "voc", log=Log(), skip_bad=True).boxes.shapes is None
+    assert set(log.counts) <= {"missing-box-key", "image-size-from-picture", "shape-box-differs"}
+
+
+@of_each([(np.zeros((9, 11), np.uint8),), (np.zeros((9, 12, 3), np.uint8),)])
+def test_pictures_that_are_no_masks_of_voc_are_reported(pixels, tmp_path):
+    log = Log(keep=100)
+    with pytest.raises(odm.DataError):
+        odm.read(voc_tree(tmp_path, pixels), "voc", shapes=True, log=log)
+    assert log.counts["wrong-type"] == 1
+    assert "SegmentationObject" in str(next(iter(log)))
 
 
 # ------------------------------------------------------------------------------------------ packed masks

@@ -22,6 +22,7 @@ from odm.files import NamedSource, Source, Unreadable
 from odm.masks.runs import MOST_PIXELS, Runs, read_texts, write_texts
 
 Pixels = NDArray[np.bool_]
+Longs = NDArray[np.int64]
 MOST = 2**28
 """Pixels of the largest rectangle that is unpacked."""
 _PER_PIXEL, _HEADER = 16, 2**16
@@ -107,17 +108,22 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
     return found
 
 
-def png_below(source: Source, file: str) -> Callable[[Any], Pixels] | None:
-    """What reads the mask in a PNG below a source, or beside one that is a file; None if there is none."""
+def png_below(
+    source: Source, file: str, of: Callable[[bytes], Any] | None = None
+) -> Callable[[Any], Any] | None:
+    """What reads the mask in a PNG below a source, or beside one that is a file; None if there is none.
+
+    `of` makes it of the content, `of_png` if not given.
+    """
     file = posixpath.normpath(file.replace("\\", "/"))
     home = source if source.is_dir else source.once(NamedSource)
     if file.split("/")[0] in ("", "..") or os.path.isabs(file) or not home.holds(file):
         return None
 
-    def pixels(_: Any) -> Pixels:
+    def pixels(_: Any) -> Any:
         try:
             with home.open(file) as stream:
-                return of_png(stream.read())
+                return (of or of_png)(stream.read())
         except Unreadable as e:
             raise BadMask(f"a picture that can be read ({e})") from None
 
@@ -126,6 +132,33 @@ def png_below(source: Source, file: str) -> Callable[[Any], Pixels] | None:
 
 def of_png(data: bytes) -> Pixels:
     """The pixels of a PNG that are not 0, or where there is one, whose alpha is not 0."""
+    bands = _bands(data)
+    found: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
+    return found
+
+
+def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
+    """The pixels of a PNG as their numbers in its palette, or as grey."""
+    bands: NDArray[np.uint8] = _bands(data)
+    if bands.ndim != 2 or bands.dtype != np.uint8:
+        raise BadMask("a PNG with a palette")
+    return bands
+
+
+def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
+    """COCO's texts of the masks of the pixels of each number, ascending, and (n + 1,) where each begins."""
+    flat = pixels.ravel(order="F")
+    cut = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]]).astype(np.int64)
+    value = flat[cut[:-1]]
+    order = np.argsort(value, kind="stable")
+    ends = [np.searchsorted(value[order], numbers, side=side) for side in ("left", "right")]
+    at = np.concatenate([np.zeros(0, np.int64), *(order[a:b] for a, b in zip(*ends, strict=True))])
+    first = 2 * np.concatenate([[0], np.cumsum(ends[1] - ends[0])]).astype(np.int64)
+    runs = Runs(first, np.stack([cut[at], cut[at + 1]], axis=1).ravel())
+    return write_texts(*runs.counts(np.full(len(numbers), flat.size)))
+
+
+def _bands(data: bytes) -> NDArray[Any]:
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -135,11 +168,9 @@ def of_png(data: bytes) -> Pixels:
         ):
             if picture.width * picture.height > MOST:
                 raise BadMask(f"a picture of at most {MOST} pixels")
-            bands = np.asarray(picture)
+            return np.asarray(picture)
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError):
         raise BadMask("a PNG") from None
-    found: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
-    return found
 
 
 def of_npy(data: bytes) -> Pixels:

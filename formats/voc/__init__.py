@@ -37,6 +37,8 @@ Reading
   file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
 - ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
   ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
+- In the standard tree ``SegmentationObject/<image>.png`` has the masks of objects, where shapes are wanted:
+  pixels of the number k in its palette are those of the k-th object, 255 those between objects.
 - A missing ``<size>``, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``,
   ``JPEGImages/`` or beside the XML) or the other side of an evaluation; otherwise it stays unknown.
 - Any declared encoding, or UTF-8 or UTF-16, is read. A document type with an internal subset, and any entity
@@ -147,6 +149,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     if not files:
         log.report(NO_FILES, source.path, expected="XML files", n=len(source.files))
         return
+    from odm.formats.voc.masks import ObjectMasks, find_masks
     from odm.formats.voc.reader import Reader
 
     gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
@@ -155,7 +158,8 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     found.sort(key=lambda location: location[1].key)
     chosen, splits = find_splits(source, found, roots, options.split, log)
     name_strays(source, roots, log)
-    reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin)
+    masks = ObjectMasks(find_masks(source, chosen) if builder.wants else {}, builder, log)
+    reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin, masks)
     for file, place in log.track(chosen, "reading"):
         data = source.read(file, log)
         if data is not None:

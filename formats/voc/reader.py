@@ -31,10 +31,11 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
+from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, is_usual, stem
-from odm.tables import Floats, Id, ShapeKind, Shapes
+from odm.tables import Floats, Id, Ints, ShapeKind, Shapes
 from odm.tables.shapes import rectangles
 
 STRANGE_ELEMENT = Code(
@@ -145,9 +146,15 @@ class Reader:
     """Reads files one after the other; `splits` and `pictures` are those of the images by their keys."""
 
     def __init__(
-        self, gather: Gather, splits: Mapping[str, str], pictures: Mapping[str, str], origin: int
+        self,
+        gather: Gather,
+        splits: Mapping[str, str],
+        pictures: Mapping[str, str],
+        origin: int,
+        masks: ObjectMasks,
     ) -> None:
         self._gather, self._splits, self._pictures, self._origin = gather, splits, pictures, origin
+        self._masks = masks
         self._builder, self._log = gather.builder, gather.log
         self._parser = SafeXmlParser(
             "annotation", Trusted("Pascal VOC XML, with plain lower-case element names and no namespace")
@@ -207,10 +214,12 @@ class Reader:
             self._frames[image] = video, frame_number(frame)
         if alike is not None:
             self._add_alike(alike, path, image)
-        for element in root.iterchildren("object"):
+        for number, element in enumerate(root.iterchildren("object"), 1):
             if self._alike:
                 self._pack()
-            self._builder.skipped += not self._object(element, path, image)
+            if not self._object(element, path, image):
+                self._builder.skipped += 1
+                self._masks.leave_out(image, number)
         if len(self._values) >= 9 * _PACKED:
             self._pack()
 
@@ -358,6 +367,7 @@ class Reader:
         )
         if row is not None:
             self._builder.file(path)
+            self._masks.image(row, key)
         return row
 
     # -- objects
@@ -522,17 +532,18 @@ class Reader:
             chunk[key] = table[:, k].astype(np.int32)
         if self._tracks:
             chunk["source_track"] = [self._tracks.get(i) for i in range(self._packed, self._packed + n)]
-        if self._turned and self._builder.wants:
-            chunk["shapes"] = self._shapes(n)
+        if (self._turned or self._masks) and self._builder.wants:
+            chunk["shapes"] = self._shapes(chunk["image"])
         self._packed += n
         self._chunks.append(chunk)
 
-    def _shapes(self, n: int) -> Shapes:
-        """The oriented boxes among the next n boxes."""
+    def _shapes(self, images: Ints) -> Shapes:
+        """The masks and oriented boxes of the next boxes, whose images these are."""
+        n = len(images)
         rows = np.array([i - self._packed for i in self._turned if self._packed <= i < self._packed + n], int)
         corners = np.array([self._turned[i + self._packed] for i in rows.tolist()]).reshape(-1, 2)
         turned = Shapes.of_outlines(corners - self._origin, np.full(len(rows), 4), ShapeKind.ORIENTED)
-        return Shapes.none(n).replaced(rows, turned)
+        return self._masks.shapes(images).replaced(rows, turned)
 
     def finish(self) -> None:
         """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""

@@ -1,0 +1,94 @@
+"""Masks of the objects of Pascal VOC: a picture of each image, whose pixels are the numbers of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.files import Source
+from odm.formats._shared.codes import WRONG_TYPE
+from odm.formats._shared.image_names import Place
+from odm.formats._shared.pixel_masks import BadMask, numbers_of_png, of_numbers, png_below
+from odm.issues import Log, Trusted
+from odm.tables import Builder, Ints, Shapes
+
+_BORDER = 255
+
+
+def find_masks(source: Source, places: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
+    """The path of the picture of masks of each image in a tree, by its key, and what reads it."""
+    found = {}
+    for file, place in places:
+        if place.root is not None and source.is_dir:
+            inner = file[len(place.root) :].partition("/")[2]
+            picture = f"{place.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
+            if (read := png_below(source, picture, numbers_of_png)) is not None:
+                found[place.key] = source.full(picture), read
+    return found
+
+
+class ObjectMasks:
+    """The masks of the objects of some images, read when their boxes are."""
+
+    def __init__(
+        self, pictures: Mapping[str, tuple[str, Callable[[Any], Any]]], builder: Builder, log: Log
+    ) -> None:
+        self._by_key, self._builder, self._log = pictures, builder, log
+        self._of_image: dict[int, tuple[str, Callable[[Any], Any]]] = {}
+        self._left_out: dict[int, list[int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def image(self, row: int, key: str) -> None:
+        """Say which image has this key."""
+        if key in self._by_key:
+            self._of_image[row] = self._by_key[key]
+
+    def leave_out(self, row: int | None, number: int) -> None:
+        """Say that an object, by its number from 1, has no box."""
+        if row is not None:
+            self._left_out.setdefault(row, []).append(number)
+
+    def shapes(self, images: Ints) -> Shapes:
+        """The shapes of n boxes, of whose images, (n,) ascending, they are all."""
+        rows, parts = [np.zeros(0, np.int64)], [Shapes.none(0)]
+        for image in np.unique(images).tolist():
+            if image not in self._of_image:
+                continue
+            begin, end = np.searchsorted(images, [image, image + 1]).tolist()
+            left_out = self._left_out.get(image, ())
+            numbers = np.setdiff1d(np.arange(1, end - begin + len(left_out) + 1), left_out)
+            if (pixels := self._pixels(image)) is not None:
+                text, first = of_numbers(pixels, numbers)
+                there = np.isin(numbers, pixels) & (numbers < _BORDER)
+                parts.append(Shapes.of_masks(text, first).take(there))
+                rows.append(begin + np.flatnonzero(there))
+                self._count_others(pixels, {*numbers.tolist(), *left_out})
+        return Shapes.none(len(images)).replaced(np.concatenate(rows), Shapes.joined(parts))
+
+    def _pixels(self, image: int) -> NDArray[np.uint8] | None:
+        """The numbers of objects in the pixels of an image; None, and an issue, if they cannot be had."""
+        path, read = self._of_image[image]
+        width, height = self._builder.image_size(image)
+        try:
+            pixels: NDArray[np.uint8] = read(None)
+        except BadMask as e:
+            self._log.report(WRONG_TYPE, path, expected=str(e), value=Trusted("another file"))
+            return None
+        h, w = pixels.shape
+        if min(width, height) < 1:
+            self._builder.size_image(image, w, h)
+        elif (w, h) != (width, height):
+            expected = Trusted(f"a picture of the image's size {width}x{height}")
+            self._log.report(WRONG_TYPE, path, expected=expected, value=Trusted(f"{w}x{h}"))
+            return None
+        return pixels
+
+    def _count_others(self, pixels: NDArray[np.uint8], numbers: Collection[int]) -> None:
+        others = set(np.unique(pixels).tolist()) - {0, _BORDER, *numbers}
+        if others:
+            self._builder.extras["masks without an object"] += len(others)
