@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -447,7 +448,9 @@ class Reader:
             if keeps or shapes:
                 read = keys - {"attributes", *shapes} | {"video_id"}
                 kept = given if keeps else drawn
-                own.extend(1, own_fields(kept, read, lambda key: values.count({key: 1})))
+                # A shape with NaN is passed on as text, for whoever reads it to report.
+                texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
+                own.extend(1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts)
         values.count(own.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
