@@ -93,7 +93,8 @@ def get(name: str) -> Format:
         return FORMATS[name]
     except KeyError:
         names = ", ".join(FORMATS)
-        raise UsageError(f"unknown format {name!r}{hint(name, FORMATS)}; the formats are: {names}") from None
+        near = hint(str(name), FORMATS)
+        raise UsageError(f"unknown format {name!r}{near}; the formats are: {names}") from None
 
 
 def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str, ...] = ()) -> Format:

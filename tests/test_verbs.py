@@ -212,11 +212,21 @@ def test_runs_that_are_no_runs_are_refused():
         ({"analyze": ["tides"]}, "^analyze tides"),
         ({"at_score": 0.5, "at_scores": "x.json"}, "^at_scores and at_score cannot be combined"),
         ({"report": "a.pdf"}, "a report is HTML"),
+        ({"iou_type": "segm"}, "voc2012 has no such rules; use protocol coco, lvis"),
+        *(
+            ({"protocol": "coco", "iou_type": "keypoints", "sigmas": wrong}, "^sigmas: expected numbers")
+            for wrong in (["a"], np.zeros((17, 2)), [None], [-1.0])
+        ),
     ],
 )
 def test_messages_name_keywords_and_not_flags(given, says):
     with pytest.raises(odm.UsageError, match=says):
         odm.eval("nowhere", "nowhere", **given)
+
+
+def test_a_format_that_is_no_text_is_unknown():
+    with pytest.raises(odm.UsageError, match="unknown format 3"):
+        odm.read(str(ILLUSTRATED / "groundtruths"), format=3)
 
 
 def test_an_option_of_a_format_means_something():

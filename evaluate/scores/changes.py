@@ -137,7 +137,8 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
     if base.measure != "bbox":
         raise UsageError(f"iou_type {iou_type}: {base.name} compares {base.iou_type} only")
     if base.name not in (fitting := BY_IOU_TYPE[iou_type]):
-        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use {', '.join(fitting)}")
+        use = ", ".join(fitting)
+        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use --protocol {use}")
     return dataclasses.replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
@@ -152,7 +153,10 @@ def _pixels(given: str, base: Protocol) -> str:
 def _sigmas(given: Sequence[float], base: Protocol) -> tuple[float, ...]:
     if base.iou_type != "keypoints":
         raise UsageError("sigmas: only key points have them (--iou-type keypoints)")
-    found = tuple(map(float, given))
+    try:
+        found = tuple(map(float, given))
+    except (TypeError, ValueError):
+        found = ()
     if not found or not all(math.isfinite(sigma) and sigma > 0 for sigma in found):
         raise UsageError("sigmas: expected numbers above 0, one for each key point")
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -318,8 +318,10 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
 
 def _sigmas_of(given: Any) -> list[float] | None:
     """The numbers in ``A,B``, or the lines of a file."""
-    if given is None or not isinstance(given, str):
-        return None if given is None else list(given)
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        return list(given) if isinstance(given, Iterable) else [given]
     for texts in (given.split(","), None):
         try:
             return [float(text) for text in texts or lines_of_files([f"@{given}"])]
