@@ -33,6 +33,14 @@ NO_MATCH = Code(
     "classes, or one has its boxes in another convention or for another image size.",
 )
 
+TURNED_BOXES = Code(
+    "turned-boxes",
+    "warning",
+    "most boxes of both sides are oriented, and the boxes around them are compared",
+    "compare them as they are: --iou-type obb, with --protocol coco, dota or ultralytics",
+    "Boxes around oriented boxes of very different angles may be equal, so numbers of detectors of oriented "
+    "boxes come from the oriented boxes themselves.",
+)
 
 LIKELY_CAUSE = Code(
     "likely-cause",
@@ -54,6 +62,7 @@ DOUBTFUL = (
     PERCENT,
     LIKELY_CAUSE,
     GROUPS_AS_OBJECTS,
+    TURNED_BOXES,
     NOTHING_LEFT,
     NO_MATCH,
     FRAMES_SHIFTED,

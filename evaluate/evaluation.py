@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH
+from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH, TURNED_BOXES
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
@@ -23,7 +23,7 @@ from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolv
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.issues import Log, Trusted, UsageError, plural
 from odm.pairing import some, source_of
-from odm.tables import Dataset, Flag
+from odm.tables import Dataset, Flag, ShapeKind
 
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
@@ -161,13 +161,18 @@ def evaluate(
     report_before(joined, rules, source_of(truth), log)
     found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
-    _report(results, truth, source_of(detections), log, diagnose=diagnose)
+    _report(results, truth, detections, log, diagnose=diagnose)
     return Evaluation(joined, results, log, truth, detections)
 
 
-def _report(results: Sequence[Result], truth: Dataset, path: str, log: Log, *, diagnose: bool) -> None:
+def _report(
+    results: Sequence[Result], truth: Dataset, detections: Dataset, log: Log, *, diagnose: bool
+) -> None:
     """Report what explains poor results (with `diagnose` any), what was dropped, and results of nothing."""
     joined, over_tracks = results[0].joined, any(r.rules.tubes for r in results)
+    path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
+    if boxes and _turned(truth) and _turned(detections):
+        log.report(TURNED_BOXES, source_of(truth))
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
@@ -199,6 +204,14 @@ def checked_rules(
     if class_agnostic and hierarchy is not None:
         raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     return rules
+
+
+def _turned(side: Dataset) -> bool:
+    """Whether most boxes were read from oriented boxes, as its shapes or the counts of its reader say."""
+    n, shapes = max(side.extras.get(word, 0) for word in ("rotation", "obb")), side.boxes.shapes
+    if shapes is not None:
+        n = int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED))
+    return 2 * n > len(side)
 
 
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:

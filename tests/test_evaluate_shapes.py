@@ -583,3 +583,20 @@ def test_numbers_of_lvis_api_hotcoco_and_dota_devkit(protocol, tmp_path):
     found = odm.eval(*sides, protocol, iou_type="segm" if protocol == "lvis" else "obb").summary
     assert list(found) == list(expected)
     same(found, expected)
+
+
+def test_boxes_around_oriented_boxes_are_doubtful(tmp_path):
+    for name, text in dota_files(*turned()).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    sides = tmp_path / "gt", tmp_path / "det"
+
+    def doubted(gt, det, protocol, **options):
+        return odm.eval(gt, det, protocol, log=(log := Log()), **options) and log.counts["turned-boxes"]
+
+    assert doubted(*sides, "coco") == 1
+    assert doubted(*sides, "dota") == doubted(*sides, "coco", iou_type="obb") == 0
+    held = [odm.read(path, shapes=True) for path in sides]
+    assert doubted(*held, "coco") == 1
+    plain = [dataclasses.replace(one, boxes=dataclasses.replace(one.boxes, shapes=None)) for one in held]
+    assert doubted(plain[0], held[1], "coco") == doubted(held[0], plain[1], "coco") == 0
