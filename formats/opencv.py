@@ -76,7 +76,8 @@ def _fitting(source: Source, file: str) -> tuple[int, int]:
     """How many of the first lines of a file are of a picture and its boxes, and how many there are."""
     lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     looked_at = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
-    parts = [_parts(line) for line in looked_at]
+    # JSON on one line may have a number at such a place by chance.
+    parts = [None if line.lstrip()[:1] in ("[", "{") else _parts(line) for line in looked_at]
     named = () if source.relative(file).lower().endswith(".txt") else ("",)
     suffixes = (*PICTURE_SUFFIXES, *named)  # rows of other text files may have a number there
     return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(looked_at)

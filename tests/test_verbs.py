@@ -229,6 +229,14 @@ def test_a_format_that_is_no_text_is_unknown():
         odm.read(str(ILLUSTRATED / "groundtruths"), format=3)
 
 
+def test_json_on_one_line_is_no_list_of_pictures(tmp_path):
+    (tmp_path / "a.json").write_text('[{"image_id": 1 , "score": 2 }]')
+    from odm.files import open_source
+    from odm.formats import opencv
+
+    assert opencv.sniff(open_source(str(tmp_path / "a.json"))) is None
+
+
 def test_an_option_of_a_format_means_something():
     truth = odm.read(str(ILLUSTRATED / "groundtruths"))
     with pytest.raises(odm.UsageError, match="shards"):
