@@ -188,7 +188,7 @@ def _source(side: SideTable) -> Boxes:
 def _as_thresholds_see(iou: Floats, protocol: Protocol) -> None:
     """Move what is equal to a threshold above or below it, as the protocol has it."""
     for threshold in protocol.ious:
-        if False:  # more than the threshold is asked for
+        if protocol.strict:  # more than the threshold is asked for
             iou[iou == threshold] = np.nextafter(threshold, 0)
         elif protocol.single:  # reached as floats of 32 bits
             equal = iou == np.float32(threshold)
