@@ -1,6 +1,7 @@
 """The commands in the pages: each is run in a folder that has the files it names, or else parsed by the real CLI."""
 
 import contextlib
+import glob
 import json
 import re
 import shlex
@@ -136,6 +137,10 @@ def files(tmp_path_factory):
         for (i, k, score), (x, y, r, b) in zip(columns, found.boxes.xyxy.tolist(), strict=True)
     ]
     (folder / "runs/detect/val/predictions.json").write_text(json.dumps(predictions), encoding="utf-8")
+    for n, run in enumerate(("first", "second", "third"), 20):
+        own = [{**prediction, "category_id": prediction["category_id"] + 1} for prediction in predictions[:n]]
+        (folder / "runs" / run).mkdir()
+        (folder / "runs" / run / "predictions.json").write_text(json.dumps(own), encoding="utf-8")
     rows = [f"{name},{'rain' if i % 2 else 'sun'}" for i, name in enumerate(truth.images.name)]
     (folder / "weather.csv").write_text("\n".join(["image,weather", *rows]), encoding="utf-8")
     truth, found = tables(tracks=True), tables(tracks=True, found=True)
@@ -170,6 +175,8 @@ def test_commands_run(commands, files, tmp_path, monkeypatch, capsys):
         if too_slow or "[" in line or PLACES.search(line) or any(what in line for what in ELSEWHERE):
             parsed(words)
         else:
+            paths = [sorted(glob.glob(word)) if "*" in word else [] for word in words]  # as a shell does
+            words = [path for word, found in zip(words, paths, strict=True) for path in found or [word]]  # noqa: PLW2901
             code = _app.run(words[1:])
             assert code == 0, f"{line}\n{capsys.readouterr().err}"
 

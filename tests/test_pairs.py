@@ -285,7 +285,9 @@ def there_and_back(a, b, data):
         assert back.kind == dataset.kind
         error = one.max_error_px + two.max_error_px
         assert_same(dataset, back, keeps, error)
-        if error <= EXACT:
+        # Class numbers that only the second format has are counted anew where classes without objects are lost.
+        renumbered = "category_id" in two.keeps - one.keeps and "unused" not in two.keeps
+        if error <= EXACT and not renumbered:
             assert tree(paths[3]) == tree(paths[1])
         else:
             twice = read(paths[3], b, dataset.kind, explicit(dataset, folder, two))
