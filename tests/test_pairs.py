@@ -287,7 +287,9 @@ def there_and_back(a, b, data):
         assert_same(dataset, back, keeps, error)
         # Class numbers that only the second format has are counted anew where classes without objects are lost.
         renumbered = "category_id" in two.keeps - one.keeps and "unused" not in two.keeps
-        if error <= EXACT and not renumbered:
+        # Where both round, the last digit of a number may still change.
+        rounded = one.max_error_px > 0 and two.max_error_px > 0
+        if error <= EXACT and not renumbered and not rounded:
             assert tree(paths[3]) == tree(paths[1])
         else:
             twice = read(paths[3], b, dataset.kind, explicit(dataset, folder, two))
