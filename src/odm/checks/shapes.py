@@ -18,8 +18,8 @@ from odm.tables.shapes import as_rectangles, rectangles
 Mask = NDArray[np.bool_]
 
 _CORNERS_AT_A_TIME = 2**20
-_FAR = 1e9
-"""Pixels from the origin beyond which nothing lies."""
+_FAR = 1e100
+"""Pixels; products of areas of such numbers can still be held."""
 _OFF = 2.0
 """Pixels by which a box may differ from its shape, or corners from a rectangle."""
 
@@ -208,7 +208,7 @@ def short_outline(columns: DerivedColumns) -> FoundBoxes:
     "error",
     "expected finite coordinates of the shape, found {value}",
     "correct the outline or the key points",
-    "A corner or a key point that is not a number, or that is a billion pixels away, lies nowhere.",
+    "A corner or a key point that is not a number, or endlessly far away, lies nowhere.",
     field="",
     needs=("shapes", "keypoints"),
 )
