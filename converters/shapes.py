@@ -14,7 +14,7 @@ from odm.formats import Format
 from odm.issues import UsageError
 from odm.masks.runs import Runs, pieces, write_texts
 from odm.masks.trace import trace_all
-from odm.tables import Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables import Boxes, Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
 from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
 from odm.tables.shapes import bridged
 
@@ -43,12 +43,12 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     if found is not None:
         found = _fitted(dataset, found, target, ledger, shapes)
         dataset = _with(dataset, shapes=found)
-    elif shapes == "oriented" and not {"oriented"} <= target.keeps:
+    elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"--shapes oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
         dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
     if found is not None and target.shape_is_box:
-        dataset = _boxes_of_shapes(dataset, ledger)
+        _book_boxes(dataset.boxes, ledger)
     points = dataset.boxes.keypoints
     if points is None:
         return dataset
@@ -105,6 +105,13 @@ def _with(dataset: Dataset, **columns: Any) -> Dataset:
     return dataclasses.replace(dataset, boxes=dataclasses.replace(dataset.boxes, **columns))
 
 
+def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
+    """The same corners, those at `rows` as another kind of shape."""
+    kinds = shapes.kind.copy()
+    kinds[rows] = kind
+    return dataclasses.replace(shapes, kind=frozen(kinds))
+
+
 class _Fitting:
     """Conversions of the shapes of one dataset, each booked."""
 
@@ -123,9 +130,7 @@ class _Fitting:
         if not len(rows):
             return shapes
         self.ledger.change("oriented boxes written as outlines", len(rows))
-        kind = shapes.kind.copy()
-        kind[rows] = ShapeKind.POLYGONS
-        return dataclasses.replace(shapes, kind=frozen(kind))
+        return _named(shapes, rows, ShapeKind.POLYGONS)
 
     def traced(self, shapes: Shapes, *, book: bool = True) -> Shapes:
         """Masks as outlines along the edges of their pixels."""
@@ -172,16 +177,10 @@ class _Fitting:
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
         """Outlines that are rectangles as oriented boxes; with `any_shape` the smallest around all others."""
-        drawn = shapes.kind == ShapeKind.POLYGONS
-        four = drawn & (np.diff(shapes.ring) == 1)
-        four[four] = np.diff(shapes.point)[shapes.ring[:-1][four]] == 4
-        rows = np.flatnonzero(four)
-        corners = shapes.corners(rows)
-        rows = rows[off_rectangle(corners) <= SAME]
+        rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.four_cornered())
+        rows = rows[off_rectangle(shapes.corners(rows)) <= SAME]
         self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
-        kind = shapes.kind.copy()
-        kind[rows] = ShapeKind.ORIENTED
-        shapes = dataclasses.replace(shapes, kind=frozen(kind))
+        shapes = _named(shapes, rows, ShapeKind.ORIENTED)
         if not any_shape:
             return shapes
         shapes = self.traced(shapes, book=False)
@@ -214,7 +213,7 @@ class _Fitting:
 
     @staticmethod
     def _replaced(shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
-        """The shapes with those at `rows` made anew, some at a time."""
+        """The shapes with those at `rows` made again, some at a time."""
         if not len(rows):
             return shapes
         sizes = (np.diff(shapes.mask) + np.diff(shapes.point[shapes.ring]))[rows]
@@ -236,15 +235,11 @@ def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Datase
     )
 
 
-def _boxes_of_shapes(dataset: Dataset, ledger: Ledger) -> Dataset:
+def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
     """Book boxes that are not those of their outlines, which is all that is written of them."""
-    boxes = dataset.boxes
-    if boxes.shapes is None:
-        return dataset
-    edges = boxes.shapes.edges()
-    differs = (np.abs(edges - boxes.xyxy) > SAME).any(axis=1)
+    assert boxes.shapes is not None
+    differs = (np.abs(boxes.shapes.edges() - boxes.xyxy) > SAME).any(axis=1)
     ledger.change("boxes that the target takes from their outline", int(np.count_nonzero(differs)))
-    return dataset
 
 
 def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> Dataset:

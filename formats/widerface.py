@@ -385,8 +385,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
             refused = True
     for name in classes:
+        reason = ""
         if name.lower().encode().endswith(_SUFFIXES):
             reason = "a row with this ending would be read as an image name"
+        elif class_text(name.encode()) is None and refuse_class(name) is None:
+            reason = "a number after its first word would be read as a column"
+        if reason:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             refused = True
     if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:

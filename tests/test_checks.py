@@ -1,5 +1,6 @@
 """The rules for tables against a slow and plain reference, their messages, and their cost."""
 
+import json
 import math
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from selection import examples
 
+import odm
 from odm import checks
 from odm.issues import Log
 from odm.tables import Dataset, SourceFile
@@ -482,3 +484,29 @@ def test_sizes_that_differ():
     counts, (message,) = compared(grid(10), grid(10, "det", size=(1280, 960)))
     assert counts == {"image-sizes-differ": 1}
     assert "'a.jpg' is 640x480 pixels in the ground truth but 1280x960 in the detections" in message
+
+
+@pytest.mark.parametrize(("edge", "allowed"), [("left", 5), ("top", 2), ("right", 5), ("bottom", 2)])
+def test_a_shape_may_differ_by_a_twentieth_of_the_same_side(tmp_path, edge, allowed):
+    """Of the width for left and right edges, of the height for top and bottom, and by two pixels always."""
+    for away, found in ((allowed - 0.5, 0), (allowed + 0.5, 1)):
+        left, top, right, bottom = (
+            v + away * (name == edge)
+            for name, v in zip(("left", "top", "right", "bottom"), (10, 10, 110, 30), strict=True)
+        )
+        outline = [left, top, right, top, right, bottom, left, bottom]
+        shape = {
+            "id": 1,
+            "image_id": 1,
+            "category_id": 1,
+            "bbox": [10, 10, 100, 20],
+            "iscrowd": 0,
+            "area": 2000,
+        }
+        shape["segmentation"] = [outline]
+        image = {"id": 1, "file_name": "a.jpg", "width": 200, "height": 60}
+        (tmp_path / "a.json").write_text(
+            json.dumps({"images": [image], "categories": [{"id": 1, "name": "x"}], "annotations": [shape]})
+        )
+        log = odm.validate(tmp_path / "a.json").log
+        assert log.counts.get("shape-box-differs", 0) == found, (edge, away)

@@ -285,7 +285,7 @@ def there_and_back(a, b, data):
         assert back.kind == dataset.kind
         error = one.max_error_px + two.max_error_px
         assert_same(dataset, back, keeps, error)
-        # Class numbers that only the second format has are counted anew where classes without objects are lost.
+        # Class numbers that only the second format has are counted again where classes without objects are lost.
         renumbered = "category_id" in two.keeps - one.keeps and "unused" not in two.keeps
         # Where both round, the last digit of a number may still change.
         rounded = one.max_error_px > 0 and two.max_error_px > 0

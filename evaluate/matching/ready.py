@@ -37,8 +37,8 @@ MASK_SIZE_UNKNOWN = Code(
     "error",
     "the size of image {value!r} is unknown, and masks are compared pixel by pixel",
     GIVE_SIZES,
-    "Outlines are filled on the grid of the pixels of their image, and the runs of a mask begin anew in each "
-    "of its columns.",
+    "Outlines are filled on the grid of the pixels of their image, and the runs of a mask are counted down "
+    "its columns.",
 )
 
 _WORDS: dict[IouType, str] = {"segm": "mask or outline", "keypoints": "key points", "obb": "oriented box"}
@@ -59,7 +59,7 @@ def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
         return np.ones(len(boxes), np.bool_)
     missing: Mask = shapes.kind == ShapeKind.NONE
     if iou_type == "obb":
-        missing = (np.diff(shapes.ring) != 1) | (np.diff(shapes.point[shapes.ring]) != 4)
+        missing = ~shapes.four_cornered()
     return missing
 
 

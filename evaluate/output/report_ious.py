@@ -1,6 +1,6 @@
 """What the IoU slider of a report shows: outcomes, found objects and AP at every IoU from 0.5 to 0.95.
 
-Each position is what ``odm eval --iou`` gives: the detections are matched anew. The kinds of false positives
+Each position is what ``odm eval --iou`` gives: the detections are matched again. The kinds of false positives
 are those of `odm.evaluate.analysis.errors` at that IoU.
 """
 

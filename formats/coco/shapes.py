@@ -181,8 +181,7 @@ def _with_oriented(
     numbers = np.array([box for box, keep in zip(boxes, good, strict=True) if keep], np.float64)
     corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
     rows = rows[good]
-    four = (shapes.kind[rows] == ShapeKind.POLYGONS) & (np.diff(shapes.ring)[rows] == 1)
-    four[four] = np.diff(shapes.point)[shapes.ring[:-1][rows[four]]] == 4
+    four = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
     outline = shapes.corners(rows[four])
     written = rectangles(as_rectangles(outline)) if n == 5 else outline
     same = (np.abs(written - corners[four]) <= _SAME_CORNER).all(axis=(1, 2))

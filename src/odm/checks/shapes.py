@@ -13,7 +13,7 @@ from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted
 from odm.masks.runs import Runs, offsets, pieces, read_texts
 from odm.tables import Floats, Longs, ShapeKind
-from odm.tables.shapes import as_rectangles, rectangles
+from odm.tables.quadrilaterals import is_convex, off_rectangle
 
 Mask = NDArray[np.bool_]
 
@@ -333,8 +333,7 @@ def _crosses(outline: Floats) -> bool:
 def box_differs(columns: DerivedColumns) -> FoundBoxes:
     derived = drawn(columns)
     xyxy = columns.boxes.xyxy
-    side = np.repeat(xyxy[:, 2:] - xyxy[:, :2], 2, axis=0).reshape(-1, 4)[:, [0, 2, 1, 3]]
-    allowed = np.maximum(_OFF, 0.05 * np.abs(side))
+    allowed = np.maximum(_OFF, 0.05 * np.abs(np.tile(xyxy[:, 2:] - xyxy[:, :2], 2)))
     rows = np.flatnonzero((np.abs(derived.edges - xyxy) > allowed).any(axis=1))
     return rows, lambda row: {"box": _bounds(xyxy[row]), "value": _bounds(derived.edges[row])}
 
@@ -373,11 +372,10 @@ def area_differs(columns: DerivedColumns) -> FoundBoxes:
 )
 def not_a_rectangle(columns: DerivedColumns) -> FoundBoxes:
     rows, corners = drawn(columns).quads
-    off = np.sqrt(((rectangles(as_rectangles(corners)) - corners) ** 2).sum(axis=2)).max(axis=1, initial=0)
+    off = off_rectangle(corners)
     far = np.zeros(len(columns.boxes))
     far[rows] = off
-    crossing = ~_convex(corners)
-    return rows[(off > _OFF) & ~crossing], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
+    return rows[(off > _OFF) & is_convex(corners)], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
 
 
 @box_rule(
@@ -392,15 +390,7 @@ def not_a_rectangle(columns: DerivedColumns) -> FoundBoxes:
 )
 def corners_cross(columns: DerivedColumns) -> FoundBoxes:
     rows, corners = drawn(columns).quads
-    return rows[~_convex(corners)], lambda _: {}
-
-
-def _convex(corners: Floats) -> Mask:
-    side = np.roll(corners, -1, axis=1) - corners
-    after = np.roll(side, -1, axis=1)
-    turn = side[..., 0] * after[..., 1] - side[..., 1] * after[..., 0]
-    found: Mask = (turn.min(axis=1, initial=np.inf) >= 0) | (turn.max(axis=1, initial=-np.inf) <= 0)
-    return found
+    return rows[~is_convex(corners)], lambda _: {}
 
 
 @box_rule(KEYPOINT_COUNT, field="", needs=("keypoints",))

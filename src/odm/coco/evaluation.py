@@ -18,14 +18,11 @@ from numpy.typing import NDArray
 
 from odm.coco import mask as mask_functions
 from odm.coco.annotations import COCO, Record
+from odm.evaluate.scores.protocols import COCO_SIGMAS
 from odm.issues import UsageError
 
 Array = NDArray[Any]
 
-SIGMAS = np.array(
-    [0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89]
-) / 10.0  # fmt: skip
-"""COCO's standard deviations of the 17 key points of a person, relative to the root of the area."""
 _MOST = 16
 """Area ranges that are matched at once."""
 _RULES = ("computeIoU", "computeOks", "evaluateImg", "_prepare")
@@ -50,7 +47,7 @@ class Params:
             self.maxDets: Any = [20]
             self.areaRng: Any = [[0, end], [small, medium], [medium, end]]
             self.areaRngLbl: Any = ["all", "medium", "large"]
-            self.kpt_oks_sigmas: Any = SIGMAS.copy()  # programs scale it in place
+            self.kpt_oks_sigmas: Any = np.array(COCO_SIGMAS)  # programs scale it in place
         else:
             self.maxDets = [1, 10, 100]
             self.areaRng = [[0, end], [0, small], [small, medium], [medium, end]]

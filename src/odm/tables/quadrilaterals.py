@@ -20,12 +20,18 @@ def signed_areas(corners: Floats) -> Floats:
     return found
 
 
-def convex(corners: Floats) -> Floats:
-    """The same quadrilaterals; of one that is not convex its hull, which may have a corner twice."""
+def is_convex(corners: Floats) -> Mask:
+    """(n,) whether the corners go around the quadrilateral without a turn the other way."""
     side = np.roll(corners, -1, axis=1) - corners
     after = np.roll(side, -1, axis=1)
     turn = side[..., 0] * after[..., 1] - side[..., 1] * after[..., 0]
-    wrong = ~((turn >= 0).all(axis=1) | (turn <= 0).all(axis=1))
+    found: Mask = (turn.min(axis=1, initial=np.inf) >= 0) | (turn.max(axis=1, initial=-np.inf) <= 0)
+    return found
+
+
+def convex(corners: Floats) -> Floats:
+    """The same quadrilaterals; of one that is not convex its hull, which may have a corner twice."""
+    wrong = ~is_convex(corners)
     if not wrong.any():
         return corners
     found = corners.copy()

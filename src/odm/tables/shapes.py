@@ -132,6 +132,11 @@ class Shapes(_Ragged):
         at = range(int(self.ring[row]), int(self.ring[row + 1]))
         return [self.xy[self.point[j] : self.point[j + 1]] for j in at]
 
+    def four_cornered(self) -> NDArray[np.bool_]:
+        """(n,) the boxes with one outline of four corners; of these `corners` can be asked."""
+        found: NDArray[np.bool_] = (np.diff(self.ring) == 1) & (np.diff(self.point[self.ring]) == 4)
+        return found
+
     def corners(self, rows: NDArray[Any]) -> Floats:
         """(n, 4, 2) corners of oriented boxes, by a mask or row numbers."""
         first = self.point[self.ring[:-1][rows]]
