@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.converters.ledger import Ledger
 from odm.formats import Format
 from odm.issues import UsageError
-from odm.masks.runs import Runs, pieces, write_texts
+from odm.masks.runs import Runs, pieces, sums, write_texts
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
 from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
@@ -296,6 +296,5 @@ def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
     same: NDArray[np.bool_] = n == np.diff(b.first)
     rows = np.flatnonzero(same)
     one, two = a.take(rows), b.take(rows)
-    differs = np.concatenate([[0], np.cumsum(one.edge != two.edge)])
-    same[rows] = np.diff(differs[one.first]) == 0
+    same[rows] = sums(one.edge != two.edge, one.first) == 0
     return same

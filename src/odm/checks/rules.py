@@ -24,7 +24,7 @@ FoundBoxes = tuple[NDArray[np.intp], Callable[[int], dict[str, Any]]]
 
 RELATIVE = 640
 """Pixels of the side of an image for which a tolerance in pixels is meant where no size is known."""
-_TOO_LARGE = 1e100
+TOO_LARGE = 1e100
 """Pixels; products of areas of such numbers can still be held."""
 
 
@@ -82,7 +82,7 @@ class DerivedColumns:
             given_width, given_height = boxes.wh[piece].T
             good &= given_width >= 0
             good &= given_height >= 0
-            good &= given_width + given_height < _TOO_LARGE
+            good &= given_width + given_height < TOO_LARGE
             if not good.all():
                 found.append(np.flatnonzero(~good) + start)
         return np.concatenate(found) if found else NO_ROWS
@@ -92,7 +92,7 @@ class DerivedColumns:
         """Rows with an edge, a width, a height or an area that no file can hold."""
         rows = self.suspects
         values = np.concatenate([self.boxes.xyxy[rows], self.boxes.wh[rows]], axis=1)
-        wrong = ~(np.abs(values) < _TOO_LARGE).all(axis=1)
+        wrong = ~(np.abs(values) < TOO_LARGE).all(axis=1)
         rows = rows[wrong]
         infinite = np.flatnonzero(np.isinf(self.boxes.area))
         return np.union1d(rows, infinite) if len(infinite) else rows

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.checks.rules import NO_ROWS, DerivedColumns, FoundBoxes, box_rule, number
+from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxRule, DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted
-from odm.masks.runs import Runs, offsets, pieces, read_texts
-from odm.tables import Floats, Longs, ShapeKind
+from odm.masks.runs import Runs, offsets, pieces, read_texts, sums
+from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.quadrilaterals import is_convex, off_rectangle
 
 Mask = NDArray[np.bool_]
 
 _CORNERS_AT_A_TIME = 2**20
-_FAR = 1e100
-"""Pixels; products of areas of such numbers can still be held."""
 _OFF = 2.0
 """Pixels by which a box may differ from its shape, or corners from a rectangle."""
 
@@ -29,34 +28,28 @@ class DrawnColumns:
 
     def __init__(self, columns: DerivedColumns) -> None:
         self.columns = columns
-        boxes = columns.boxes
-        self.shapes, self.points = boxes.shapes, boxes.keypoints
+        self.boxes = boxes = columns.boxes
+        self.n = len(boxes)
+        self.shapes = boxes.shapes or Shapes.none(self.n)
+        self.points = boxes.keypoints or Keypoints.none(self.n)
+        self.kind = self.shapes.kind
         size = columns.dataset.limits()[boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
         self.sized: Mask = size.min(axis=1, initial=1) > 0
-        self.n = len(boxes)
-
-    @functools.cached_property
-    def kind(self) -> NDArray[np.uint8]:
-        """(n,) `ShapeKind`."""
-        return np.zeros(self.n, np.uint8) if self.shapes is None else self.shapes.kind
 
     @functools.cached_property
     def _runs(self) -> tuple[Longs, Longs, Mask, Longs]:
         """Of each mask the pixels of all its runs, those inside, whether its text is wrong, and its box."""
         total, inside, wrong = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64), np.zeros(self.n, bool)
         box = np.zeros((self.n, 4), np.int64)
-        shapes = self.shapes
-        if shapes is None or not (self.kind == ShapeKind.MASK).any():
+        if not (self.kind == ShapeKind.MASK).any():
             return total, inside, wrong, box
-        for piece in pieces(np.diff(shapes.mask), _CORNERS_AT_A_TIME):
+        for piece in pieces(np.diff(self.shapes.mask), _CORNERS_AT_A_TIME):
             rows = np.arange(self.n)[piece]
-            part = shapes.take(rows)
+            part = self.shapes.take(rows)
             first, counts, bad = read_texts(part.text, part.mask)
-            negative = np.add.reduceat(np.append(counts < 0, False), first[:-1]) > 0
-            ends = np.concatenate([[0], np.cumsum(counts)])
-            total[rows] = np.diff(ends[first])
-            wrong[rows] = bad | (negative & (np.diff(first) > 0))
+            total[rows] = sums(counts, first)
+            wrong[rows] = bad | (sums(counts < 0, first) > 0)
             fits = ~wrong[rows] & (~self.sized[rows] | (total[rows] == self.width[rows] * self.height[rows]))
             if not fits.all():
                 counts, first = counts[np.repeat(fits, np.diff(first))], offsets(np.diff(first) * fits)
@@ -81,27 +74,15 @@ class DrawnColumns:
     @functools.cached_property
     def short(self) -> NDArray[np.intp]:
         """Rows with an outline of fewer than three corners."""
-        if self.shapes is None:
-            return NO_ROWS
-        few = np.concatenate([[0], np.cumsum(np.diff(self.shapes.point) < 3)])
-        return np.flatnonzero(np.diff(few[self.shapes.ring]))
+        return np.flatnonzero(sums(np.diff(self.shapes.point) < 3, self.shapes.ring))
 
     @functools.cached_property
     def wild(self) -> NDArray[np.intp]:
         """Rows with a corner or a key point that is not finite, or too far away to compute with."""
-        found = np.zeros(self.n, bool)
-        if self.shapes is not None:
-            far = ~(np.abs(self.shapes.xy) < _FAR).all(axis=1)
-            found |= self._any(far, self.shapes.point[self.shapes.ring])
-        if self.points is not None:
-            found |= self._any(~np.isfinite(self.points.xyv).all(axis=1), self.points.first)
+        far = ~(np.abs(self.shapes.xy) < TOO_LARGE).all(axis=1)
+        endless = ~np.isfinite(self.points.xyv).all(axis=1)
+        found = sums(far, self.shapes.point[self.shapes.ring]) + sums(endless, self.points.first)
         return np.flatnonzero(found)
-
-    @staticmethod
-    def _any(items: Any, first: Longs) -> Mask:
-        before = np.concatenate([[0], np.cumsum(items)])
-        found: Mask = np.diff(before[first]) > 0
-        return found
 
     @functools.cached_property
     def usable(self) -> Mask:
@@ -115,38 +96,32 @@ class DrawnColumns:
     def pixels(self) -> Longs:
         """(n,) pixels of the shapes, -1 where they cannot be counted."""
         found = np.where(self.usable & (self.kind == ShapeKind.MASK), self._runs[1], -1)
-        shapes = self.shapes
-        if shapes is not None:
-            rows = np.flatnonzero(self.usable & self.sized & (self.kind != ShapeKind.MASK))
-            for piece in pieces(np.diff(shapes.point[shapes.ring])[rows], _CORNERS_AT_A_TIME):
-                some = rows[piece]
-                try:
-                    found[some] = shapes.take(some).runs(self.height[some], self.width[some]).areas()
-                except ValueError:  # larger than can be drawn
-                    continue
+        rows = np.flatnonzero(self.usable & self.sized & (self.kind != ShapeKind.MASK))
+        for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
+            some = rows[piece]
+            try:
+                found[some] = self.shapes.take(some).runs(self.height[some], self.width[some]).areas()
+            except ValueError:  # larger than can be drawn
+                continue
         return found
 
     @functools.cached_property
     def edges(self) -> Floats:
         """(n, 4) around the shapes, NaN where nothing is."""
         found = np.full((self.n, 4), np.nan)
-        if self.shapes is not None:
-            rows = np.flatnonzero(self.usable)
-            part = self.shapes.take(rows)
-            found[rows] = part.edges()
-            masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
-            ltwh = self._runs[3][masks].astype(np.float64)
-            ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
-            found[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+        rows = np.flatnonzero(self.usable)
+        part = self.shapes.take(rows)
+        found[rows] = part.edges()
+        masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
+        ltwh = self._runs[3][masks].astype(np.float64)
+        ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
+        found[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         return found
 
     @functools.cached_property
     def outline_area(self) -> Floats:
         """(n,) area of the outlines by their corners, NaN of masks; parts that overlap count twice."""
-        found = np.full(self.n, np.nan)
-        if self.shapes is None:
-            return found
-        shapes = self.shapes
+        found, shapes = np.full(self.n, np.nan), self.shapes
         n = np.diff(shapes.point)
         ring = np.repeat(np.arange(len(n)), n)
         following = np.arange(1, len(shapes.xy) + 1)
@@ -154,155 +129,136 @@ class DrawnColumns:
         origin = shapes.xy[shapes.point[:-1][ring]]
         x, y = (shapes.xy - origin).T
         cross = np.bincount(ring, x * y[following] - y * x[following], len(n))
-        area = np.concatenate([[0], np.cumsum(np.abs(cross) / 2)])
         rows = np.flatnonzero(self.usable & (self.kind != ShapeKind.MASK))
-        found[rows] = np.diff(area[shapes.ring])[rows]
+        found[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
         return found
 
     @functools.cached_property
     def quads(self) -> tuple[NDArray[np.intp], Floats]:
         """Rows of the oriented boxes, and their corners."""
         rows = np.flatnonzero(self.usable & (self.kind == ShapeKind.ORIENTED))
-        return rows, np.zeros((0, 4, 2)) if self.shapes is None else self.shapes.corners(rows)
+        return rows, self.shapes.corners(rows)
 
     @functools.cached_property
     def point_rows(self) -> Longs:
         """The box of each key point."""
-        assert self.points is not None
         return np.repeat(np.arange(self.n), self.points.counts())
 
 
-def drawn(columns: DerivedColumns) -> DrawnColumns:
-    """What is derived from the shapes, once for all rules."""
-    found: DrawnColumns | None = columns.__dict__.get("drawn")
-    if found is None:
-        found = columns.__dict__["drawn"] = DrawnColumns(columns)
-    return found
+def _rule(
+    *words: Any, needs: tuple[str, ...] = ("shapes",), validate_only: bool = False
+) -> Callable[[Callable[[DrawnColumns], FoundBoxes]], BoxRule]:
+    """The same as `box_rule` for a function of what is derived from the shapes, once for all rules."""
+
+    def derived(columns: DerivedColumns) -> DrawnColumns:
+        held: dict[str, Any] = columns.__dict__
+        if "drawn" not in held:
+            held["drawn"] = DrawnColumns(columns)
+        found: DrawnColumns = held["drawn"]
+        return found
+
+    make = box_rule(*words, field="", needs=needs, validate_only=validate_only)
+    return lambda find: make(lambda columns: find(derived(columns)))
 
 
 def _bounds(edges: Floats) -> Trusted:
     return Trusted(", ".join(number(round(v, 2)) for v in edges.tolist()))
 
 
-@box_rule(
+@_rule(
     "outline-short",
     "error",
     "expected an outline of at least 3 corners, found {value}",
     "remove the outline, or give the object a box only",
     "Fewer than three corners enclose nothing. pycocotools reads a first outline of two corners as a box.",
-    field="",
-    needs=("shapes",),
 )
-def short_outline(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-
+def short_outline(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
-        assert derived.shapes is not None
-        return {"value": min(len(outline) for outline in derived.shapes.polygons(row))}
+        return {"value": min(len(outline) for outline in drawn.shapes.polygons(row))}
 
-    return derived.short, values
+    return drawn.short, values
 
 
-@box_rule(
+@_rule(
     "shape-not-finite",
     "error",
     "expected finite coordinates of the shape, found {value}",
     "correct the outline or the key points",
     "A corner or a key point that is not a number, or endlessly far away, lies nowhere.",
-    field="",
     needs=("shapes", "keypoints"),
 )
-def wild_corner(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-
+def wild_corner(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
-        corners = [] if derived.shapes is None else derived.shapes.polygons(row)
-        points = [] if derived.points is None else [derived.points.points(row)]
-        flat = np.concatenate([np.zeros(0), *(one.ravel() for one in (*corners, *points))])
-        return {"value": Trusted(number(flat[~(np.abs(flat) < _FAR)][0]))}
+        parts = [*drawn.shapes.polygons(row), drawn.points.points(row)]
+        flat = np.concatenate([part.ravel() for part in parts])
+        return {"value": Trusted(number(flat[~(np.abs(flat) < TOO_LARGE)][0]))}
 
-    return derived.wild, values
+    return drawn.wild, values
 
 
-@box_rule(MASK_SYNTAX, field="", needs=("shapes",))
-def undecodable_mask(columns: DerivedColumns) -> FoundBoxes:
+@_rule(MASK_SYNTAX)
+def undecodable_mask(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
-        assert columns.boxes.shapes is not None
-        text = columns.boxes.shapes.counts(row).decode("utf-8", "replace")
+        text = drawn.shapes.counts(row).decode("utf-8", "replace")
         return {"value": f"counts that cannot be decoded: {text[:40]!r}"}
 
-    return np.flatnonzero(drawn(columns).undecodable), values
+    return np.flatnonzero(drawn.undecodable), values
 
 
-@box_rule(
+@_rule(
     "mask-length",
     "error",
     "expected a mask of {expected} pixels in all, found runs of {value}",
     "write the mask again for this image",
     "The run lengths of a mask, inside and outside, add up to the pixels of its image. Other sums belong to "
     "another size, or are damaged; pycocotools takes them without a word.",
-    field="",
-    needs=("shapes",),
 )
-def overlong_mask(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-
+def overlong_mask(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
-        expected = int(derived.width[row] * derived.height[row])
-        return {"expected": expected, "value": int(derived._runs[0][row])}  # noqa: SLF001
+        expected = int(drawn.width[row] * drawn.height[row])
+        return {"expected": expected, "value": int(drawn._runs[0][row])}  # noqa: SLF001
 
-    return np.flatnonzero(derived.overlong), values
+    return np.flatnonzero(drawn.overlong), values
 
 
-@box_rule(
+@_rule(
     "shape-empty",
     "warning",
     "the shape covers no pixel",
     "remove the object, or check its outline",
     "A shape without a pixel, or an outline without area, cannot be seen and can never be matched.",
-    field="",
-    needs=("shapes",),
 )
-def empty_shape(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    unknown = (derived.pixels < 0) & (derived.outline_area == 0)
-    return np.flatnonzero(derived.usable & ((derived.pixels == 0) | unknown)), lambda _: {}
+def empty_shape(drawn: DrawnColumns) -> FoundBoxes:
+    unknown = (drawn.pixels < 0) & (drawn.outline_area == 0)
+    return np.flatnonzero(drawn.usable & ((drawn.pixels == 0) | unknown)), lambda _: {}
 
 
-@box_rule(
+@_rule(
     "outline-outside",
     "warning",
     "the outline extends {value} px beyond the image",
     "check the size of the image, or clip it (convert --clip)",
     "Corners beyond the image belong to another size of it, or to another image.",
-    field="",
-    needs=("shapes",),
 )
-def outline_outside(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    limit = columns.limits[columns.boxes.image]
-    beyond = np.concatenate([-derived.edges[:, :2], derived.edges[:, 2:] - limit], axis=1)
+def outline_outside(drawn: DrawnColumns) -> FoundBoxes:
+    limit = drawn.columns.limits[drawn.boxes.image]
+    beyond = np.concatenate([-drawn.edges[:, :2], drawn.edges[:, 2:] - limit], axis=1)
     over = beyond.max(axis=1, initial=0)
-    rows = np.flatnonzero(over > columns.tolerance)
+    rows = np.flatnonzero(over > drawn.columns.tolerance)
     return rows, lambda row: {"value": Trusted(f"{over[row]:.6g}")}
 
 
-@box_rule(
+@_rule(
     "outline-crosses",
     "warning",
     "the outline crosses itself",
     "check the order of its corners",
     "Inside and outside change places where an outline crosses itself; usually corners are in a wrong order.",
-    field="",
-    needs=("shapes",),
     validate_only=True,
 )
-def outline_crosses(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    if derived.shapes is None:
-        return NO_ROWS, lambda _: {}
-    rows = np.flatnonzero(derived.usable & (derived.kind == ShapeKind.POLYGONS))
-    some = [row for row in rows.tolist() if any(map(_crosses, derived.shapes.polygons(row)))]
+def outline_crosses(drawn: DrawnColumns) -> FoundBoxes:
+    rows = np.flatnonzero(drawn.usable & (drawn.kind == ShapeKind.POLYGONS))
+    some = [row for row in rows.tolist() if any(map(_crosses, drawn.shapes.polygons(row)))]
     return np.array(some, np.intp), lambda _: {}
 
 
@@ -321,84 +277,73 @@ def _crosses(outline: Floats) -> bool:
     return bool((parted & parted.T).any())
 
 
-@box_rule(
+@_rule(
     "shape-box-differs",
     "warning",
     "the box {box} is not the one around its shape: {value}",
     "compute the box again (-O boxes=shapes reads those of the shapes)",
     "Box and shape of an object belong together. Where they differ, one was edited without the other.",
-    field="",
-    needs=("shapes",),
 )
-def box_differs(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    xyxy = columns.boxes.xyxy
+def box_differs(drawn: DrawnColumns) -> FoundBoxes:
+    xyxy = drawn.boxes.xyxy
     allowed = np.maximum(_OFF, 0.05 * np.abs(np.tile(xyxy[:, 2:] - xyxy[:, :2], 2)))
-    rows = np.flatnonzero((np.abs(derived.edges - xyxy) > allowed).any(axis=1))
-    return rows, lambda row: {"box": _bounds(xyxy[row]), "value": _bounds(derived.edges[row])}
+    rows = np.flatnonzero((np.abs(drawn.edges - xyxy) > allowed).any(axis=1))
+    return rows, lambda row: {"box": _bounds(xyxy[row]), "value": _bounds(drawn.edges[row])}
 
 
-@box_rule(
+@_rule(
     "shape-area-differs",
     "warning",
     "the area is given as {value}, the shape has {expected}",
     "recompute the area of the object",
     "The area decides whether an object counts as small, medium or large.",
-    field="",
-    needs=("shapes",),
     validate_only=True,
 )
-def area_differs(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    area, pixels = columns.boxes.area, derived.pixels.astype(np.float64)
+def area_differs(drawn: DrawnColumns) -> FoundBoxes:
+    area, pixels = drawn.boxes.area, drawn.pixels.astype(np.float64)
     pixels[pixels <= 0] = np.nan
-    off = np.stack([np.abs(area - pixels), np.abs(area - derived.outline_area)])
+    off = np.stack([np.abs(area - pixels), np.abs(area - drawn.outline_area)])
     near = (off <= 10) | (off <= 0.05 * np.abs(area))
     rows = np.flatnonzero(~np.isnan(off[0]) & ~near.any(axis=0))
     return rows, lambda row: {
         "value": Trusted(number(area[row])),
-        "expected": Trusted(number(derived.pixels[row])),
+        "expected": Trusted(number(drawn.pixels[row])),
     }
 
 
-@box_rule(
+@_rule(
     "not-a-rectangle",
     "warning",
     "the corners of the oriented box are up to {value} px from those of a rectangle",
     "check its corners",
     "An oriented box is a turned rectangle. Formats with an angle hold the smallest rectangle around it.",
-    field="",
-    needs=("shapes",),
 )
-def not_a_rectangle(columns: DerivedColumns) -> FoundBoxes:
-    rows, corners = drawn(columns).quads
+def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
+    rows, corners = drawn.quads
     off = off_rectangle(corners)
-    far = np.zeros(len(columns.boxes))
+    far = np.zeros(len(drawn.boxes))
     far[rows] = off
     return rows[(off > _OFF) & is_convex(corners)], lambda row: {"value": Trusted(f"{far[row]:.3g}")}
 
 
-@box_rule(
+@_rule(
     "corners-cross",
     "warning",
     "the four corners of the oriented box are not in order around it",
     "put the corners in order",
     "The sides cross, or one corner lies between the others. Such a box is measured by the convex hull of "
     "its corners.",
-    field="",
-    needs=("shapes",),
 )
-def corners_cross(columns: DerivedColumns) -> FoundBoxes:
-    rows, corners = drawn(columns).quads
+def corners_cross(drawn: DrawnColumns) -> FoundBoxes:
+    rows, corners = drawn.quads
     return rows[~is_convex(corners)], lambda _: {}
 
 
-@box_rule(KEYPOINT_COUNT, field="", needs=("keypoints",))
-def keypoint_count(columns: DerivedColumns) -> FoundBoxes:
-    boxes, names = columns.boxes, columns.dataset.categories.keypoints
-    assert boxes.keypoints is not None
-    n = boxes.keypoints.counts()
-    wanted = np.zeros(len(columns.dataset.categories), np.int64)
+@_rule(KEYPOINT_COUNT, needs=("keypoints",))
+def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
+    boxes, names = drawn.boxes, drawn.columns.dataset.categories.keypoints
+    n = drawn.points.counts()
+    wanted = np.zeros(len(drawn.columns.dataset.categories), np.int64)
     has = np.flatnonzero(n)
     wanted[boxes.category[has][::-1]] = n[has][::-1]  # those of the first of its class
     if names is not None:
@@ -411,72 +356,62 @@ def keypoint_count(columns: DerivedColumns) -> FoundBoxes:
     }
 
 
-@box_rule(
+@_rule(
     "keypoint-visibility",
     "error",
     "expected a visibility of 0, 1 or 2, found {value}",
     "correct the key points: x, y and 0 = not labelled, 1 = hidden, 2 = visible",
     "The third number of a key point of ground truth says whether it is labelled. Other numbers are usually "
     "scores, or the order of the numbers is another.",
-    field="",
     needs=("keypoints",),
 )
-def keypoint_visibility(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    if derived.points is None or columns.dataset.kind == "det":
+def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
+    if drawn.columns.dataset.kind == "det":
         return NO_ROWS, lambda _: {}
-    seen = derived.points.xyv[:, 2]
+    seen = drawn.points.xyv[:, 2]
     odd = ~np.isin(seen, (0, 1, 2))
-    rows = np.unique(derived.point_rows[odd])
+    rows = np.unique(drawn.point_rows[odd])
 
     def values(row: int) -> dict[str, Any]:
-        return {"value": Trusted(number(seen[odd & (derived.point_rows == row)][0]))}
+        return {"value": Trusted(number(seen[odd & (drawn.point_rows == row)][0]))}
 
     return rows, values
 
 
-@box_rule(
+@_rule(
     "keypoint-outside",
     "warning",
     "a labelled key point lies {value} px beyond the image",
     "check the size of the image, or the key points",
     "Nobody can label what is not in the picture.",
-    field="",
     needs=("keypoints",),
 )
-def keypoint_outside(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    if derived.points is None:
-        return NO_ROWS, lambda _: {}
-    x, y, seen = derived.points.xyv.T
-    width, height = columns.limits[columns.boxes.image[derived.point_rows]].T
+def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
+    x, y, seen = drawn.points.xyv.T
+    width, height = drawn.columns.limits[drawn.boxes.image[drawn.point_rows]].T
     over = np.where(seen > 0, np.max([-x, -y, x - width, y - height], axis=0, initial=0), 0)
-    far = np.zeros(len(columns.boxes))
-    np.maximum.at(far, derived.point_rows, over)
-    return np.flatnonzero(far > columns.tolerance), lambda row: {"value": Trusted(f"{far[row]:.6g}")}
+    far = np.zeros(len(drawn.boxes))
+    np.maximum.at(far, drawn.point_rows, over)
+    return np.flatnonzero(far > drawn.columns.tolerance), lambda row: {"value": Trusted(f"{far[row]:.6g}")}
 
 
-@box_rule(
+@_rule(
     "keypoints-off-box",
     "warning",
     "most of the labelled key points lie far outside the box",
     "check whether box and key points are of one object",
     "Key points belong to the object in the box. Where most are further away than half its size, they are "
     "another object's, or in other units.",
-    field="",
     needs=("keypoints",),
     validate_only=True,
 )
-def keypoints_off_box(columns: DerivedColumns) -> FoundBoxes:
-    derived = drawn(columns)
-    if derived.points is None:
-        return NO_ROWS, lambda _: {}
-    of = derived.point_rows
-    box = columns.boxes.xyxy[of]
+def keypoints_off_box(drawn: DrawnColumns) -> FoundBoxes:
+    of = drawn.point_rows
+    box = drawn.boxes.xyxy[of]
     room = (box[:, 2:] - box[:, :2]) / 2
-    xy, seen = derived.points.xyv[:, :2], derived.points.xyv[:, 2] > 0
+    xy, seen = drawn.points.xyv[:, :2], drawn.points.xyv[:, 2] > 0
     away = seen & ((xy < box[:, :2] - room) | (xy > box[:, 2:] + room)).any(axis=1)
-    n, off = np.bincount(of, seen, len(columns.boxes)), np.bincount(of, away, len(columns.boxes))
+    n, off = np.bincount(of, seen, len(drawn.boxes)), np.bincount(of, away, len(drawn.boxes))
     return np.flatnonzero(off * 2 > n), lambda _: {}
 
 

@@ -171,18 +171,9 @@ class COCOeval:
         crowd = [int(record["iscrowd"]) for record in gt]
         if p.iouType == "bbox":
             return mask_functions.iou([r["bbox"] for r in dt], [r["bbox"] for r in gt], crowd)
-        truth, found = ([self._mask_of(record) for record in side] for side in (gt, dt))
-        return mask_functions.iou(found, truth, crowd)
-
-    def _mask_of(self, record: Record) -> Record:
         assert self.cocoGt is not None
-        shape = record["segmentation"]
-        if isinstance(shape, dict) and isinstance(shape["counts"], bytes):
-            return shape
-        image = self.cocoGt.imgs[record["image_id"]]
-        found = mask_functions.frPyObjects(shape, image["height"], image["width"])
-        made: Record = mask_functions.merge(found) if isinstance(found, list) else found
-        return made
+        truth, found = ([self.cocoGt.annToRLE(record) for record in side] for side in (gt, dt))
+        return mask_functions.iou(found, truth, crowd)
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
         """(detections, ground truths) similarity of key points; ``[]`` if there are none of one side."""

@@ -75,8 +75,7 @@ def _is_usual(p: Any) -> bool:
     """Whether the engine has these parameters."""
     ious, caps = list(p.iouThrs), list(p.maxDets)
     return (
-        len(set(ious)) == len(ious) == len(sorted(ious))
-        and ious == sorted(ious)
+        ious == sorted(set(ious))
         and 0 < ious[0] <= ious[-1] <= 1
         and len(set(caps)) == len(caps)
         and caps[0] > 0

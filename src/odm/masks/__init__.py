@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from odm.masks.polygons import rasterise_all
-from odm.masks.runs import MOST_PIXELS, Floats, Longs, Runs, offsets, read_texts, shared, write_texts
+from odm.masks.runs import MOST_PIXELS, Floats, Longs, Runs, offsets, read_texts, shared, sums, write_texts
 from odm.masks.trace import trace_all
 
 __all__ = ["area", "boxes", "decode", "encode", "iou", "outlines", "rasterise"]
@@ -182,15 +182,14 @@ def _read(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]
     first, counts, wrong = read_texts(
         np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)]))
     )
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    negative = (
-        np.bincount(np.repeat(np.arange(len(many)), np.diff(first))[counts < 0], minlength=len(many)) > 0
-    )
-    for i in np.flatnonzero(wrong | negative).tolist():
+    total = sums(counts, first)
+    for i in np.flatnonzero(wrong | (sums(counts < 0, first) > 0)).tolist():
         raise ValueError(f"mask {i}: counts cannot be decoded")
-    for i in np.flatnonzero(np.diff(ends[first]) != sizes[:, 0] * sizes[:, 1]).tolist():
-        total, (height, width) = ends[first[i + 1]] - ends[first[i]], sizes[i]
-        raise ValueError(f"mask {i}: its runs have {total} pixels, not {width} x {height} = {width * height}")
+    for i in np.flatnonzero(total != sizes[:, 0] * sizes[:, 1]).tolist():
+        height, width = sizes[i]
+        raise ValueError(
+            f"mask {i}: its runs have {total[i]} pixels, not {width} x {height} = {width * height}"
+        )
     return Runs.of_counts(first, counts), sizes[:, 0], sizes[:, 1]
 
 

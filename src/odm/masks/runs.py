@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,9 +44,7 @@ class Runs:
 
     def areas(self) -> Longs:
         """(n,) pixels."""
-        before = np.concatenate([[0], np.cumsum(self.edge[1::2] - self.edge[0::2])])
-        found: Longs = np.diff(before[self.first // 2])
-        return found
+        return sums(self.edge[1::2] - self.edge[0::2], self.first // 2)
 
     def boxes(self, height: Longs) -> Longs:
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
@@ -119,6 +117,11 @@ def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
 def offsets(n: Longs) -> Longs:
     """Where each of consecutive groups of these sizes begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
+
+
+def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
+    """(n,) the sums of consecutive groups of numbers, group i's ``items[first[i]:first[i + 1]]``."""
+    return np.diff(np.concatenate([[0], np.cumsum(items)])[first])
 
 
 def pieces(sizes: Longs, most: int) -> list[slice]:
