@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from odm.converters.edit import Edits
     from odm.converters.ledger import Ledger
     from odm.converters.merging import Merged, merge
-    from odm.converters.pipeline import convert, read, reference, repair, write
+    from odm.converters.pipeline import convert, reference, repair
     from odm.converters.selection import Selection
     from odm.converters.validation import chosen, examine, validate
     from odm.converters.writing import StrictLoss
@@ -29,18 +29,16 @@ __all__ = [
     "load",
     "load_pair",
     "merge",
-    "read",
     "reference",
     "repair",
     "validate",
-    "write",
 ]
 
 _HOMES = {
     "edit": ("Edits",),
     "ledger": ("Ledger",),
     "merging": ("Merged", "merge"),
-    "pipeline": ("convert", "read", "reference", "repair", "write"),
+    "pipeline": ("convert", "reference", "repair"),
     "selection": ("Selection",),
     "validation": ("chosen", "examine", "validate"),
     "writing": ("StrictLoss",),

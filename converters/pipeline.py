@@ -1,4 +1,4 @@
-"""The jobs that read and write: read, write, convert and repair."""
+"""The jobs that write: tables, what is converted, and what is repaired."""
 
 from __future__ import annotations
 
@@ -37,116 +37,21 @@ from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
 
-def read(
-    path: str | os.PathLike[str],
-    format: str | None = None,  # noqa: A002 -- the field's word
-    *,
-    kind: Kind | None = None,
-    gt: str | os.PathLike[str] | None = None,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    shapes: bool = False,
-    log: Log | None = None,
-    **options: Any,
-) -> Dataset:
-    """Read annotations or detections into tables.
-
-    Parameters
-    ----------
-    path
-        A file or a folder.
-    format
-        Its name (``odm formats`` lists them); auto-detected if omitted.
-    kind
-        ``"gt"`` or ``"det"``; auto-detected if omitted.
-    gt
-        The ground truth that a results file refers to.
-    skip_bad
-        Leave out rows with errors instead of raising.
-    skip_bad_files
-        Leave out files with errors that affect more than one row, and their images; notes name them.
-    shapes
-        Read outlines, masks, oriented boxes and key points too, into ``boxes.shapes`` and
-        ``boxes.keypoints``.
-    log
-        Collects issues and notes; read it afterwards to see warnings.
-    **options
-        The format's own options, such as ``box="ltwh"``.
-
-    Raises
-    ------
-    DataError
-        If the data has errors; its ``log`` has all of them.
-    UsageError
-        If a format or option does not exist, or the format cannot be detected.
-    PathError
-        If the path is missing or not usable.
-    """
-    log = log or Log()
-    request = Request(
-        path=os.fspath(path),
-        format=format,
-        options=options,
-        kind=kind,
-        own_fields=True,
-        wants=SHAPE_WORDS if shapes else frozenset(),
-    )
-    return load(
-        request, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=reference(gt, log)
-    ).dataset
-
-
-@inputs.gather()
-def write(
-    dataset: Dataset,
-    path: str | os.PathLike[str],
-    format: str | None = None,  # noqa: A002 -- the field's word
-    *,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    strict: bool = False,
-    keep_groups: bool = False,
-    clip: bool = False,
-    shapes: AsShapes | None = None,
-    edits: Edits = Edits(),
-    selection: Selection = Selection(),
-    log: Log | None = None,
-    **options: Any,
+def write_tables(
+    dataset: Dataset, target: str, to: str | None, options: Mapping[str, Any], log: Log, **wanted: Any
 ) -> Ledger:
-    """Write tables as a file or a folder, all or nothing.
+    """Write tables in the format `to`, else that of the target's suffix, with its `options`.
 
-    Parameters
-    ----------
-    dataset
-        What to write; it is not changed.
-    path
-        The target. It must not exist, or be an empty folder, unless `overwrite` is given.
-    format
-        The format of the target; taken from the suffix of `path` if omitted.
-    keep_groups
-        Write crowd and group-of boxes as ordinary boxes if the format cannot represent them.
-    dry_run, strict, clip, shapes, edits
-        As for `convert`.
-    selection
-        Which boxes and images to write, and how to split them into parts or folds.
-    **options
-        The format's own options.
-
-    Returns
-    -------
-    Ledger
-        What was written and what was left out.
+    `wanted` are further fields of `Target`.
 
     Raises
     ------
     DataError
         If the tables contain data that cannot be written.
     UsageError, PathError
-        As for `read`.
+        As for `convert`.
     """
-    log = log or Log()
-    target = os.fspath(path)
-    format_ = get(format) if format else for_target(target)
+    format_ = get(to) if to else for_target(target)
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
         place, line, pointer = dataset.image_place(row)
@@ -158,23 +63,11 @@ def write(
     if log.errors > errors:
         raise not_written(log, target)
     own, pictures = pictures_asked(options, target, format_)
-    wanted = Target(
-        path=target,
-        format=format_,
-        options=make_options(format_, own),
-        overwrite=overwrite,
-        dry_run=dry_run,
-        strict=strict,
-        keep_groups=keep_groups,
-        clip=clip,
-        shapes=shapes,
-        edits=edits,
-        selection=selection,
-        pictures=pictures,
-    )
-    loaded = Loaded(dataset, format_)
-    name = format_.adapted(wanted.options).name
-    return write_loaded(loaded, wanted, log, open_ledger(loaded, name, dry_run=dry_run))
+    chosen = make_options(format_, own)
+    wanted = {"path": target, "format": format_, "options": chosen, "pictures": pictures, **wanted}
+    loaded, name = Loaded(dataset, format_), format_.adapted(chosen).name
+    ledger = open_ledger(loaded, name, dry_run=wanted.get("dry_run", False))
+    return write_loaded(loaded, Target(**wanted), log, ledger)
 
 
 @inputs.gather()

@@ -12,8 +12,8 @@ from fixture_cases import FIXTURES
 from PIL import Image
 from selection import of_each
 
+from odm import read
 from odm.cli import _app
-from odm.converters import read
 from odm.files import Source
 from odm.issues import DataError, Log, PathError, UsageError
 

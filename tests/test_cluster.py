@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from selection import slow
 
-from odm.converters import write
+from odm import write
 from odm.evaluate import evaluate
 from odm.evaluate.parts.cluster import _watch, dask_executor, run
 from odm.issues import Log, PathError

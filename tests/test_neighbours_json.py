@@ -12,7 +12,7 @@ from selection import SLOW, examples
 
 import odm
 from odm import checks
-from odm.converters import load, write
+from odm.converters import load
 from odm.converters.load import Request
 from odm.files import Source
 from odm.formats import FORMATS, make_options
@@ -201,7 +201,7 @@ def test_lvis_ignored_objects_are_difficult(tmp_path, slow):
     assert not log.issues
     assert not dataset.extras
     assert dataset.boxes.has(Flag.DIFFICULT).tolist() == [False, False, False, True, True][: len(marks)]
-    write(dataset, tmp_path / "b.json", "lvis")
+    odm.write(dataset, tmp_path / "b.json", "lvis")
     again, _ = read(tmp_path / "b.json", "lvis")
     assert again.boxes.flags.tolist() == dataset.boxes.flags.tolist()
     document["annotations"][0]["ignore"] = 2

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import turns
 
-from odm.converters import read, write
+from odm import read, write
 from odm.converters.load import Request, load
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset

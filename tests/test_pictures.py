@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from odm import read
 from odm.cli import _app
-from odm.converters import read, validate
+from odm.converters import validate
 from odm.formats import FORMATS
 from odm.issues import Log
 from odm.pictures import picture_size

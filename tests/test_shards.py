@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selection import examples
 
-from odm.converters import write
+from odm import write
 from odm.converters.load import Request, load
 from odm.evaluate import evaluate
 from odm.evaluate.parts.cluster import Inline, run

@@ -134,14 +134,11 @@ def write(
     UsageError, PathError
         As for `read`.
     """
+    given = gathered(locals(), "write")
     log = Log() if log is None else log
     tables = dataset if isinstance(dataset, Dataset) else read(dataset, log=log)
-    how: dict[str, Any] = {
-        "overwrite": overwrite,
-        "keep_groups": keep_groups,
-        "selection": selection or Selection(),
-    }
-    return pipeline.write(tables, path, format, log=log, **how, **options)
+    how = {"overwrite": overwrite, "keep_groups": keep_groups, "selection": selection or Selection()}
+    return pipeline.write_tables(tables, given["path"], format, given["options"][""], log, **how)
 
 
 @verb
@@ -282,7 +279,8 @@ def converted(source: Any, target: str, given: Mapping[str, Any], log: Log) -> L
     each = source if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
     tables = [only(dataset_of(one, log=log, kind=given["kind"], **how_read)) for one in each]
     tables = [merge(tables, same_image=given["same_image"], log=log).dataset] if len(tables) > 1 else tables
-    return pipeline.write(tables[0], target, given["to"], **how, **options[""], **options["to"])
+    own = {**options[""], **options["to"]}
+    return pipeline.write_tables(tables[0], target, given["to"], own, **how)
 
 
 def is_table(source: object) -> bool:
