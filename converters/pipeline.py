@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from odm import checks, inputs
+from odm import arguments, checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Loaded, Reference, check_shared, is_refused, load, load_all, refusal
@@ -214,6 +214,7 @@ def _requests(
     ]
 
 
+@arguments.checked
 @inputs.gather()
 def repair(
     source: str | os.PathLike[str],

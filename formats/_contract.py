@@ -23,12 +23,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import re
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from odm import arguments
 from odm.files import Output, Source
 from odm.formats._shared import json_preview
 from odm.issues import Log, UsageError, hint
@@ -221,6 +223,8 @@ class OptionSpec:
     is_switch: bool
     is_path: bool = False
     """Whether the value names a file or folder that is read."""
+    type: Any = str
+    """What a value may be besides text that `parse` takes."""
 
 
 def option(
@@ -267,6 +271,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
             usual = {bool: parse_bool, int: int, float: float}
             parse = usual.get(plain[0], str) if len(plain) == 1 else str
         about: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
+        about["type"] = kind | os.PathLike[str] if field.metadata["spec"]["is_path"] else kind
         found.append(OptionSpec(parse=parse, **about, **field.metadata["spec"]))
     return _SPECS.setdefault(options, tuple(found))
 
@@ -294,7 +299,9 @@ def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002
                 value = spec.parse(value)  # noqa: PLW2901
             except ValueError as e:
                 raise UsageError(f"{spec.name}={value}: {e}") from None
-        values[key] = value
+        else:
+            arguments.check(name, value, spec.type)
+        values[key] = os.fspath(value) if isinstance(value, os.PathLike) else value
     return format.options(**values)
 
 

@@ -390,7 +390,7 @@ def test_shapes_that_are_boxes_have_the_numbers_of_boxes(seed, kind, protocol):
 
 def compared(truth, found, iou_type, protocol):
     fewer = found.take(np.arange(len(found)) % 3 > 0)
-    iou = [0.499] if (iou_type is None and not isinstance(protocol, str)) or protocol == "dota" else None
+    iou = 0.499 if (iou_type is None and not isinstance(protocol, str)) or protocol == "dota" else None
     runs = {"a": found, "b": fewer}
     comparison = odm.compare(truth, runs, protocol=protocol, iou_type=iou_type, iou=iou, replicates=20)
     return [(d.key, d.category, d.first, d.other, d.interval) for d in comparison.deltas]

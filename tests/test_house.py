@@ -102,6 +102,7 @@ CORE = {
     "tables",
     "issues",
     "files",
+    "arguments",
     "inputs",
     "coco80",
     "codes",
@@ -117,6 +118,7 @@ MAY_IMPORT = {
     "issues": {"issues", "tables"},  # the tables for their type alone
     "files": {"files", "inputs", "issues", "names"},
     "inputs": {"inputs", "issues"},
+    "arguments": {"issues"},
     "parallel": set(),
     "coco80": set(),
     "csv_text": {"issues"},

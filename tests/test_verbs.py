@@ -1,5 +1,6 @@
 """A function of Python for every command: the same names, the same defaults, the same refusals."""
 
+import contextlib
 import inspect
 import keyword
 import typing
@@ -8,12 +9,13 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from selection import of_each, slow
 
 import odm
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.evaluate.analysis.analyses import ANALYSES
-from odm.formats import FORMATS, option_specs
+from odm.formats import FORMATS, make_options, option_specs
 from odm.verbs import words
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
@@ -224,9 +226,108 @@ def test_messages_name_keywords_and_not_flags(given, says):
         odm.eval("nowhere", "nowhere", **given)
 
 
-def test_a_format_that_is_no_text_is_unknown():
-    with pytest.raises(odm.UsageError, match="unknown format 3"):
-        odm.read(str(ILLUSTRATED / "groundtruths"), format=3)
+# ------------------------------------------------------------------------------- values of a wrong type
+
+ODD = (
+    object(),
+    5,
+    -1,
+    1.5,
+    float("nan"),
+    "x",
+    "a\0b",
+    b"x",
+    True,
+    None,
+    [5],
+    ["x"],
+    [None],
+    (),
+    {"a": 1},
+    {},
+)
+TAKE_MUCH = "gt det first other source path dataset old new runs against".split()
+"""What is read may be many things; a test above has what is not."""
+OPTIONS = sorted({spec.name for format_ in FORMATS.values() for spec in option_specs(format_.options)})
+
+
+def keywords():
+    """Each function and each name that it takes, with those of formats; not what they are called on."""
+    each = []
+    for name in [*commands(), "repair", "write", "read"]:
+        found = inspect.signature(getattr(odm, name)).parameters.values()
+        own = [p.name for p in found if p.kind != p.VAR_KEYWORD]
+        more = OPTIONS if len(own) < len(found) else []
+        each += ((name, keyword) for keyword in dict.fromkeys([*own, *more]))
+    return each
+
+
+def called(name, keyword, value, truth, found, out):
+    """Call a function with one odd value, and with usual values of what it needs."""
+    own = inspect.signature(getattr(odm, name)).parameters
+    two = {"eval": (truth, found), "agree": (truth, truth), "diff": (truth, truth)}
+    runs = {"compare": (truth, {"a": found, "b": found}), "repair": (truth, out, ["order"])}
+    writes = {"write": (truth, out), "convert": (truth, out)}
+    given = dict(zip(own, {**two, **runs, **writes}.get(name, (truth,)), strict=False))
+    getattr(odm, name)(**{**given, keyword: value})
+
+
+@of_each(keywords)
+def test_a_value_of_a_wrong_type_is_refused_with_its_name(name, keyword):
+    for wrong in (object(), "a\0b"):
+        if keyword in TAKE_MUCH and not isinstance(wrong, str):
+            continue
+        with pytest.raises(odm.UsageError, match=rf"^{keyword}\b"):
+            called(name, keyword, wrong, "nowhere", "nowhere", "nowhere/new.csv")
+
+
+@slow
+@of_each(keywords)
+def test_no_value_is_a_traceback(name, keyword, tmp_path):
+    truth, found = (str(ILLUSTRATED / side) for side in ("groundtruths", "detections"))
+    for number, value in enumerate(ODD):
+        with contextlib.chdir(tmp_path), contextlib.suppress(odm.issues.OdmError):
+            called(name, keyword, value, truth, found, f"{number}.csv")
+
+
+@of_each(lambda: [(f.name, spec.name) for f in FORMATS.values() for spec in option_specs(f.options)])
+def test_an_option_of_a_format_of_a_wrong_type_is_refused(name, option):
+    with pytest.raises(odm.UsageError, match=rf"^{option}: expected"):
+        make_options(FORMATS[name], {option: object()})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda d: odm.eval(d, d, iou="x"), "^iou: expected a number or a list of numbers, found 'x'"),
+        (lambda d: odm.eval(d, d, iou=[0.5, "x"]), "^iou: expected numbers, found 'x'"),
+        (lambda d: odm.eval(d, d, images=5), "^images: expected a path, found 5"),
+        (lambda d: odm.compare(d, {"a": d, "b": d}, iou=[0.5, 0.6]), "^iou: expected a number, found"),
+        (lambda d: odm.read("a", format=3), "^format: expected a name such as 'automl', found 3"),
+        (lambda d: odm.read("a", kind="x"), "^kind: expected 'gt' or 'det', found 'x'"),
+        (lambda d: odm.read("a", shapes="no"), "^shapes: expected True or False, found 'no'"),
+        (lambda d: odm.read(["a", "b\0"]), "^path: .* has a null character"),
+        (lambda d: odm.convert(d, "a.csv", options="x"), "^options: expected a mapping, found .x."),
+        (lambda d: odm.convert(d, "a.csv", to_options={"sep": 5}), "^sep: expected text, found 5"),
+        (lambda d: d.show(report_images="x"), "^report_images: expected a whole number"),
+        (lambda d: d.show(columns=1.5), "^columns: expected a whole number"),
+    ],
+)
+def test_a_wrong_value_is_answered_with_what_is_expected(call, says):
+    dataset = odm.read(str(ILLUSTRATED / "groundtruths"))
+    with pytest.raises(odm.UsageError, match=says):
+        call(dataset)
+
+
+def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
+    truth, found = sides()
+    plain = odm.eval(truth, found, "coco", iou=[0.5, 0.25], max_dets=10, keep_difficult=True).summary
+    of_numpy = {
+        "iou": np.array([0.5, 0.25], np.float32),
+        "max_dets": np.int64(10),
+        "keep_difficult": np.True_,
+    }
+    assert odm.eval(truth, found, "coco", **of_numpy).summary == plain
 
 
 def test_json_on_one_line_is_no_list_of_pictures(tmp_path):

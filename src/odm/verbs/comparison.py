@@ -15,6 +15,7 @@ from odm.evaluate.analysis.compare import compare as compare_tables
 from odm.evaluate.analysis.render import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
+from odm.evaluate.matching.sides import ExtraImages, Label
 from odm.evaluate.scores.changes import Areas
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
@@ -27,7 +28,6 @@ from odm.verbs.words import BoxProtocolName, FormatName, PairOptions, Path
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
-    from odm.evaluate.matching.sides import ExtraImages, Label
     from odm.report import Page
 
 

@@ -20,7 +20,7 @@ from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.ready import report_missing
-from odm.evaluate.matching.sides import Mask
+from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, Output
@@ -45,7 +45,6 @@ from odm.verbs.sources import (
 from odm.verbs.words import Analysis, FormatName, PairOptions, Path, ProtocolName
 
 if TYPE_CHECKING:
-    from odm.evaluate.matching.sides import ExtraImages, Label
     from odm.report import Page
 
 SHAPES_OF: dict[IouType, frozenset[str]] = {

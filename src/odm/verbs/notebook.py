@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odm import arguments
 from odm.converters import Ledger
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.analysis.compare import Comparison, Delta
@@ -338,9 +339,10 @@ def _given(out: Path | None, images: Path | None, options: Mapping[str, Any], na
         "language": None,
         "overwrite": False,
     }
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             raise UsageError(f"{name} has no option {option!r}{hint(option, known)}")
+        arguments.check(option, value, arguments.hints_of(showing.show)[option])
     folder = {} if images is None else {"images": os.fspath(images)}
     reading = {"follow_links": False, "max_size": MAX_SIZE, "encoding": ""}
     target = None if out is None else os.fspath(out)

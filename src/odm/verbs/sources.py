@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from odm import inputs
+from odm import arguments, inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
 from odm.converters.load import Check, load_all
@@ -18,7 +18,7 @@ from odm.files import Unreadable, read_bytes
 from odm.formats import FORMATS, option_specs
 from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
 from odm.tables import Dataset, Kind
-from odm.verbs.words import Path
+from odm.verbs.words import Analysis, BoxProtocolName, FormatName, Path, ProtocolName
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +37,8 @@ class Columns(Protocol):
 Source = Path | Sequence[Path] | Dataset | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Columns
 """A path, paths whose contents are merged, a data set, or what `odm.converters.bridges.from_object` takes."""
 
+OPEN = (FormatName, ProtocolName, BoxProtocolName, Analysis)
+"""Words of which packages may add some, or that are refused with better advice where they are used."""
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 
 
@@ -46,6 +48,7 @@ def verb(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
         try:
+            arguments.check_call(function, args, keywords, OPEN)
             with inputs.gather():
                 return function(*args, **keywords)
         except OdmError as e:
@@ -74,14 +77,16 @@ def gathered(values: Mapping[str, Any], verb: str, *sides: str, repeated: str = 
         single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
         given[name] = [*(() if value is None else (value,) if single else map(_plain, value))]
     options: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
-    known: set[str] = set()
+    known: dict[str, Any] = {}
     for name, value in values["options"].items():
-        known = known or {spec.name for format_ in FORMATS.values() for spec in option_specs(format_.options)}
+        for spec in () if known else (s for f in FORMATS.values() for s in option_specs(f.options)):
+            known[spec.name] = known.get(spec.name, str) | spec.type
         side = next((s for s in sides if name.startswith(f"{s}_") and name not in known), "")
         own = name.removeprefix(f"{side}_") if side else name
         if own not in known:
             raise UsageError(f"{verb} has no option {name!r}{hint(name, [*given, *known])}")
-        if value not in (None, False):
+        arguments.check(name, value, known[own] | None)
+        if value is not None and value is not False:
             options[side][own] = _plain(value)
     for name, other in (("format", "format_"), ("save", "save_to"), ("out", "report")):
         if name in given and other not in given:

@@ -1,0 +1,169 @@
+"""Whether a value is what a parameter or an option takes, by its annotation; said before any work."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, Union
+
+from odm.issues import UsageError, shorten
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+WORDS: dict[Any, tuple[str, str]] = {
+    bool: ("True or False", "True or False"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("text", "texts"),
+    os.PathLike: ("a path", "paths"),
+}
+"""One and many of a type."""
+LISTS = (Sequence, Iterable, list)
+MAPPINGS = (Mapping, dict)
+MANY = 10
+"""So many words are not listed."""
+
+
+def check_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    open_words: Sequence[Any] = (),
+) -> None:
+    """UsageError, which begins with the name, for the first argument that its annotation does not allow.
+
+    Parameters
+    ----------
+    open_words
+        Literals that list only some of the words, or whose words are checked with better advice later.
+    """
+    hints = hints_of(function)
+    for name, value in [*zip(hints, args, strict=False), *keywords.items()]:
+        if _has_null(value):
+            raise UsageError(f"{name}: {shorten(repr(value))} has a null character")
+        if name in hints and not _is_open(hints[name]):
+            check(name, value, hints[name], open_words)
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """A function whose arguments are checked."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        check_call(function, args, keywords)
+        return function(*args, **keywords)
+
+    return call
+
+
+@functools.cache
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's parameters, in their order."""
+    parameters = inspect.signature(function).parameters.values()
+
+    def of_parameters() -> None: ...  # what it returns may be a type that is imported for type checkers only
+
+    of_parameters.__annotations__ = {p.name: p.annotation for p in parameters if p.kind != p.VAR_KEYWORD}
+    return typing.get_type_hints(of_parameters, vars(sys.modules[function.__module__]))
+
+
+def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> None:
+    """UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
+    if _fits(value, hint, open_words):
+        return
+    wrong, expected = value, _words(hint)
+    for part in _parts(hint):
+        if typing.get_origin(part) in LISTS and _is_list(value):
+            (inner,) = typing.get_args(part)
+            wrong = next(one for one in value if not _fits(one, inner, open_words))
+            expected = _words(inner, many=True)
+    raise UsageError(f"{name}: expected {expected}, found {shorten(repr(wrong))}")
+
+
+def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
+    parts = _parts(hint)
+    if len(parts) > 1:
+        return any(_fits(value, part, open_words) for part in parts)
+    (hint,) = parts
+    origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    fits = functools.partial(_fits, open_words=open_words)
+    if origin is Literal:
+        return isinstance(value, str) and (hint in open_words or value in inner)
+    if origin in LISTS:
+        return _is_list(value) and all(fits(one, inner[0]) for one in value)
+    if origin in MAPPINGS:
+        return isinstance(value, Mapping) and all(
+            fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items()
+        )
+    if origin is tuple:
+        return _is_list(value) and len(value) == len(inner) and all(map(fits, value, inner))
+    if origin is bool:
+        return type(value).__name__ in ("bool", "bool_")  # those of NumPy, too
+    if origin in (int, float):
+        number = numbers.Integral if origin is int else numbers.Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike) and isinstance(os.fspath(value), str)
+    return hint is Any or not isinstance(origin, type) or isinstance(value, origin)
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    """The members of a union, or the only type."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _is_list(value: Any) -> bool:
+    """Whether it has a length and elements; an array has, a text and a mapping are something else."""
+    return hasattr(value, "__len__") and isinstance(value, Iterable) and not isinstance(value, NOT_LISTS)
+
+
+NOT_LISTS = (str, bytes, Mapping)
+
+
+def _is_open(hint: Any) -> bool:
+    """Whether part of it is a protocol of `typing`, as in `odm.verbs.sources.Source`: its reader refuses."""
+    parts = (hint, *typing.get_args(hint))
+    return any(getattr(one, "_is_protocol", False) for one in parts) or any(map(_is_open, parts[1:]))
+
+
+def _words(hint: Any, *, many: bool = False) -> str:
+    """What is expected, in words."""
+    parts = [part for part in _parts(hint) if part is not type(None)]
+    if len({str, os.PathLike} & {typing.get_origin(part) or part for part in parts}) == 2:
+        parts.remove(str)  # a path is either
+    found: list[str] = []
+    for part in parts:
+        origin, inner = typing.get_origin(part) or part, typing.get_args(part)
+        if origin is Literal:
+            such = "names such as" if many else "a name such as"
+            found += map(repr, inner) if len(inner) <= MANY else [f"{such} {inner[0]!r}"]
+        elif origin in WORDS:
+            found.append(WORDS[origin][many])
+        elif origin in LISTS:
+            found.append(f"a list of {_words(inner[0], many=True)}")
+        elif origin in MAPPINGS:
+            of = "" if inner[1] is Any else f" of {_words(inner[0])} to {_words(inner[1])}"
+            found.append(f"a mapping{of}")
+        elif origin is tuple:
+            found.append(f"({', '.join(map(_words, inner))})")
+        else:
+            name = getattr(origin, "__name__", str(origin))
+            found.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
+    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+
+
+def _has_null(value: Any) -> bool:
+    """Whether a name or a path, alone or in a list or a mapping, has a character that no system takes."""
+    if isinstance(value, (str, os.PathLike)):
+        return "\0" in os.fsdecode(value)
+    values = list(value.values()) if isinstance(value, Mapping) else value
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], (str, os.PathLike)):
+        return any(_has_null(one) for one in values if isinstance(one, (str, os.PathLike)))
+    return False
