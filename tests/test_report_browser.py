@@ -6,6 +6,7 @@ Every test also fails on a message in the console, a dialog, or a request that l
 
 import csv
 import json
+import pathlib
 import re
 
 import numpy as np
@@ -810,3 +811,40 @@ def test_shapes_are_drawn_in_place_of_boxes(visit, tmp_path):
     assert page.locator(".shot .joint.all").get_attribute("d") == "M3 4h0M10 10h0"
     assert page.locator(".shot .joint.hidden").get_attribute("d") == "M10 10h0"
     assert page.locator(".shot rect.b:not(.halo)").count() == 1
+
+
+ROOT = pathlib.Path(__file__).parents[1]
+STREET = "fixtures/street"
+TWO_SIDES = {
+    "compare": [f"{STREET}/earlier.json", f"{STREET}/detections.json", "--iou-type", "segm", "--protocol", "coco", "--replicates", "2"],
+    "diff": [],
+    "agree": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", TWO_SIDES)
+def test_pages_of_two_sides_draw_shapes_too(visit, tmp_path, command):
+    contract = json.loads((ROOT / STREET / "truth.json").read_text())
+    person = next(row for row in contract["annotations"] if "keypoints" in row)
+    bus = next(row for row in contract["annotations"] if row["category_id"] == 5)
+    bus["segmentation"][0][0] += 9
+    person["bbox"][0] -= 3
+    (tmp_path / "new.json").write_text(json.dumps(contract))
+    sides = [ROOT / word if "/" in word else word for word in TWO_SIDES[command]] or [tmp_path / "new.json"]
+    assert run(command, ROOT / STREET / "truth.json", *sides, "-q", "--report", tmp_path / "p.html") == 0
+    page = visit(tmp_path / "p.html")
+    outlines = page.locator(".shot path.b:not(.halo)")
+    assert outlines.count() > 20
+    assert page.locator(".shot rect.b").count() == 0
+    assert (page.locator(".shot .joint.all").count() > 0) == (command != "compare")
+    if command == "diff":  # the new outline, and dotted where the old one was
+        page.select_option('select[aria-label="Change"]', "shape")
+        page.wait_for_timeout(200)
+        assert page.locator(".shot path.FN:not(.halo)").count() == 1
+        old, new = (page.locator(f".shot path.{kind}.b").first.get_attribute("d") for kind in ("GT", "FN"))
+        assert old.split("L")[1:-1] == new.split("L")[1:-1]
+        assert old != new
+    page.locator(".shot").first.click()
+    key = page.locator("dialog kbd", has_text=re.compile("[67]")).last.inner_text()
+    page.keyboard.press(key)
+    assert page.locator(".stage rect.b").count() > 0

@@ -15,6 +15,7 @@ from odm.names import distinct_parts
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
 from odm.report.pictures import Picture
+from odm.report.shapes import shape_columns, skeletons
 from odm.report.words import said
 from odm.tables import rows_without
 
@@ -55,7 +56,8 @@ def agreement_page(
     """
     if not found.sides:
         raise UsageError("an agreement of arrays has no page: compare data sets")
-    image, category, xyxy, kind, was, change, iou = _drawn(found)
+    image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(found)
+    sets = [dataset for dataset, _ in found.sides]
     used, numbers = np.unique(image, return_inverse=True)
     counted = (change > 0) & (kind != "GT")
     weight = np.bincount(numbers[counted], minlength=len(used))
@@ -74,6 +76,7 @@ def agreement_page(
         "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
         "imageCount": len(used),
         "classes": [{**row, "name": row["class"]} for row in told["classes"]],
+        "skeletons": skeletons(*sets),
         "confused": _confused(told["confusion"]),
         "boxes": {
             "image": at[drawn].tolist(),
@@ -83,6 +86,7 @@ def agreement_page(
             "change": change[drawn].tolist(),
             "iou": plain(iou[drawn].tolist()),
             "box": [rounded(column, 2) for column in xyxy[drawn].T],
+            **shape_columns(*((own.boxes, rows[drawn]) for own, rows in zip(sets, rows_of, strict=True))),
         },
     }
     return shown.page("agree", data, [pictures[i] for i in used.tolist()])
@@ -90,7 +94,8 @@ def agreement_page(
 
 def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
     """The boxes of both: image, class, edges, how they are drawn, the class that the first annotator gave
-    where it is another (else -1), what became of them, and the IoU of their pair.
+    where it is another (else -1), what became of them, the IoU of their pair, and their rows in the data set
+    of either (-1 = it is of the other).
     """
     (_, a), (_, b) = found.sides
     alone = rows_without(len(a), found.first), rows_without(len(b), found.other)
@@ -111,7 +116,9 @@ def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
         for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
     )
     iou = np.concatenate([found.iou, found.iou, np.full(sum(map(len, alone)), np.nan)])
-    return image, category, xyxy, kind, was, change, iou
+    of_a = np.repeat([False, True, True, False], [len(own) for own, *_ in parts])
+    row = np.concatenate([own.row for own, *_ in parts])
+    return image, category, xyxy, kind, was, change, iou, np.where(of_a, row, -1), np.where(of_a, -1, row)
 
 
 def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

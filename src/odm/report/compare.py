@@ -16,7 +16,8 @@ from odm.report import words
 from odm.report.build import Page
 from odm.report.columns import IMAGES, choose, curve_points, reading, rounded
 from odm.report.pictures import Picture
-from odm.tables import Floats
+from odm.report.shapes import BLANK, shape_columns, skeletons
+from odm.tables import Dataset, Floats
 
 FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
 """Of an image: wrong in the first run only, in the other only, in both, in neither."""
@@ -54,6 +55,8 @@ class RunBoxes:
     """(n,) NaN for ground truth."""
     why: Sequence[words.Said]
     """A few words for each."""
+    shapes: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    """Shapes and key points, as of `odm.report.shapes.shape_columns`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -75,10 +78,21 @@ class Changes:
     images: Sequence[ImageChange]
     scores: tuple[float, float] | None = None
     """The least score of the detections that each run is judged by."""
+    skeletons: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """By class the pairs of key points that are joined by a line."""
+
+
+Datasets = tuple[Dataset | None, Dataset | None]
+"""The ground truth and the detections of a run, whose shapes are drawn."""
 
 
 def changes_of(
-    first: ReportData, other: ReportData, *, levels: tuple[int, int] | None = None, images: int = IMAGES
+    first: ReportData,
+    other: ReportData,
+    *,
+    levels: tuple[int, int] | None = None,
+    images: int = IMAGES,
+    datasets: tuple[Datasets, Datasets] = ((None, None), (None, None)),
 ) -> Changes:
     """Compare two runs image by image.
 
@@ -90,6 +104,8 @@ def changes_of(
         The position in the levels of each run at which it is judged; left out, those of the best F1.
     images
         How many images are taken along: those whose errors changed most, then some of every change.
+    datasets
+        Of each run; without them boxes are drawn only.
     """
     at = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
@@ -112,7 +128,10 @@ def changes_of(
         cells[key] = own[np.argsort(-change[own], kind="stable")].tolist()
     shown = choose(len(names), change, [cells], images)
     shown_names = [names[i] for i in shown]
-    boxes = [_run_boxes(first, at[0], shown_names), _run_boxes(other, at[1], shown_names)]
+    boxes = [
+        _run_boxes(table, level, shown_names, own)
+        for table, level, own in zip((first, other), at, datasets, strict=True)
+    ]
     return Changes(
         {key: int(np.count_nonzero(mask)) for key, mask in what.items()},
         [
@@ -120,10 +139,11 @@ def changes_of(
             for n, i in enumerate(shown)
         ],
         (float(first.levels[at[0]]), float(other.levels[at[1]])),
+        skeletons(*datasets[0], *datasets[1]),
     )
 
 
-def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunBoxes]:
+def _run_boxes(table: ReportData, level: int, names: Sequence[str], own: Datasets) -> list[RunBoxes]:
     detections, truth = table.detections, table.truth
     number = {name: i for i, name in enumerate(table.images)}
     found = table.found_at(level)
@@ -137,6 +157,11 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
             "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)
         ]
         why = [_kind_words(kind) for kind in kinds]
+        # Ground truth and detections one after the other, as rows of either.
+        drawn = (
+            np.append(np.full(len(d), -1), truth.row[g]),
+            np.append(detections.row[d], np.full(len(g), -1)),
+        )
         made.append(
             RunBoxes(
                 kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,
@@ -145,6 +170,9 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str]) -> list[RunB
                 score=np.concatenate([detections.score[d], np.full(len(g), np.nan)]),
                 why=why
                 + [_truth_words(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
+                shapes=shape_columns(
+                    *((side.boxes if side else None, rows) for side, rows in zip(own, drawn, strict=True))
+                ),
             )
         )
     return made
@@ -273,6 +301,7 @@ def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> di
         "classes": classes,
         "counts": dict(changes.counts),
         "categories": categories,
+        "skeletons": dict(changes.skeletons),
         "images": [image[one.name] for one in changes.images],
         "errors": [[one.errors_first, one.errors_other] for one in changes.images],
         "runs": [_run(boxes, number) for boxes in runs],
@@ -301,4 +330,9 @@ def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]
         "score": scores,
         "why": [why for one in boxes for why in one.why],
         "box": [rounded(column, 1) for column in xyxy.T],
+        **{
+            name: [own for one in boxes for own in one.shapes.get(name, [blank] * len(one.kind))]
+            for name, blank in BLANK.items()
+            if any(name in one.shapes for one in boxes)
+        },
     }

@@ -154,5 +154,5 @@ def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
         "flags": boxes.flags[own].tolist(),
         "flagNames": FLAG_NAMES,
         "box": [rounded(column, 1) for column in boxes.xyxy[own].T],
-        **shape_columns(boxes, own),
+        **shape_columns((boxes, own)),
     }

@@ -13,6 +13,7 @@ from odm.names import distinct_parts
 from odm.report.build import Page
 from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
 from odm.report.pictures import Picture
+from odm.report.shapes import shape_columns, skeletons
 from odm.report.words import said
 from odm.tables import Longs
 
@@ -81,6 +82,7 @@ def diff_page(
             "changed": int(np.count_nonzero(weight)),
         },
         "classes": classes,
+        "skeletons": skeletons(found.old, found.new),
         "relabelled": found.relabelled(),
         "imageChanges": [what.get(names[i], "") for i in shown.images],
         "oldNames": [_old_name(found, i) for i in shown.images],
@@ -97,30 +99,31 @@ def _old_name(found: Differences, image: int) -> str:
 
 
 def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
-    """The boxes of the images that are shown, as columns; a box that moved is there twice, new and old.
+    """The boxes of the images that are shown, as columns; what moved or changed its shape is there twice.
 
     They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
-    (dashed), where a box was that moved as truth (dotted), and unchanged ones thin.
+    (dashed), where it was as truth (dotted), and unchanged ones thin.
     """
     old, new = (
         np.append(own.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
         for own, rows in ((found.old, found.first), (found.new, found.other))
     )
     present = found.other >= 0
-    moved = np.flatnonzero(found.change & Change.MOVED)
+    moved = np.flatnonzero(found.change & (Change.MOVED | Change.SHAPE))
     row = np.append(np.arange(len(present)), moved)
     before = np.arange(len(row)) >= len(present)
-    xyxy = np.where((present[row] & ~before)[:, None], new[row], old[row])
+    is_new = present[row] & ~before
+    xyxy = np.where(is_new[:, None], new[row], old[row])
     at = shown.boxes(found.image[row], xyxy)
     drawn = at >= 0
-    row, before, at, xyxy = row[drawn], before[drawn], at[drawn], xyxy[drawn]
+    row, before, is_new, at, xyxy = row[drawn], before[drawn], is_new[drawn], at[drawn], xyxy[drawn]
     bits = found.change[row]
     kind = np.where(bits == 0, "OT", "FN")
     kind[(bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
     kind[(bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
     kind[before] = "GT"
     relabelled = ((bits & Change.RELABELLED) > 0) & ~before
-    own = np.where(present[row] & ~before, category[1][row], category[0][row])
+    own = np.where(is_new, category[1][row], category[0][row])
     flags = [np.append(side.boxes.flags, 0) for side in (found.old, found.new)]
     shift = np.where(bits & Change.MOVED, found.shift[row], 0)
     changes = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
@@ -133,6 +136,10 @@ def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
         "flags": [_flags(*pair, changed=bit) for pair, bit in zip(changes, bits.tolist(), strict=True)],
         "box": [rounded(column, 2) for column in xyxy.T],
+        **shape_columns(
+            (found.old.boxes, np.where(is_new, -1, found.first[row])),
+            (found.new.boxes, np.where(is_new, found.other[row], -1)),
+        ),
     }
 
 

@@ -239,7 +239,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
     shown = place_det[pairing.det] >= 0
     found, drawn = evaluation.found, evaluation.truth
     least = 0.5 * table.levels[table.best]  # the shapes of doubtful detections would be most of the page
-    sure = detections.score[own_det] >= least
+    sure = np.where(detections.score[own_det] >= least, detections.row[own_det], -1)
     return {
         "det": {
             "image": of_det[own_det].tolist(),
@@ -251,7 +251,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
             "iou": rounded(detections.best_iou[own_det], 3),
             "spared": pairing.spared[own_det].astype(int).tolist(),
             "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
-            **shape_columns(found.boxes if found else None, detections.row[own_det], sure),
+            **shape_columns((found.boxes if found else None, sure)),
         },
         "gt": {
             "image": of_gt[own_gt].tolist(),
@@ -264,7 +264,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
             "same": _floored(truth.same_iou[own_gt]),
             "other": _floored(truth.other_iou[own_gt]),
             "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
-            **shape_columns(drawn.boxes if drawn else None, truth.row[own_gt]),
+            **shape_columns((drawn.boxes if drawn else None, truth.row[own_gt])),
         },
         "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],
     }

@@ -8,33 +8,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.report.columns import HUGE
-from odm.tables import Boxes, Dataset, Longs, Shapes
+from odm.tables import Boxes, Dataset, Keypoints, Longs, Shapes
+
+BLANK: dict[str, Any] = {"shape": 0, "points": []}
+"""What the columns have for a box without."""
 
 
-def shape_columns(
-    boxes: Boxes | None, rows: NDArray[Any], drawn: NDArray[np.bool_] | None = None
-) -> dict[str, Any]:
-    """The shapes and key points of some rows of boxes, as a page takes them; nothing where there are none.
+def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[Any]]:
+    """The shapes and key points of boxes, as a page takes them; nothing where there are none.
 
+    Each side has boxes and (n,) rows of these, -1 = the box is of another side, or its shape is not drawn.
     ``shape`` has for each 0, a mask as COCO's compressed text, or outlines: lists of x and y in tenths of a
     pixel, each number the difference from that of the corner before. ``points`` has x, y and visibility of
-    key points one after the other. Only those of `drawn` (n,) are taken.
+    key points one after the other.
     """
-    found: dict[str, Any] = {}
-    if boxes is None:
-        return found
-    taken = [-1 if drawn is not None and not drawn[i] else row for i, row in enumerate(rows.tolist())]
-    shapes, points = boxes.shapes, boxes.keypoints
-    if shapes is not None:
-        found["shape"] = [_shape(shapes, row) if row >= 0 else 0 for row in taken]
-    if points is not None:
-        flat = [_tenths(points.points(row)[:, :2]) if row >= 0 else None for row in taken]
-        seen = [points.points(row)[:, 2] for row in rows.tolist()]
-        found["points"] = [
-            [] if xy is None else np.column_stack([xy, v]).astype(int).ravel().tolist()
-            for xy, v in zip(flat, seen, strict=True)
-        ]
+    found: dict[str, list[Any]] = {}
+    for boxes, rows in sides:
+        if boxes is None:
+            continue
+        shapes, points = boxes.shapes, boxes.keypoints
+        own = np.flatnonzero(rows >= 0).tolist()
+        if shapes is not None:
+            column = found.setdefault("shape", [BLANK["shape"]] * len(rows))
+            for i in own:
+                column[i] = _shape(shapes, int(rows[i]))
+        if points is not None:
+            column = found.setdefault("points", [BLANK["points"]] * len(rows))
+            for i in own:
+                column[i] = _points(points, int(rows[i]))
     return found
+
+
+def _points(points: Keypoints, row: int) -> list[int]:
+    xyv = points.points(row)
+    flat: list[int] = np.column_stack([_tenths(xyv[:, :2]), xyv[:, 2]]).astype(int).ravel().tolist()
+    return flat
 
 
 def _tenths(xy: NDArray[Any]) -> Longs:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
+from odm.converters.pending import SHAPE_WORDS
 from odm.evaluate.analysis.agree import IOU, Agreement, share
 from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
@@ -81,6 +82,7 @@ def agreement(
     if given["save_to"]:
         Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
     report_target(given, sources=sources)
+    given = {**given, "wants": SHAPE_WORDS} if given["report"] else given  # the page draws shapes
     sides = load_sides(first, other, given, log, names=("a", "b"), kinds=("gt", "gt"))
     a, b, classes, left_out = share(*sides)
     for side, n in zip(sides, left_out, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from odm.converters import KeptTruth
@@ -212,8 +213,10 @@ def page_of(
     """The page of the runs."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
+    sets_of = attrgetter("truth", "found")
     first, *others = evaluations
-    sets = [one for one in (first.truth, first.found) if one is not None]
+    sets = [one for one in sets_of(first) if one is not None]
+    most = max(1, given["report_images"] // len(others))
     gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:
@@ -242,7 +245,7 @@ def page_of(
                 run.name,
                 [row_of(d) for d in own if d.category is None],
                 [row_of(d) for d in own if d.category is not None and d.key == "AP"],
-                changes_of(*both, levels=levels, images=max(1, given["report_images"] // len(others))),
+                changes_of(*both, levels=levels, images=most, datasets=(sets_of(first), sets_of(other))),
                 [(one.result, of) for one, of in zip((first, other), both, strict=True)],
                 [row for row in comparison.slices if row["run"] == run.name],
             )

@@ -244,6 +244,7 @@ function compareGallery(X, st, sources, redraw) {
         name,
         label: columns.kind[i] === "FN" ? t("missed-class", { name: short(name, 22) }) : short(name, 22),
         why: told(columns.why[i]),
+        ...shapeOf(columns, i, X.skeletons[name]),
       };
     }),
   );
@@ -292,6 +293,7 @@ function compareGallery(X, st, sources, redraw) {
     toggles: ["FP", "FN", "TP", "GT"],
     caption: [],
     shown: { GT: false },
+    shaped: hasShapes(...X.runs),
     labelled: isError,
     badge: (image) =>
       h(

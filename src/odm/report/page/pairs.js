@@ -65,6 +65,7 @@ function pairedBoxes(X, why) {
       category: columns.class[i],
       was: columns.was[i],
       box: [x0, y0, x1, y1],
+      ...shapeOf(columns, i, X.skeletons[name]),
       score: null,
       name,
       label: was ? `${was} → ${short(name, 22)}` : short(name, 22),
@@ -99,6 +100,7 @@ function pairsGallery(X, st, sources, redraw, kinds, boxes, options) {
     toggles: ["TP", "FP", "FN", "GT", "OT"],
     caption: ["TP", "FP", "FN"],
     shown: {},
+    shaped: hasShapes(X.boxes),
     labelled: (box) => box.change > 0 && box.kind !== "GT",
     drawn: () => {
       classes.value = String(st.category);

@@ -8,6 +8,9 @@ function makeViewer(X, gallery, options) {
   let camera = null;
   let stages = [];
 
+  // 5 and 6 show shapes and boxes, or what comes after the keys of more than four kinds.
+  const drawingKeys = [1, 2].map((n) => String(Math.max(4, options.toggles.length) + n));
+
   const entry = () => gallery.state.list[current];
 
   function open(n) {
@@ -239,7 +242,7 @@ function makeViewer(X, gallery, options) {
       h("span", {}, key("+", "−", "0"), t("viewer.zoom")),
       h("span", {}, key(...options.toggles.map((_, i) => String(i + 1))), kinds),
       options.shaped
-        ? h("span", {}, key("5", "6"), [t("draw.shapes"), t("draw.boxes")].join(", ").toLowerCase())
+        ? h("span", {}, key(...drawingKeys), [t("draw.shapes"), t("draw.boxes")].join(", ").toLowerCase())
         : null,
       h("span", {}, key("Esc"), t("viewer.back")),
       h("span", {}, [size, options.status?.()].filter(Boolean).join(" · ")),
@@ -295,8 +298,8 @@ function makeViewer(X, gallery, options) {
     else if (event.key === "+" || event.key === "=") zoomBy(1.4);
     else if (event.key === "-") zoomBy(1 / 1.4);
     else if (event.key === "0") fit();
-    else if (options.shaped && "56".includes(event.key))
-      dialog.querySelector(`[data-drawing="${event.key === "5" ? "shapes" : "boxes"}"]`).click();
+    else if (options.shaped && drawingKeys.includes(event.key))
+      dialog.querySelector(`[data-drawing="${event.key === drawingKeys[0] ? "shapes" : "boxes"}"]`).click();
     else if (kind) dialog.querySelector(`[data-toggle="${kind}"]`).click();
     else return;
     event.preventDefault();
