@@ -53,16 +53,19 @@ def both_ways(tmp_path, monkeypatch):
         truth, path = str(tmp_path / "gt.json"), tmp_path / "results.json"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         alone = facts(truth, str(path), **request)
-        filled, fill = [], long_lists.LongList.fill
+        filled, fill, forked, fork = [], long_lists.LongList.fill, [], os.fork
         with monkeypatch.context() as patch:
             for module in (parallel, long_lists):
                 patch.setattr(module, "worker_count", lambda: 2)
             patch.setattr(
                 long_lists.LongList, "fill", lambda *given: filled.append(fill(*given)) or filled[-1]
             )
+            patch.setattr(os, "fork", lambda: forked.append(fork()) or forked[-1])
             assert facts(truth, str(path), **request) == alone
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, 0)
+        assert forked or len(text) < 2 * long_lists.SLICE or filled[-1:] != [True]
+        for child in forked:
+            with pytest.raises(ChildProcessError):
+                os.waitpid(child, 0)
         return filled[-1:] == [True]
 
     return compare
