@@ -154,7 +154,7 @@ def evaluate(
         joined = join(ours.dataset, theirs.dataset, log, unit="videos", **choice)
     else:
         joined = join(truth, detections, log, image_labels=image_labels, hierarchy=hierarchy, **choice)
-        joined, rules = ready_for(joined, rules, truth, detections, log)
+        joined, rules = ready_for(joined, rules, truth, detections, log, drop=only_classes is None)
     rules = switched(rules, joined, class_agnostic=class_agnostic, **choice)
     if class_agnostic:
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
@@ -172,6 +172,7 @@ def _report(
     joined, over_tracks = results[0].joined, any(r.rules.tubes for r in results)
     path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
     if boxes and _turned(truth) and _turned(detections):
+        log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
         log.report(TURNED_BOXES, source_of(truth))
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed

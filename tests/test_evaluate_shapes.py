@@ -485,6 +485,57 @@ def test_only_the_classes_that_are_evaluated_need_a_shape(tmp_path):
     assert only.summary["AP"] == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("key", "value", "iou_type"), [
+    ("obb", [5, 5, 8, 4, 0.1], "obb"), ("poly", [1, 1, 9, 1, 9, 9, 1, 9], "obb"),
+    ("keypoints", [1, 1, 2] * 17, "keypoints"), ("segmentation", {"size": [20, 20], "counts": "o14`0000000000i6"}, "segm"),
+])  # fmt: skip
+def test_results_without_boxes_are_told_what_compares_them(key, value, iou_type, tmp_path):
+    box = {"image_id": 1, "category_id": 1, key: value, "score": 0.5}
+    image = {"id": 1, "file_name": "a.jpg", "width": 20, "height": 20}
+    truth = {"images": [image], "categories": [{"id": 1, "name": "a"}], "annotations": []}
+    truth["annotations"] = [{**box, "id": 1, "bbox": [1, 1, 8, 8]}]
+    del truth["annotations"][0]["score"]
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    (tmp_path / "det.json").write_text(json.dumps([box]))
+    sides = tmp_path / "gt.json", tmp_path / "det.json"
+    with pytest.raises(odm.DataError):
+        odm.eval(*sides, "coco", log=(log := Log()))
+    (told,) = [str(issue) for issue in log if issue.code == "missing-box-key"]
+    assert f"(eval --iou-type {iou_type})" in told
+    odm.eval(*sides, "coco", iou_type=iou_type)
+
+
+def test_classes_without_key_points_are_left_out(tmp_path):
+    scene, folder = Scene(3, 17), tmp_path
+    people = [r for r in scene.gt if r["category_id"] == 2]
+    scene.gt = [r if r in people else {k: v for k, v in r.items() if "key" not in k} for r in scene.gt]
+    scene.det = [r for r in scene.det if r["category_id"] == 2 or "bbox" in r]
+    for row in scene.det:
+        if row["category_id"] == 3:  # some detectors give points to all
+            del row["keypoints"]
+    names = [{"id": 2, "name": "person", "keypoints": list("abcdefghijklmnopq")}, *(
+        {"id": k, "name": name} for k, name in ((1, "car"), (3, "bus")))]  # fmt: skip
+    truth = {
+        "images": [{"id": i + 1, "file_name": f"{i}.jpg", "height": 50, "width": 60} for i in range(4)],
+        "categories": names, "annotations": [{**r, "id": i + 1} for i, r in enumerate(scene.gt)],
+    }  # fmt: skip
+    (folder / "gt.json").write_text(json.dumps(truth))
+    (folder / "det.json").write_text(json.dumps(scene.det))
+    sides = folder / "gt.json", folder / "det.json"
+    found = odm.eval(*sides, "coco", iou_type="keypoints", log=(log := Log()))
+    n = [sum(r["category_id"] != 2 for r in rows) for rows in (scene.gt, scene.det)]
+    told = f"left out 2 classes without key points, with {n[0]} objects and {n[1]} detections: 'car', 'bus'"
+    assert [note for note in log.notes if "left out" in note] == [told]
+    scene.gt, scene.det = people, [r for r in scene.det if r["category_id"] == 2]
+    official = scene.official("keypoints")
+    same(found.summary, dict(zip(POINTS, np.where(official.stats < 0, np.nan, official.stats), strict=True)))
+    assert np.array_equal(found.result.arrays.precision[:, :, 0], official.eval["precision"][:, :, 1])
+    held = [
+        odm.read(path, shapes=True, **more) for path, more in ((sides[0], {}), (sides[1], {"gt": sides[0]}))
+    ]
+    assert evaluate(*held, "coco", iou_type="keypoints").summary == found.summary
+
+
 # ------------------------------------------------- known answers of programs that the tests do not install
 
 
@@ -592,7 +643,10 @@ def test_boxes_around_oriented_boxes_are_doubtful(tmp_path):
     sides = tmp_path / "gt", tmp_path / "det"
 
     def doubted(gt, det, protocol, **options):
-        return odm.eval(gt, det, protocol, log=(log := Log()), **options) and log.counts["turned-boxes"]
+        log = Log()
+        odm.eval(gt, det, protocol, log=log, **options)
+        assert not log.counts["outlines-as-boxes"]  # one cause, one message
+        return log.counts["turned-boxes"]
 
     assert doubted(*sides, "coco") == 1
     assert doubted(*sides, "dota") == doubted(*sides, "coco", iou_type="obb") == 0

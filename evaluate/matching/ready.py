@@ -10,10 +10,11 @@ import numpy as np
 
 from odm.codes import GIVE_SIZES
 from odm.evaluate.matching.shapes import POSE_AREA, measured_areas
-from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, narrow
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
-from odm.issues import Code, DataError, Log, Trusted, UsageError
+from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.masks.runs import MOST_PIXELS
+from odm.pairing import some
 from odm.tables import Boxes, Dataset, ShapeKind
 
 SHAPE_MISSING = Code(
@@ -74,10 +75,45 @@ def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | 
     return missing
 
 
+def with_points(dataset: Dataset) -> Mask:
+    """(n,) the classes that have key points: names of these, or a box with some."""
+    names = dataset.categories.keypoints or ((),) * len(dataset.categories)
+    found = np.array([len(own) > 0 for own in names], np.bool_)
+    if dataset.boxes.keypoints is not None:
+        found[dataset.boxes.category[dataset.boxes.keypoints.counts() > 0]] = True
+    return found
+
+
+def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
+    """The sides without the classes that have no key points, of which a note tells; all, if none has any."""
+    has = np.zeros(len(joined.classes), np.bool_)
+    for side, own in ((detections, joined.detections), (truth, joined.truth)):
+        has[joined.truth.category] = False  # the ground truth decides about its classes
+        has[own.category[with_points(side)[side.boxes.category[own.row]]]] = True
+    if has.all() or not has[joined.truth.category].any():
+        return joined
+    kept, left = ([joined.classes[i] for i in np.flatnonzero(has == good).tolist()] for good in (True, False))
+    joined, counted = narrow(joined, Choice(classes=kept))
+    objects, found = (counted.counts[1, :2] - counted.counts[1, 2:]).tolist()
+    log.note(
+        f"left out {plural(len(left), 'class')} without key points, with {plural(objects, 'object')} and "
+        f"{plural(found, 'detection')}: {some(left)}"
+    )
+    return joined
+
+
 def ready_for(
-    joined: Joined, rules: Sequence[Protocol], truth: Dataset, detections: Dataset, log: Log
+    joined: Joined,
+    rules: Sequence[Protocol],
+    truth: Dataset,
+    detections: Dataset,
+    log: Log,
+    *,
+    drop: bool = False,
 ) -> tuple[Joined, list[Protocol]]:
     """The sides with the areas of their shapes, and the protocols with the sigmas of their key points.
+
+    With `drop`, classes without key points are left out where these are compared and other classes have some.
 
     Raises
     ------
@@ -89,6 +125,8 @@ def ready_for(
     iou_type, errors = rules[0].iou_type, log.errors
     if iou_type == "bbox":
         return joined, list(rules)
+    if iou_type == "keypoints" and drop:
+        joined = _only_with_points(joined, truth, detections, log)
     for side, own in ((truth, joined.truth), (detections, joined.detections)):
         among = np.zeros(len(side), np.bool_)
         among[own.row] = True

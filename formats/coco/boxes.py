@@ -256,7 +256,7 @@ class Table:
         if len(lacking):
             edges, area = boxes_of(drawn, lacking, labelled=builder.kind != "det")
             bad = lacking[np.isnan(edges).any(axis=1)]
-            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
+            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox", "otherwise": ""})
             good[bad] = False
             xyxy[lacking], wh[lacking] = edges, edges[:, 2:] - edges[:, :2]
             if builder.kind == "det":

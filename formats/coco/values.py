@@ -24,6 +24,7 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats.coco.ids import listed
+from odm.formats.coco.shapes import ORIENTED_KEYS
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
@@ -64,6 +65,8 @@ _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
 """Names of unread keys that are counted separately."""
+_COMPARED = {**dict.fromkeys(ORIENTED_KEYS, "obb"), "segmentation": "segm", "keypoints": "keypoints"}
+"""The value of ``--iou-type`` that compares what stands under a key."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
 
@@ -255,7 +258,7 @@ class Values:
     def id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
-            self.log.report(codes[0], self.path, pointer=location, value=key)
+            self.log.report(codes[0], self.path, pointer=location, value=key, otherwise="")
             return None
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
@@ -303,7 +306,9 @@ class Values:
                 self.outlined += 1
                 return outline
         if "bbox" not in record:
-            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox")
+            kind = next((kind for key, kind in _COMPARED.items() if record.get(key)), "")
+            otherwise = Trusted(kind and f", compare what it has (eval --iou-type {kind})")
+            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox", otherwise=otherwise)
             return ()
         box = record["bbox"]
         if not isinstance(box, list):

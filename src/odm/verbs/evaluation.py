@@ -19,7 +19,7 @@ from odm.converters.image_labels import read_descriptions, read_hierarchy, read_
 from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.matching.ready import report_missing
+from odm.evaluate.matching.ready import report_missing, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
@@ -414,6 +414,8 @@ def evaluate_sources(
     def compared(side: Dataset) -> Mask:
         """(n,) the boxes of the classes that are evaluated."""
         only = asked["only_classes"]
+        if only is None and iou_type == "keypoints":
+            return with_points(side)[side.boxes.category]
         names = [only is None or renames.get(name, name) in only for name in side.categories.name]
         return np.array(names, bool)[side.boxes.category]
 
