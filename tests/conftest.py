@@ -1,7 +1,10 @@
 """Settings that all tests share."""
 
 import os
+import signal
+from typing import NamedTuple
 
+import pytest
 from hypothesis import settings
 from selection import SLOW
 
@@ -25,6 +28,31 @@ def pytest_collection_modifyitems(config, items):
 def pytest_terminal_summary(terminalreporter):
     if not SLOW:
         terminalreporter.write_line("Without the slow cases: ODM_SLOW=1 runs them too.")
+
+
+class Printed(NamedTuple):
+    out: str
+    err: str
+
+
+@pytest.fixture
+def odm_run(capsys):
+    """Run the command line in this process; no traceback and no internal error may ever come of it."""
+    from odm.cli import _app
+
+    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
+
+    def run(*words, code=0):
+        got = _app.run([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert got == code, f"exit code {got}\n{out}\n{err}"
+        assert "Traceback" not in err
+        assert got != 70
+        return Printed(out, err)
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 # Where Python may not keep what it compiles, every `odm` that a test starts compiles the package again.

@@ -25,29 +25,6 @@ GT, DET = str(ILLUSTRATED / "groundtruths"), str(ILLUSTRATED / "detections")
 EXACT = {"voc2012": 0.24568668046928915, "voc2007": 0.26839826839826836}
 
 
-class Run:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def odm_run(capsys):
-    """Run the command line in this process; no traceback and no internal error may ever come of it."""
-    before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
-
-    def run(*args, code=0):
-        got = _app.run([str(a) for a in args])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        assert "Traceback" not in err
-        assert got != 70
-        return Run(got, out, err)
-
-    yield run
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 def folder(path, files):
     for name, text in files.items():
         location = Path(path, name)

@@ -1,6 +1,7 @@
 """Several sources, samples, splits and folds on the command line: what is written, said and refused."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -10,7 +11,6 @@ import pytest
 from PIL import Image
 
 import odm
-from odm.cli import _app
 from odm.converters import Selection
 from odm.formats import FORMATS
 from odm.issues import DataError, Log, UsageError
@@ -47,14 +47,8 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*args, code=0):
-        got = _app.run(["convert", *map(str, args)])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
+def run(odm_run):
+    return functools.partial(odm_run, "convert")
 
 
 def tree(path):

@@ -1,10 +1,9 @@
 """`odm eval` as a new user tries it: wrong order, wrong names, wrong values, and what is said of each."""
 
+import functools
 import json
 
 import pytest
-
-from odm.cli import _app
 
 GT = {f"00000{i}.txt": "cat 10 20 100 120\ndog 30 40 80 90\n" for i in range(3)}
 DET = {f"00000{i}.txt": "cat 0.9 10 20 100 120\ndog 0.8 30 40 80 90\n" for i in range(3)}
@@ -30,7 +29,7 @@ def make(path, files):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, odm_run):
     monkeypatch.chdir(tmp_path)
     for name, files in (("gt", GT), ("det", DET), ("ygt", YOLO_GT), ("ydet", YOLO_DET)):
         make(tmp_path / name, files)
@@ -39,14 +38,7 @@ def run(tmp_path, monkeypatch, capsys):
         {"image_id": i, "category_id": c, "bbox": [30, 40, 50, 50], "score": 0.9} for i in range(3) for c in (1, 2)
     ]  # fmt: skip
     (tmp_path / "results.json").write_text(json.dumps(results))
-
-    def run(*args, code=0):
-        got = _app.run(["eval", *map(str, args)])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
+    return functools.partial(odm_run, "eval")
 
 
 def test_results_as_ground_truth_are_one_error(run):

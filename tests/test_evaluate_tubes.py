@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import odm
-from odm.cli import _app
 from odm.evaluate import TUBE_PROTOCOLS, Metric, evaluate
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset, Flag
@@ -447,27 +446,16 @@ def test_detections_counted_from_0_are_reported_too():
 # -------------------------------------------------------------------------------------------- the commands
 
 
-@pytest.fixture
-def run(capsys):
-    def run(*args, code=0):
-        got = _app.run(list(map(str, args)))
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
-
-
-def test_the_command(run, tmp_path):
+def test_the_command(odm_run, tmp_path):
     gt, det = original_files(tmp_path, A1_TRUTH, A1_FOUND, ["x"])
-    out, _ = run("eval", gt, det, "--protocol", "stt", "--protocol", "tube", "--output", "json")
+    out, _ = odm_run("eval", gt, det, "--protocol", "stt", "--protocol", "tube", "--output", "json")
     data = json.loads(out)
     assert data["join"]["videos"]["both"] == 3
     assert set(data["results"][1]["summary"]) == {"AP", "AP50", "AP75", "AR"}
     assert data["results"][0]["summary"] == {"mAP": pytest.approx(0.5)}
-    assert "videos: 3 in both" in run("eval", gt, det, "--protocol", "stt")[0]
-    run("eval", gt, det, "--protocol", "stt", "--fail-under", "mAP=0.9", code=1)
-    run("eval", gt, det, "--protocol", "stt", "--save", tmp_path / "out")
+    assert "videos: 3 in both" in odm_run("eval", gt, det, "--protocol", "stt")[0]
+    odm_run("eval", gt, det, "--protocol", "stt", "--fail-under", "mAP=0.9", code=1)
+    odm_run("eval", gt, det, "--protocol", "stt", "--save", tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "curves.csv",
         "per_class.csv",
@@ -484,20 +472,20 @@ def test_the_command(run, tmp_path):
     ],
     ids=lambda option: option[0],
 )  # fmt: skip
-def test_what_has_no_meaning_is_refused(protocol, option, run, tmp_path, monkeypatch):
+def test_what_has_no_meaning_is_refused(protocol, option, odm_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     gt, det = original_files(tmp_path, A1_TRUTH, A1_FOUND, ["x"])
-    _, err = run("eval", gt, det, "--protocol", protocol, *option, code=2)
+    _, err = odm_run("eval", gt, det, "--protocol", protocol, *option, code=2)
     assert option[0] in err
     assert protocol in err
 
 
 @pytest.mark.parametrize("protocol", TUBE_PROTOCOLS)
-def test_what_is_of_boxes_is_refused_in_python(protocol, run):
+def test_what_is_of_boxes_is_refused_in_python(protocol, odm_run):
     evaluation = evaluate(dataset(A1_TRUTH), dataset(A1_FOUND, kind="det"), protocol)
     for ask in (lambda r: r.detections, lambda r: r.confusion(), lambda r: r.report_data()):
         with pytest.raises(UsageError, match="whole tracks"):
             ask(evaluation.result)
     with pytest.raises(ValueError, match="measures tracks"):
         Metric(classes=["x"], protocol=protocol)
-    run("compare", "a", "b", "c", "--protocol", protocol, code=2)
+    odm_run("compare", "a", "b", "c", "--protocol", protocol, code=2)

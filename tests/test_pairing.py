@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from odm import checks, pairing
-from odm.cli import _app
 from odm.evaluate import evaluate
 from odm.issues import DataError, Log
 from odm.tables import Dataset
@@ -45,16 +44,9 @@ def said(ours, theirs):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, odm_run):
     monkeypatch.chdir(tmp_path)
-
-    def run(*words, code=0):
-        got = _app.run([*map(str, words)])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out + err
-
-    return run
+    return lambda *words, **more: "".join(odm_run(*words, **more))
 
 
 def write(location, data):

@@ -11,24 +11,11 @@ from PIL import Image
 from selection import first_of, of_each, params
 
 import odm
-from odm.cli import _app
 from odm.converters import Request, load, reference
 from odm.formats import DESCRIBING
 from odm.formats._shared.csv_tables import from_safe, to_safe
 from odm.issues import CODES, DataError, Log, OdmError
 from odm.tables import Dataset
-
-
-@pytest.fixture
-def odm_run(capsys):
-    def run(*args, code=0):
-        got = _app.run([str(a) for a in args])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
-
 
 REFUSED = [case for case in corpus.CASES if isinstance(case.expect, corpus.Refused)]
 BAD = written.cases(("bad/*/*",))

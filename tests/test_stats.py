@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from selection import slow
 
-from odm.cli import _app
 from odm.converters.plots import save_plots
 from odm.converters.statistics import describe
 from odm.issues import Log
@@ -18,17 +17,6 @@ from odm.tables import Dataset, Flag
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 PICTURES = {"objects_per_class", "boxes_per_image", "areas", "aspect_ratios", "box_sizes", "image_sizes"}
-
-
-@pytest.fixture
-def odm_run(capsys):
-    def run(*args, code=0):
-        got = _app.run([str(a) for a in args])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
 
 
 def random_dataset(seed, kind="gt", n=400, n_images=60, n_classes=9):

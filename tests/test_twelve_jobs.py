@@ -26,19 +26,12 @@ RESULTS = [{k: a[k] for k in ("image_id", "category_id", "bbox")} | {"score": 0.
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, odm_run):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "gt.json").write_text(json.dumps(TRUTH))
     (tmp_path / "det.json").write_text(json.dumps(RESULTS))
-
-    def run(*args, code=0):
-        got = _app.run([*map(str, args)])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        return out, err
-
-    return run
+    return odm_run
 
 
 def last(text):

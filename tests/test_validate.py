@@ -16,7 +16,7 @@ import write_examples
 from selection import first_of, of_each, params
 
 import odm
-from odm.cli import _app, _explain, _issue_formats
+from odm.cli import _explain, _issue_formats
 from odm.converters import Ledger, Request, chosen, load_pair, repair
 from odm.converters.pending import SHAPE_WORDS
 from odm.converters.repairs import REPAIRS, apply_repairs
@@ -47,18 +47,6 @@ def mixed_case(folder):
     fits = [name for name in FORMATS if folder.name == name or folder.name.startswith(name + "-")]
     case.format = case.said.get("format") or max(fits, key=len)
     return case
-
-
-@pytest.fixture
-def odm_run(capsys):
-    def run(*args, code=0):
-        got = _app.run([str(a) for a in args])
-        out, err = capsys.readouterr()
-        assert got == code, f"exit code {got}\n{out}\n{err}"
-        assert "Traceback" not in err
-        return out, err
-
-    return run
 
 
 # --------------------------------------------------------------------------- agreement with the other jobs
