@@ -11,12 +11,13 @@ https://github.com/wkentaro/labelme)::
 Coordinates are pixels from the top left corner of the image, including fractions, read and written unchanged.
 
 Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points, as written by
-X-AnyLabeling, are read as well. A ``polygon`` and a ``circle`` (its centre and a point on it) are outlines, a
-``rotation`` is an oriented box, and a ``mask`` a PNG of the rectangle between two pixels. Where only boxes
-are needed, they are counted and read as their bounding box, with a warning; a polygon that is an axis-aligned
-rectangle is read without one. Without a ``shape_type``, as in old files, a shape with two points
-is a rectangle and any other a polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area; they
-are counted but not read. A null list is read as empty.
+X-AnyLabeling, are read as well. A ``polygon``, a ``quadrilateral`` and a ``circle`` (its centre and a point
+on it) are outlines, an ``oriented_rectangle`` of labelme and a ``rotation`` of X-AnyLabeling oriented boxes,
+and a ``mask`` a PNG of the rectangle between two pixels. Where only boxes are needed, they are counted and
+read as their bounding box, with a warning; a polygon that is an axis-aligned rectangle is read without one.
+Without a ``shape_type``, as in old files, a shape with two points is a rectangle and any other a polygon.
+``point``, ``points``, ``line`` and ``linestrip`` have no area, a ``cuboid`` is a body; they are counted but
+not read. A null list is read as empty.
 
 Flags: those in ``shapes[].flags`` called ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside``, and X-AnyLabeling's key ``difficult``. ``score`` of a shape, written by
@@ -63,8 +64,15 @@ _TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "image
 _SHAPE = frozenset(
     {"label", "points", "shape_type", "flags", "difficult", "score", "group_id", "description"}
 )
-_OPEN = frozenset({"point", "points", "line", "linestrip"})
-_OUTLINES = {"polygon": "polygons", "mask": "masks", "circle": "circles", "rotation": "rotated boxes"}
+_UNREAD = frozenset({"point", "points", "line", "linestrip", "cuboid"})
+_ORIENTED = frozenset({"rotation", "oriented_rectangle"})
+_OUTLINES = {
+    "polygon": "polygons",
+    "quadrilateral": "polygons",
+    "mask": "masks",
+    "circle": "circles",
+    **dict.fromkeys(_ORIENTED, "rotated boxes"),
+}
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -133,7 +141,7 @@ def _read_shape(shape: Row) -> None:
     elif not isinstance(kind, str):
         shape.wrong("shape_type", "text")
         raise BadRecord
-    if kind in _OPEN:
+    if kind in _UNREAD:
         shape.reader.count(f"{kind} shapes")
         return
     if kind != "rectangle" and kind not in _OUTLINES:
@@ -151,10 +159,10 @@ def _read_shape(shape: Row) -> None:
         (x, y), (x2, y2) = points[:2]
         radius = math.hypot(x2 - x, y2 - y)
         corners = shape.ellipse(x, y, radius, radius, what=_OUTLINES[kind])
-    elif kind in ("polygon", "rotation"):
-        corners = shape.around(points, _OUTLINES[kind])
-    else:
+    elif kind in ("rectangle", "mask"):
         corners = bounds(points)
+    else:
+        corners = shape.around(points, _OUTLINES[kind])
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
         shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
