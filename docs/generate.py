@@ -310,7 +310,9 @@ def signs() -> str:
 
     def entry(name: str) -> str:
         looks_at, begins, holds = FORMATS[name].signs
-        both = [", ".join(map(json.dumps, words)) + "," * (len(words) == 1) for words in (looks_at, holds)]
+        quote = {True: repr, False: json.dumps}  # as the formatter writes them
+        texts = ([quote['"' in word](word) for word in words] for words in (looks_at, holds))
+        both = [", ".join(words) + "," * (len(words) == 1) for words in texts]
         first = "None" if begins is None else json.dumps(begins)
         return f"    {json.dumps(name)}: (({both[0]}), {first}, ({both[1]})),"
 

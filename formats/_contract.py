@@ -107,7 +107,8 @@ class Format:
     where any file may be one. Other folders are not shown to it."""
     begins: str | None = ""
     """First characters, after white space, of the single files with another suffix that `sniff` may
-    recognise; None for any character. Other files are not shown to it."""
+    recognise, or after ``^`` those that it may not; None for any character. Other files are not shown to
+    it."""
     holds: tuple[str, ...] = ()
     """Words of which the first bytes of a single file must hold one for `sniff` to recognise it; where there
     are any, other files are not shown to it."""

@@ -23,7 +23,9 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
     def fits(looks_at: Sequence[str], begins: str | None, holds: Sequence[str]) -> bool:
         if source.is_dir or (holds and not any(word in head for word in holds)):
             return source.is_dir and not suffixes.isdisjoint(looks_at)
-        return not suffixes.isdisjoint(looks_at) or begins is None or (first != "" and first in begins)
+        if not suffixes.isdisjoint(looks_at) or begins is None:
+            return True
+        return first != "" and (first in begins) is not begins.startswith("^")
 
     return [name for name in names if name not in signs or fits(*signs[name])]
 

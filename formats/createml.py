@@ -175,7 +175,7 @@ FORMAT = format_of(
     use="training",
     written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
     single=True,
-    holds=("annotation",),
+    holds=('"image"', '"imagefilename"'),
     keeps=frozenset({"extension", "empty", "score", "wh"}),
     max_error_px=1e-9,
 )

@@ -184,6 +184,6 @@ FORMAT = format_of(
     title="V7 Darwin JSON",
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
-    holds=("slots", "annotations"),
+    holds=('"slots"', '"image"'),
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split", "polygon"}),
 )

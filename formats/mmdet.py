@@ -190,6 +190,6 @@ FORMAT = format_of(
     use="training",
     written_by="MMDetection 3 (data_list, predictions of the inferencer), MMDetection 2 (middle format)",
     single=True,
-    holds=("data_list", "scores", "ann"),
+    holds=('"data_list"', '"scores"', '"ann"'),
     keeps=frozenset("size extension empty unused order score crowd".split()),
 )

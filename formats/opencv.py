@@ -194,6 +194,6 @@ FORMAT = format_of(
     written_by="opencv_annotation, and lists for opencv_createsamples",
     suffixes=(".dat",),
     looks_at=_SUFFIXES,
-    begins=None,
+    begins="^[{",
     keeps=frozenset({"extension", "empty", "score", "wh"}),
 )

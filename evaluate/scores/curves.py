@@ -89,14 +89,13 @@ class PrecisionReader:
     def at_points(self, counted: Counted) -> Floats:
         """(classes, points) the highest precision at each recall or more; 0 where it is not reached."""
         assert self.needed is not None and self.points is not None  # noqa: PT018
-        padded = np.append(self.precision(counted), 0.0)
         reached = self.needed <= counted.tp[:, None]
-        begin = counted.starts[:, None] + np.where(reached, self.needed - 1, counted.tp[:, None])
-        if not begin.size:
-            return np.zeros(begin.shape)
-        # The highest between this point and the next; then the highest of all that follow.
-        highest = np.maximum.reduceat(padded, begin.ravel()).reshape(begin.shape)
-        highest[~reached] = 0
+        highest = np.zeros(reached.shape)
+        if reached.any():
+            # The highest between this point and the next that is reached, which for the last point of a class
+            # is the first of the next class, needing one true positive; then the highest of all that follow.
+            begin = (counted.starts[:, None] + self.needed - 1)[reached]
+            highest[reached] = np.maximum.reduceat(self.precision(counted), begin)
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
         if self.reading == "ramp":
             # On the line from the last detection to precision 0 at recall 1.

@@ -32,13 +32,15 @@ import os
 import re
 import stat
 import sys
-import zipfile
 import zlib
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from odm import inputs
 from odm.issues import Code
 from odm.names import refuse_name
+
+if TYPE_CHECKING:
+    import zipfile  # slow to import, so that each function that needs it does
 
 MAX_SIZE = 64 * 2**30
 """Bytes; a larger file is refused. Real annotation files exceed 2 GB."""
@@ -143,6 +145,8 @@ def _inside(path: str) -> tuple[str, str] | None:
 
 def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
     """A file of an archive and its size in bytes. `Unreadable` with the reason if it cannot be had."""
+    import zipfile
+
     try:
         inputs.opened(path, os.stat(path))
         archive, found = _archive(path)
@@ -291,6 +295,8 @@ def _listed(
     """The open archive and its files; once for each state of the file, and for each process: a fork would
     read at the place to which another has gone.
     """
+    import zipfile
+
     del changed, size, process
     try:
         archive = zipfile.ZipFile(path)
@@ -368,6 +374,8 @@ class _Entry(Wrapped):
 
     def part(self, most: int) -> bytes:
         """Up to so many bytes."""
+        import zipfile
+
         try:
             data: bytes = self._stream.read(most)
         except (zipfile.BadZipFile, zlib.error, EOFError) as e:
