@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from corpus_base import lay as folder
 from PIL import Image
 from selection import params, slow, turns
 
@@ -23,14 +24,6 @@ ROOT = Path(__file__).resolve().parents[1]
 ILLUSTRATED = ROOT / "fixtures" / "illustrated"
 GT, DET = str(ILLUSTRATED / "groundtruths"), str(ILLUSTRATED / "detections")
 EXACT = {"voc2012": 0.24568668046928915, "voc2007": 0.26839826839826836}
-
-
-def folder(path, files):
-    for name, text in files.items():
-        location = Path(path, name)
-        location.parent.mkdir(parents=True, exist_ok=True)
-        location.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 def tree(path):

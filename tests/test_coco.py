@@ -14,6 +14,7 @@ from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
+import one_format
 import pytest
 from hypothesis import HealthCheck, given, settings
 from selection import examples, params
@@ -72,12 +73,7 @@ def parse(
         return builder.build(), log
 
 
-def read(path, *, other=None, kind=None, **options):
-    log = Log()
-    builder = Builder(None if other is None else lambda: other)
-    builder.kind = kind
-    coco.read(Source(str(path)), builder, log, make_options(coco.FORMAT, options))
-    return builder.build(), log
+read = functools.partial(one_format.read, name="coco")
 
 
 def written(dataset, *, single=True, reference=None, **options):

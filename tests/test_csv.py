@@ -1,5 +1,6 @@
 """CSV: every dialect reads to the same tables, faults have their place, and fast and slow reading agree."""
 
+import functools
 import json
 import random
 import string
@@ -9,20 +10,21 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import one_format
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from selection import examples, of_each, params
 
 import odm
 from odm.converters.image_labels import read_image_labels
-from odm.files import Output, Source
+from odm.files import Source
 from odm.formats import csv, detect, make_options
 from odm.formats.csv import layouts as csv_layouts
 from odm.formats.csv import reader as csv_reader
 from odm.formats.csv import reader as csv_records
 from odm.issues import DataError, Log, UsageError
 from odm.names import refuse_class, stem
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Dataset, Flag
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MIXED = sorted(p for p in (FIXTURES / "mixed").glob("csv*"))
@@ -31,26 +33,13 @@ HEAD = ",".join(csv_layouts.CANONICAL)
 OPEN_IMAGES = ",".join(csv_layouts.OPEN_IMAGES)
 
 
-def read(path, kind=None, other=None, **options):
-    log = Log()
-    builder = Builder(other)
-    builder.kind = kind
-    csv.read(Source(str(path)), builder, log, make_options(csv.FORMAT, options))
-    return builder.build(), log
+read, write = (functools.partial(one, name="csv") for one in (one_format.read, one_format.write))
 
 
 def read_text(tmp_path, text, name="a.csv", **options):
     path = Path(tmp_path, name)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(path, **options)
-
-
-def write(dataset, path, **options):
-    log = Log()
-    path = Path(path)
-    with Output(str(path), single=path.suffix in csv.FORMAT.suffixes) as output:
-        csv.write(dataset, output, log, make_options(csv.FORMAT, options))
-    return log
 
 
 def case_of(folder):
@@ -417,7 +406,7 @@ def test_sizes_come_from_the_other_side(tmp_path):
     dataset, log = read_text(
         tmp_path,
         "ImageID,LabelName,Score,XMin,XMax,YMin,YMax\na,x,0.5,0.1,0.2,0.1,0.2\n",
-        other=lambda: other,
+        other=other,
     )
     assert not log.counts
     assert dataset.kind == "det"

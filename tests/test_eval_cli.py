@@ -4,6 +4,7 @@ import functools
 import json
 
 import pytest
+from corpus_base import lay as make
 
 GT = {f"00000{i}.txt": "cat 10 20 100 120\ndog 30 40 80 90\n" for i in range(3)}
 DET = {f"00000{i}.txt": "cat 0.9 10 20 100 120\ndog 0.8 30 40 80 90\n" for i in range(3)}
@@ -18,14 +19,6 @@ XML = (
     + "</annotation>"
 )
 SIZE = ("--image-size", "200x200")
-
-
-def make(path, files):
-    for name, text in files.items():
-        location = path / name
-        location.parent.mkdir(parents=True, exist_ok=True)
-        location.write_text(text)
-    return path
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import one_format
 import pytest
+from corpus_base import lay
 from selection import SLOW, examples
 
 import odm
@@ -15,20 +17,16 @@ from odm import checks
 from odm.converters import load
 from odm.converters.load import Request
 from odm.files import Source
-from odm.formats import FORMATS, make_options
+from odm.formats import FORMATS
 from odm.issues import DataError, Log
-from odm.tables import Builder, Flag
+from odm.tables import Flag
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 NAMES = ["bdd100k", "createml", "fiftyone", "labelme", "labelstudio", "lvis", "supervisely", "via"]
 
 
 def read(path, name, kind=None, **options):
-    log, builder = Log(), Builder()
-    builder.kind = kind
-    format_ = FORMATS[name]
-    format_.read(Source(str(path)), builder, log, make_options(format_, options))
-    data = builder.build()
+    data, log = one_format.read(path, name, kind, **options)
     checks.run(data, log)
     return data, log
 
@@ -48,10 +46,7 @@ def rows(data):
 
 
 def put(folder, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    lay(folder, {k: v if isinstance(v, str) else json.dumps(v) for k, v in files.items()})
 
 
 def labelme(*shapes, **rest):

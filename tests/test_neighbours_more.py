@@ -5,15 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from neighbours import read, seen
+from corpus_base import lay as put
+from one_format import read, seen
 
 import odm
 
 
 def write(path, value):
-    text = value if isinstance(value, str) else json.dumps(value)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    put(path.parent, {path.name: value if isinstance(value, str) else json.dumps(value)})
     return path
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from neighbours import lay, read, seen
+from one_format import lay, read, seen
 from PIL import Image
 
 import odm

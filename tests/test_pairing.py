@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from corpus_base import lay
 
 from odm import checks, pairing
 from odm.evaluate import evaluate
@@ -50,8 +51,7 @@ def run(tmp_path, monkeypatch, odm_run):
 
 
 def write(location, data):
-    location.parent.mkdir(parents=True, exist_ok=True)
-    location.write_text(data if isinstance(data, str) else json.dumps(data))
+    lay(location.parent, {location.name: data if isinstance(data, str) else json.dumps(data)})
 
 
 def coco(first_id=1, *, first_class=1):

@@ -1,27 +1,24 @@
 """TFRecord: framing, messages, label maps, shards and pictures."""
 
+import functools
 import hashlib
 import struct
 import time
 
 import numpy as np
+import one_format
 import pytest
 from PIL import Image
 
 import odm
 from odm.files import Source
-from odm.formats import FORMATS, detect, make_options
+from odm.formats import FORMATS, detect
 from odm.formats.tfrecord.layout import label_map, read_label_map
 from odm.formats.tfrecord.wire import Damaged, begins_record, encoded, example, framed, records
 from odm.issues import DataError, Log
-from odm.tables import Builder, Dataset
+from odm.tables import Dataset
 
-
-def read(path, kind=None, **options):
-    builder, log = Builder(), Log()
-    builder.kind = kind
-    FORMATS["tfrecord"].read(Source(str(path)), builder, log, make_options(FORMATS["tfrecord"], options))
-    return builder.build(), log
+read = functools.partial(one_format.read, name="tfrecord")
 
 
 def small(**more):
@@ -161,7 +158,7 @@ def test_detections_beside_objects(tmp_path):
     truth, log = read(path)
     assert (truth.kind, len(truth)) == ("gt", 1)
     assert any("--kind det" in note for note in log.notes)
-    det, _ = read(path, "det")
+    det, _ = read(path, kind="det")
     assert (det.kind, det.boxes.score.tolist()) == ("det", [0.95, 0.5])
     assert det.categories.name == ("2",)
 

@@ -1,30 +1,25 @@
 """Plain text: the grammar, the decisions that are taken aloud, and the illustrated example."""
 
+import functools
 import re
 from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import one_format
 import pytest
+from corpus_base import lay as put
 from hypothesis import HealthCheck, example, given, settings
 from selection import examples
 
 import odm
-from odm.files import Output, Source
+from odm.files import Source
 from odm.formats import FORMATS, detect, make_options, txt
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 
 TXT = FORMATS["txt"]
 ILLUSTRATED = Path(__file__).resolve().parent.parent / "fixtures" / "illustrated"
-
-
-def put(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return folder
 
 
 def read_both(truth, detections):
@@ -40,13 +35,7 @@ def read_both(truth, detections):
     return *data, log
 
 
-def read(path, *, kind=None, log=None, **options):
-    log = Log() if log is None else log
-    builder = Builder()
-    builder.kind = kind
-    source = path if isinstance(path, Source) else Source(str(path))
-    TXT.read(source, builder, log, make_options(TXT, options))
-    return builder.build(), log
+read, write = (functools.partial(one, name="txt") for one in (one_format.read, one_format.write))
 
 
 def rows(data):
@@ -456,13 +445,6 @@ def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
 
 
 # ----------------------------------------------------------------------------------------------- writing
-
-
-def write(dataset, folder, **options):
-    log = Log()
-    with Output(str(folder), overwrite=True) as target:
-        TXT.write(dataset, target, log, make_options(TXT, options))
-    return log
 
 
 NAMES = st.one_of(

@@ -1,5 +1,6 @@
 """Pascal VOC: the tables of a file, whichever way it is read; trees, lists, result files; hostile input."""
 
+import functools
 import io
 import random
 import re
@@ -9,14 +10,15 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import one_format
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from selection import examples
 
 import odm
 from odm import checks
-from odm.files import Output, Source
-from odm.formats import SURE, get, make_options
+from odm.files import Source
+from odm.formats import SURE, get
 from odm.formats import voc as module
 from odm.formats._shared.number_text import whole_edges
 from odm.formats.voc import reader as voc_reader
@@ -31,20 +33,7 @@ HEAD = "<filename>a.jpg</filename><size><width>100</width><height>80</height><de
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-def read(path, *, kind=None, other=None, **options):
-    log, builder = Log(), Builder(None if other is None else lambda: other)
-    builder.kind = kind
-    VOC.read(Source(str(path)), builder, log, make_options(VOC, options))
-    return builder.build(), log
-
-
-def write(dataset, path, **options):
-    log = Log()
-    with Output(str(path)) as output:
-        VOC.write(dataset, output, log, make_options(VOC, options))
-        if log.errors:
-            assert not output.written
-    return log
+read, write = (functools.partial(one, name="voc") for one in (one_format.read, one_format.write))
 
 
 def document(objects=f"<object>{BOX}</object>", head=HEAD):

@@ -1,11 +1,14 @@
 """YOLO: its layouts, its names, its confidences, and boxes that come back."""
 
+import functools
 import itertools
 
 import hypothesis.strategies as st
 import numpy as np
+import one_format
 import pytest
 import yaml
+from corpus_base import lay
 from hypothesis import HealthCheck, given, settings
 from PIL import Image
 from selection import examples
@@ -13,11 +16,11 @@ from selection import examples
 import odm
 from odm.cli._app import run
 from odm.evaluate import evaluate
-from odm.files import Output, Source
-from odm.formats import FORMATS, SURE, detect, make_options
+from odm.files import Source
+from odm.formats import FORMATS, SURE, detect
 from odm.formats._shared.safe_yaml import load
 from odm.issues import Log
-from odm.tables import Builder, Dataset
+from odm.tables import Dataset
 
 YOLO = FORMATS["yolo"]
 BOX = "0 .5 .5 .2 .2\n"
@@ -26,23 +29,13 @@ PICTURE = object()
 
 
 def put(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if text is PICTURE:
-            Image.new("L", (200, 100)).save(path, "PNG" if name.lower().endswith("png") else "JPEG")
-        else:
-            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    lay(folder, {name: b"" if text is PICTURE else text for name, text in files.items()})
+    for name in (name for name, text in files.items() if text is PICTURE):
+        Image.new("L", (200, 100)).save(folder / name, "PNG" if name.lower().endswith("png") else "JPEG")
     return folder
 
 
-def read(path, *, kind=None, **options):
-    log = Log()
-    builder = Builder()
-    builder.kind = kind
-    source = Source(str(path))
-    YOLO.read(source, builder, log, make_options(YOLO, options))
-    return builder.build(), log
+read, write = (functools.partial(one, name="yolo") for one in (one_format.read, one_format.write))
 
 
 def codes(log):
@@ -711,13 +704,6 @@ def test_detections_do_not_take_pictures_without_labels_for_images(tmp_path):
 
 
 # ----------------------------------------------------------------------------------------------- writing
-
-
-def write(dataset, folder, **options):
-    log = Log()
-    with Output(str(folder)) as target:
-        YOLO.write(dataset, target, log, make_options(YOLO, options))
-    return log
 
 
 @st.composite
