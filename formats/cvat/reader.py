@@ -9,6 +9,8 @@ import contextlib
 import math
 from typing import Any
 
+import numpy as np
+
 from odm.files import Source
 from odm.formats._shared.codes import (
     BAD_FLAG,
@@ -333,18 +335,23 @@ class Reader:
         return around_ellipse(x, y, rx, ry, turn), drawn
 
     def mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges of a mask, and its pixels."""
+        """The edges around the pixels of a mask, whose rectangle may be the whole image, and these."""
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
         edges = left, top, left + width, top + height
-        if not self.builder.wants or min(self.size) < 1:
-            return edges, Drawn()
         texts = (shape.get("rle") or "").replace(",", " ").split()
         try:
             if not all(map(str.isdecimal, texts)):
                 raise BadMask("whole numbers")
             pixels = of_rows([min(int(text[:12]), MOST) for text in texts], int(width), int(height))
+            if (inside := [np.flatnonzero(pixels.any(axis)) for axis in (0, 1)])[0].size:
+                (x, x2), (y, y2) = ((int(at[0]), int(at[-1]) + 1) for at in inside)
+                edges = left + x, top + y, left + x2, top + y2
+            if not self.builder.wants or min(self.size) < 1:
+                return edges, Drawn()
             return edges, Drawn("mask", in_image(pixels, int(left), int(top), *self.size))
         except BadMask as e:
+            if not self.builder.wants:
+                return edges, Drawn()
             line, found = shape.sourceline or 0, f"{len(texts)} runs"
             self.log.report(WRONG_COUNT, self.path, line=line, field="rle", expected=str(e), found=found)
             raise _Bad from None

@@ -281,7 +281,7 @@ def _crosses(outline: Floats) -> bool:
     "shape-box-differs",
     "warning",
     "the box {box} is not the one around its shape: {value}",
-    "compute the box again (-O boxes=shapes reads those of the shapes)",
+    "compute the box again (-O boxes=shapes does so when COCO or LVIS is read)",
     "Box and shape of an object belong together. Where they differ, one was edited without the other.",
 )
 def box_differs(drawn: DrawnColumns) -> FoundBoxes:
