@@ -301,7 +301,7 @@ def test_the_pixels_of_voc_are_the_numbers_of_objects(names, tmp_path):
     assert set(log.counts) <= {"missing-box-key", "image-size-from-picture", "shape-box-differs"}
 
 
-@of_each([(np.zeros((9, 11), np.uint8),), (np.zeros((9, 12, 3), np.uint8),)])
+@of_each([(np.zeros((9, 11), np.uint8),), (np.full((9, 12, 3), 7, np.uint8),)])
 def test_pictures_that_are_no_masks_of_voc_are_reported(pixels, tmp_path):
     log = Log(keep=100)
     with pytest.raises(odm.DataError):

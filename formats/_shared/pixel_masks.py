@@ -138,11 +138,28 @@ def of_png(data: bytes) -> Pixels:
 
 
 def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
-    """The pixels of a PNG as their numbers in its palette, or as grey."""
+    """The pixels of a PNG as their numbers in its palette, as grey, or as the number of their VOC colour."""
     bands: NDArray[np.uint8] = _bands(data)
+    if bands.dtype == np.uint8 and bands.ndim == 3 and bands.shape[2] == 3:
+        return _numbers_of_colours(bands)
     if bands.ndim != 2 or bands.dtype != np.uint8:
-        raise BadMask("a PNG with a palette")
+        raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
     return bands
+
+
+def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Numbers of Pascal VOC's colours: a colour takes every third bit of its number, the lowest bit first."""
+    number, palette = np.arange(256), np.zeros(256, np.int64)
+    for bit in range(8):
+        for band, shift in enumerate((16, 8, 0)):
+            if 3 * bit + band < 8:
+                palette |= (number >> (3 * bit + band) & 1) << (shift + 7 - bit)
+    order = np.argsort(palette)
+    colours = bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
+    at = np.minimum(np.searchsorted(palette, colours, sorter=order), 255)
+    if (palette[order[at]] != colours).any():
+        raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
+    return order[at].astype(np.uint8)
 
 
 def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:

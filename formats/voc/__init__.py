@@ -38,7 +38,8 @@ Reading
 - ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
   ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
 - In the standard tree ``SegmentationObject/<image>.png`` has the masks of objects, where shapes are wanted:
-  pixels of the number k in its palette are those of the k-th object, 255 those between objects.
+  pixels of the number k in its palette, or of the k-th of VOC's colours, as Datumaro and CVAT write them, are
+  those of the k-th object, 255 those between objects.
 - A missing ``<size>``, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``,
   ``JPEGImages/`` or beside the XML) or the other side of an evaluation; otherwise it stays unknown.
 - Any declared encoding, or UTF-8 or UTF-16, is read. A document type with an internal subset, and any entity
