@@ -37,15 +37,7 @@ from odm.formats._shared.codes import UNKNOWN_SHAPE
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    FLAG_NAMES,
-    Reader,
-    bounds,
-    choose_files,
-    dump,
-    lines,
-    may_write,
-)
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.formats._shared.split_names import SplitOptions, files_of_split
 from odm.issues import Log
@@ -125,16 +117,14 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
             list(zip(values[0::2], values[1::2], strict=False)) or [(NAN, NAN)], "polygons"
         )
     elif kind == "ellipse":
-        left, top, right, bottom = shape.number_list("points", 4, "4 numbers: left, top, right, bottom")
+        left, top, right, bottom = shape.ltrb("points")
         corners = shape.ellipse(
             (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
         )
     elif kind == "rotated_bbox":
         x, y, width, height, turn = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
         left, top = x - width / 2, y - height / 2
-        turned = turned_box(left, top, width, height, math.radians(turn)).tolist()
-        shape.draw("oriented", turned, "rotated boxes")
-        corners = bounds(turned)
+        corners = shape.oriented(turned_box(left, top, width, height, math.radians(turn)))
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord

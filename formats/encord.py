@@ -45,7 +45,7 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.shapes import as_turned, turned_box
@@ -130,9 +130,7 @@ def _read_object(found: Row, size: Size) -> None:
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
         if theta := place.number("theta", 0.0):
-            turned = turned_box(left, top, width, height, math.radians(theta)).tolist()
-            found.draw("oriented", turned, "rotated boxes")
-            corners = bounds(turned)
+            corners = found.oriented(turned_box(left, top, width, height, math.radians(theta)))
     found.count_unread(_OBJECT)
     found.add(category, corners, score=score)
 
@@ -166,16 +164,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             confidence = box.scored("confidence") or {"confidence": 1}
             objects.append({**about, **confidence, **_place(box, image, places)})
         id_ = f"d{image.row + 1}"
-        unit = {
-            "data_hash": id_,
-            "data_title": image.name,
-            "data_type": "image",
-            "data_sequence": 0,
-            **image.size,
-        }
+        title = {"data_title": image.name, "data_type": "image"}
         labels = {"objects": objects, "classifications": []}
-        row = {"label_hash": f"l{image.row + 1}", "data_title": image.name, "data_type": "image"}
-        texts.append(dump({**row, "data_units": {id_: {**unit, "labels": labels}}}))
+        unit = {"data_hash": id_, **title, "data_sequence": 0, **image.size, "labels": labels}
+        texts.append(dump({"label_hash": f"l{image.row + 1}", **title, "data_units": {id_: unit}}))
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 

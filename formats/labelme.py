@@ -45,15 +45,7 @@ from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
 from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
-    FLAG_NAMES,
-    Reader,
-    below,
-    bounds,
-    dump,
-    is_set,
-    may_write,
-)
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, dump, is_set, may_write
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
 from odm.issues import Log, Trusted

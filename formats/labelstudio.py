@@ -64,7 +64,7 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Nothing, Reader, bounds, choose_files, dump, lines, number
+from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, lines, number
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes import as_turned, rotated, turned_box
 from odm.formats._shared.text_items import csv_records
@@ -272,9 +272,7 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     if kind == "ellipse":
         return result.ellipse(x, y, w, h, turn), None
     if rotation % 360:
-        corners = rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y)).tolist()
-        result.draw("oriented", corners, "rotated boxes")
-        return bounds(corners), None
+        return result.oriented(rotated([(0, 0), (w, 0), (w, h), (0, h)], turn, (x, y))), None
     return (x, y, x + w, y + h), (w, h)
 
 

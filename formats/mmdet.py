@@ -38,16 +38,7 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, given_list
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import own_folder, with_extension
-from odm.formats._shared.items import (
-    BadRecord,
-    Item,
-    Origin,
-    Row,
-    Rows,
-    file_items,
-    images_of,
-    one_file,
-)
+from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
@@ -113,7 +104,7 @@ def _read_list(record: Item, listed: _Labels) -> None:
 def _read_instance(box: Row, labels: _Labels) -> None:
     box.need("bbox", "bbox_label")
     category = box.category_number(box.get("bbox_label"), box.at / "bbox_label", labels)
-    corners, score = _corners(box, "bbox"), box.score("bbox_score")
+    corners, score = box.ltrb("bbox"), box.score("bbox_score")
     crowd = Flag.CROWD if box.number("ignore_flag", 0.0) else Flag(0)
     box.count_unread(_BOX)
     box.add(category, corners, score=score, flags=int(crowd))
@@ -157,12 +148,7 @@ def _read_array(box: Row, labels: _Labels, flags: int) -> None:
     number, at = box.get("bbox_label"), box.at / "bbox_label"
     ignored = number is None and flags  # what is of no class is ignored for all of them
     category = box.category_named(IGNORED, at) if ignored else box.category_number(number, at, labels)
-    box.add(category, _corners(box, "bbox"), score=box.score("bbox_score"), flags=flags)
-
-
-def _corners(box: Row, key: str) -> tuple[float, float, float, float]:
-    left, top, right, bottom = box.number_list(key, 4, "4 numbers: left, top, right, bottom")
-    return left, top, right, bottom
+    box.add(category, box.ltrb("bbox"), score=box.score("bbox_score"), flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:

@@ -42,7 +42,7 @@ from odm.issues import Log, Trusted
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
-CLASS, CLASS_FILE = "object", "info"
+CLASS = "object"
 _UNNAMED = ("info", "annotations", "positives", "pos")
 _NEGATIVES = ("bg.txt", "neg.txt", "negatives.txt")
 _SUFFIXES = (".dat", ".txt", ".info", ".lst")

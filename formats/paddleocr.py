@@ -176,8 +176,8 @@ def _read_results(reader: Reader, same: float | None) -> None:
 
 
 def _read_object(found: Row) -> None:
-    left, top, right, bottom = found.number_list("coordinate", 4, "4 numbers: left, top, right, bottom")
-    found.add(found.category("label"), (left, top, right, bottom), score=found.score("score"))
+    corners = found.ltrb("coordinate")
+    found.add(found.category("label"), corners, score=found.score("score"))
 
 
 def _read_text(text: Row, same: float | None) -> None:

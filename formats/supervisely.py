@@ -227,9 +227,7 @@ def _read_drawn(record: Row, kind: str) -> Corners:
     if kind == "oriented_bbox":
         (x, y), (x2, y2) = record.object("points").points("exterior", 2)[:2]
         turn = record.number("angle", 0.0)
-        corners = turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn).tolist()
-        record.draw("oriented", corners, "rotated boxes")
-        return bounds(corners)
+        return record.oriented(turned_box(min(x, x2), min(y, y2), abs(x2 - x), abs(y2 - y), turn))
     nodes = [node for _, node in record.object("nodes").objects()]
     points = [
         [*node.number_list("loc", 2, "2 numbers, x and y"), 1 if node.get("disabled") else 2]

@@ -48,7 +48,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SplitOptions, miss_split
-from odm.formats._shared.text_items import numeral
+from odm.formats._shared.text_items import numerals
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset
 
@@ -78,15 +78,14 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, ask_other=True)
-    seen = set[str]()
-    for file in log.track(
-        choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES), "reading"
-    ):
+    wanted, seen = _USES.get(options.split or "", options.split), set[str]()
+    files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
+    for file in log.track(files, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, _USES.get(options.split or "", options.split), seen)
+                _read_record(record, wanted, seen)
     if seen:
-        miss_split(_USES.get(options.split or "", options.split), seen, source, log)
+        miss_split(wanted, seen, source, log)
     reader.finish(field="confidences")
 
 
@@ -118,11 +117,9 @@ def _predicted(prediction: Item) -> Rows:
     lists = [prediction.array(key) for key in _LISTS]
     at = prediction.at / "bboxes"
     if len(set(map(len, lists))) > 1:
-        expected, found = (
-            Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes"),
-            " and ".join(str(len(values)) for values in lists),
-        )
-        prediction.report(WRONG_COUNT, expected=expected, found=Trusted(found))
+        expected = Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes")
+        found = Trusted(" and ".join(str(len(values)) for values in lists))
+        prediction.report(WRONG_COUNT, expected=expected, found=found)
         raise BadRecord
     held: list[Any] = [
         dict(zip(("displayName", "confidence", "bbox"), v, strict=True)) for v in zip(*lists, strict=True)
@@ -135,9 +132,7 @@ def _read_box(box: Row, size: Size) -> None:
     if "bbox" in box:
         left, right, top, bottom = box.number_list("bbox", 4, "4 numbers: x min, x max, y min, y max")
     else:
-        box.record = {
-            k: numeral(v) if k in _PLACE and isinstance(v, str) else v for k, v in box.record.items()
-        }
+        box.record = numerals(box.record, *_PLACE)
         left, top, right, bottom = box.numbers(*_PLACE)
         box.count_unread(frozenset({"displayName", *_PLACE}))
     left, top, right, bottom = in_pixels((left, top, right, bottom), size)

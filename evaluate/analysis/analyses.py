@@ -16,13 +16,7 @@ from odm.evaluate.analysis.named import Analyses
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
 from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.replicates import Plan
-from odm.evaluate.analysis.slices import (
-    ImageSlice,
-    box_slices,
-    image_slices,
-    slices_by_count,
-    truth_slices,
-)
+from odm.evaluate.analysis.slices import ImageSlice, box_slices, image_slices, slices_by_count, truth_slices
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.thresholds import kept, lrp
 from odm.evaluate.analysis.tide import tide

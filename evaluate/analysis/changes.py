@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import Annotations, pair_boxes
+from odm.masks.runs import sums
 from odm.pairing import pair_images, unique
 from odm.tables import Boxes, Dataset, Floats, Keypoints, Longs, Shapes, rows_without
 
@@ -77,7 +78,7 @@ def pair_boxes_of(
     `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
     place are paired first, with equal flags before others, then the rest as annotators' boxes are.
     """
-    number = {name: i for i, name in enumerate(dict.fromkeys([*old.categories.name, *new.categories.name]))}
+    number = _class_numbers(old, new)
     sides, rows = [], []
     for dataset, image in zip((old, new), images, strict=True):
         boxes = dataset.boxes
@@ -127,7 +128,7 @@ def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance
             (one.point[one.ring], _apart(one.xy, two.xy, tolerance)),
             (one.mask, one.text != two.text),
         ):
-            differ[alike[_any_within(begin, wrong)]] = True
+            differ[alike[sums(wrong, begin) > 0]] = True
     if old.keypoints is not None or new.keypoints is not None:
         mine = (old.keypoints or Keypoints.none(len(old))).take(first)
         theirs = (new.keypoints or Keypoints.none(len(new))).take(other)
@@ -135,20 +136,13 @@ def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance
         alike = np.flatnonzero(~counts)
         mine, theirs = mine.take(alike), theirs.take(alike)
         differ |= counts
-        differ[alike[_any_within(mine.first, _apart(mine.xyv, theirs.xyv, tolerance))]] = True
+        differ[alike[sums(_apart(mine.xyv, theirs.xyv, tolerance), mine.first) > 0]] = True
     return differ
 
 
 def _lengths_differ(one: Longs, two: Longs) -> NDArray[np.bool_]:
     """(n,) whether rows that begin at these places have other numbers of items."""
     found: NDArray[np.bool_] = np.diff(one) != np.diff(two)
-    return found
-
-
-def _any_within(first: Longs, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(n,) whether any item of a row is `wrong`; row i has the items ``first[i]`` to ``first[i + 1]``."""
-    sums = np.concatenate([[0], np.cumsum(wrong)])
-    found: NDArray[np.bool_] = sums[first[1:]] > sums[first[:-1]]
     return found
 
 

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import IOU, iou_of
 from odm.evaluate.analysis.box_pairs import box_columns, flag_words
-from odm.evaluate.analysis.changes import (
-    OF_BOTH,
-    WORDS,
-    Change,
-    change_words,
-    pair_boxes_of,
-    pair_versions,
-)
+from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
 from odm.evaluate.analysis.named import Table
 from odm.evaluate.results import plain
 from odm.issues import UsageError

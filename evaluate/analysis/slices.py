@@ -15,13 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.bootstrap import (
-    Interval,
-    Resampling,
-    bootstrap,
-    delta_interval,
-    difference,
-)
+from odm.evaluate.analysis.bootstrap import Interval, Resampling, bootstrap, delta_interval, difference
 from odm.evaluate.analysis.outcome_table import TP
 from odm.evaluate.analysis.replicates import Plan, Replicates, mean_of_defined
 from odm.evaluate.analysis.table import Table, hits_under, tabulate

@@ -14,12 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from odm.evaluate.matching.order import (
-    argsort_descending,
-    argsort_int,
-    best_of_each,
-    first_of_runs,
-)
+from odm.evaluate.matching.order import argsort_descending, argsort_int, best_of_each, first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import Protocol
 from odm.parallel import by_threads

@@ -190,6 +190,11 @@ class Item:
         left, top, width, height = self.number_list(key, 4, "4 numbers: left, top, width, height")
         return (left, top, left + width, top + height), (width, height)
 
+    def ltrb(self, key: str) -> Corners:
+        """The list of the four edges under a key, which must be there."""
+        left, top, right, bottom = self.number_list(key, 4, "4 numbers: left, top, right, bottom")
+        return left, top, right, bottom
+
     def any_numbers(self, key: str) -> list[float]:
         """The list of numbers under a key; `BadRecord`, and an issue, if it is none."""
         self.need(key)
@@ -241,9 +246,9 @@ class Item:
         self.need(key)
         return self.category_named(name, self.at / key)
 
-    def category_named(self, name: Any, at: At) -> int:
-        """The row of the class of this name, which stands at `at`."""
-        found = self.reader.category(name, at)
+    def category_named(self, name: Any, at: At, **columns: Any) -> int:
+        """The row of the class of this name, which stands at `at`; the columns are those of the reader."""
+        found = self.reader.category(name, at, **columns)
         if found is None:
             self.fault()
             return -1
@@ -267,10 +272,7 @@ class Item:
         new = isinstance(name, str) and name not in self.reader.classes
         if not new or type(id_) is not int or not 0 <= id_ < 2**31:
             return self.category(key)
-        row = self.reader.category(name, self.at / key, source_id=id_)
-        if row is None:
-            self.fault()
-        return -1 if row is None else row
+        return self.category_named(name, self.at / key, source_id=id_)
 
     def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
         """The row of the class of this number, which is its name where no `classes` are listed."""

@@ -10,6 +10,7 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.json_values import Reader, around_ellipse, bounds, is_upright, number
 from odm.formats._shared.pixel_masks import BadMask, in_image
 from odm.formats._shared.shapes import Drawn, Points
+from odm.tables import Floats
 
 
 class DrawnRow:
@@ -76,6 +77,12 @@ class DrawnRow:
             self.draw("oriented", points, what)
         elif not is_upright(points) or (self.wants and not four):
             self.draw("polygons", [points], what)
+        return bounds(points)
+
+    def oriented(self, corners: Floats) -> Corners:
+        """The box around the four corners of an oriented box."""
+        points = corners.tolist()
+        self.draw("oriented", points, "rotated boxes")
         return bounds(points)
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = "") -> Corners:

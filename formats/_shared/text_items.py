@@ -70,9 +70,9 @@ def numeral(text: str) -> Any:
     return Token(text) if NON_FINITE_TEXT.fullmatch(text) else text
 
 
-def numerals(record: Mapping[str, str], *keys: str) -> dict[str, Any]:
-    """The texts of an element or row, those under the keys as numbers."""
-    return {key: numeral(text) if key in keys else text for key, text in record.items()}
+def numerals(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The values of an element or row, texts under the keys as numbers."""
+    return {k: numeral(v) if k in keys and isinstance(v, str) else v for k, v in record.items()}
 
 
 def texts_of(element: Any) -> dict[str, str]:

@@ -218,8 +218,7 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
 def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
     """The JSON of the names and the skeletons of the key points of all classes."""
     categories = dataset.categories
-    if categories.keypoints is None:
-        return {}
+    assert categories.keypoints is not None
     skeletons = categories.skeleton or ((),) * len(categories)
     lines = [[[a + 1, b + 1] for a, b in pairs] for pairs in skeletons]
     return {
@@ -232,11 +231,9 @@ def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
 
 
 def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
-    """(n,) pixels of the outlines and masks of these boxes; NaN where there are none, or no image size."""
-    area = np.full(len(rows), np.nan)
-    boxes = dataset.boxes
-    if boxes.shapes is None:
-        return area
+    """(n,) pixels of the outlines and masks of these boxes; NaN where one has none, or no image size."""
+    area, boxes = np.full(len(rows), np.nan), dataset.boxes
+    assert boxes.shapes is not None
     size = dataset.limits()[boxes.image[rows]]
     drawn = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
     for start in range(0, len(drawn), _SHAPES_AT_A_TIME):
