@@ -101,53 +101,16 @@ def convert(
 ) -> Ledger:
     """Convert files from one format to another, all or nothing.
 
+    Arguments, what is returned and errors are those of `odm.convert`, which also takes what is in memory.
+
     Parameters
     ----------
     source, target
         Paths; the target must be outside the source. A list of source paths is merged into one data set.
-    from_, to
-        Names of the formats; if omitted, that of the source is detected and that of the target taken from its
-        suffix. For several sources, one format or a list with one for each.
-    options, from_options, source_options, to_options
-        Format options: for whichever of the two formats has them, for all sources, for each source (a list as
-        long as that of the sources), for the target.
-    gt
-        The ground truth that a results file refers to; its ids are written into a results file.
-    strict
-        Raise and write nothing if anything would be left out or lost.
-    skip_bad
-        Leave out and count rows with errors instead of raising.
-    skip_bad_files
-        Leave out files with errors that affect more than one row, and their images; the ledger names them.
-    keep_groups
-        Write crowd and group-of boxes as ordinary boxes if the target cannot represent them.
-    clip
-        Clip boxes and outlines to their image; boxes entirely outside are left out. All are counted.
-    shapes
-        Write outlines, masks and oriented boxes as ``box``, ``polygon``, ``mask`` or ``oriented`` where the
-        target can hold them; as they are if omitted.
     edits
         Classes to rename, merge, drop or keep.
-    same_image
-        What to do with images that several sources have; see `odm.converters.merge`.
     selection
         Which boxes and images to keep, after the edits, and how to split them into parts or folds.
-    dry_run
-        Do everything except write.
-
-    Returns
-    -------
-    Ledger
-        Boxes read = boxes written + boxes left out, each with its reason.
-
-    Raises
-    ------
-    DataError
-        If the data has errors or, with `strict`, if anything would be lost.
-    UsageError
-        If a format or option does not exist, or the format cannot be detected.
-    PathError
-        If the source or the target is not usable.
     """
     log = log or Log()
     target = os.fspath(target)
