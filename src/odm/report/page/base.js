@@ -20,9 +20,16 @@ const s = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 // In a frame of a notebook the page has no address of its own, so links within it are followed here.
+const ADDRESS_AT_REST = 100;
 const FRAMED = location.href.startsWith("about:");
-const keepInAddress = (text) =>
-  FRAMED || history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
+let address = 0;
+// When a slider rests: it takes a browser up to 50 ms, and some allow only a hundred changes in half a minute.
+function keepInAddress(text) {
+  clearTimeout(address);
+  const keep = () =>
+    history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
+  if (!FRAMED) address = setTimeout(keep, ADDRESS_AT_REST);
+}
 if (FRAMED) {
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='#']");

@@ -5,19 +5,26 @@ const IN_MATRIX = 13;
 const WHOLE_MATRIX = 16;
 const REDRAW_GALLERY = 60;
 
-// A table of one result at one IoU: that of the protocol with all changes up to the position asked for.
-function tableAt(R, name, at) {
+// A table of one result at any IoU: that of the protocol with all changes up to the position asked for. It is kept, so
+// that a step of the slider costs the changes of that step.
+function tableOf(R, name) {
   const base = R[name];
   const table = new Int32Array(base.shape.reduce((a, b) => a * b, 1));
-  const add = (part) => {
+  const add = (part, sign) => {
     const [places, n] = sparse(part);
-    places.forEach((place, i) => (table[place] += n[i]));
+    for (let i = 0; i < places.length; i++) table[places[i]] += sign * n[i];
   };
-  add(base);
-  if (!R.ious) return table;
-  const step = Math.sign(at - R.ious.own);
-  for (let i = R.ious.own; i !== at; i += step) add(R.ious[name][i + step]);
-  return table;
+  add(base, 1);
+  let now = R.ious?.own;
+  return (at) => {
+    while (R.ious && now !== at) {
+      const next = now + Math.sign(at - now);
+      const away = Math.abs(next - R.ious.own) > Math.abs(now - R.ious.own);
+      add(R.ious[name][away ? next : now], away ? 1 : -1);
+      now = next;
+    }
+    return table;
+  };
 }
 
 // The numbers of one result at any position of the two sliders; `st.iou` is the position of that of IoU.
@@ -28,6 +35,7 @@ function makeCounts(X, R, st) {
   const objects = R.rows.map((row) => row.gt);
   objects.push(objects.reduce((a, b) => a + b, 0));
   const row = (category, kind) => ((category < 0 ? classes : category) * kinds + kind) * steps;
+  const tableAt = tableOf(R, "outcomes");
   let exact = null;
   let sums = null; // by class, the last being all of them; kind; level: so many have that score or a higher one
   let at = null;
@@ -36,7 +44,7 @@ function makeCounts(X, R, st) {
     if (exact && at === st.iou) return;
     at = st.iou;
     exact = new Int32Array((classes + 1) * kinds * steps);
-    const table = tableAt(R, "outcomes", at);
+    const table = tableAt(at);
     for (let i = 0; i < classes * kinds; i++) {
       const own = exact.subarray(i * steps, i * steps + levels);
       own.set(table.subarray(i * levels, (i + 1) * levels));
@@ -78,8 +86,20 @@ function makeCounts(X, R, st) {
   // Recall and precision of a class: of the protocol's IoU at every detection, of others at every score.
   function curve(category) {
     if (own() || !R.curves[category]) return R.curves[category];
-    const points = Array.from({ length: levels }, (_, k) => counts(levels - 1 - k, category));
-    return [points.map((x) => x.recall), points.map((x) => x.precision)];
+    follow();
+    const gt = objects[category];
+    const made = [[], []];
+    let before = -1;
+    for (let level = levels - 1; gt && level >= 0; level--) {
+      const tp = sums[row(category, 0) + level];
+      let all = tp;
+      for (let reason = 0; reason < reasons; reason++) all += sums[row(category, 1 + reason) + level];
+      if (!tp || all === before) continue; // there is no point yet, or it is that of the level above
+      before = all;
+      made[0].push(tp / gt);
+      made[1].push(tp / all);
+    }
+    return made;
   }
 
   const apOf = (category) => (R.ious ? R.ious.ap[st.iou][category] : null);
@@ -89,20 +109,30 @@ function makeCounts(X, R, st) {
 
 function makeSizes(X, R, st) {
   const [, groups, steps] = R.objects.shape;
+  const size = groups * steps;
+  const tableAt = tableOf(R, "objects");
+  const totals = new Float64Array(size);
   let table = null;
   let at = null;
+  function follow() {
+    if (table && at === st.iou) return;
+    table = tableAt((at = st.iou));
+    totals.fill(0);
+    for (let from = 0; from < table.length; from += size)
+      for (let i = 0; i < size; i++) totals[i] += table[from + i];
+  }
   return (level, category) => {
-    if (!table || at !== st.iou) table = tableAt(R, "objects", (at = st.iou));
+    follow();
+    const own = category < 0 ? totals : table.subarray(category * size, (category + 1) * size);
     const found = new Float64Array(groups);
     const all = new Float64Array(groups);
-    table.forEach((n, place) => {
-      if (!n) return;
-      const since = (place % steps) - 1;
-      const group = Math.floor(place / steps) % groups;
-      if (category >= 0 && Math.floor(place / steps / groups) !== category) return;
-      all[group] += n;
-      if (since >= level) found[group] += n;
-    });
+    for (let group = 0; group < groups; group++) {
+      for (let step = 0; step < steps; step++) {
+        const n = own[group * steps + step];
+        all[group] += n;
+        if (step > level) found[group] += n;
+      }
+    }
     return [found, all];
   };
 }

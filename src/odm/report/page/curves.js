@@ -44,6 +44,24 @@ function curves({ X, R, st, redraw, counts }) {
     return s("path", { class: "threshold", d: `M${x - 5} ${y}l5 -6l5 6l-5 6z`, "data-tip": text });
   }
 
+  // Those of many classes follow when the slider rests, as a long table does; until then the lines from before stand.
+  let faint = null;
+  let later = 0;
+  function faintLines(drawn, tips) {
+    const make = () =>
+      drawn.map((i) => {
+        const d = linePath(...counts.curve(i));
+        const wide = s("path", { class: "near", d, "data-tip": tips[i], on: { click: () => choose(i) } });
+        return s("g", { class: "of-class" }, s("path", { class: "faint", d }), wide);
+      });
+    clearTimeout(later);
+    if (faint && drawn.length > LONG_TABLE) {
+      const own = faint;
+      later = setTimeout(() => own.replaceChildren(...make()), LATER_TABLE);
+    } else faint = s("g", {}, make());
+    return faint;
+  }
+
   function recallPlot(all) {
     const name = st.category >= 0 ? short(R.rows[st.category].class, 24) : t("all-classes");
     const axes = [{ title: t("key.recall") }, { title: t("key.precision") }];
@@ -51,11 +69,7 @@ function curves({ X, R, st, redraw, counts }) {
     const drawn = R.rows.map((_, i) => i).filter((i) => counts.curve(i) && i !== st.category);
     svg.style.setProperty("--faint", Math.max(0.03, Math.min(0.28, 12 / Math.max(1, drawn.length))));
     const tips = R.rows.map((row) => short(row.class) + (isNumber(row.ap) ? ` · AP ${percent(row.ap)}` : ""));
-    for (const i of drawn) {
-      const d = linePath(...counts.curve(i));
-      const wide = s("path", { class: "near", d, "data-tip": tips[i], on: { click: () => choose(i) } });
-      svg.append(s("g", { class: "of-class" }, s("path", { class: "faint", d }), wide));
-    }
+    svg.append(faintLines(drawn, tips));
     const own =
       st.category >= 0 ? counts.curve(st.category) : [all.map((x) => x.recall), all.map((x) => x.precision)];
     if (own) svg.append(s("path", { class: "strong", d: linePath(...own) }));
@@ -82,9 +96,9 @@ function curves({ X, R, st, redraw, counts }) {
   // The lines are one stop of the Tab key; arrows go from line to line, Enter chooses the class.
   function walked(svg, drawn, tips, hint) {
     let at = -1;
-    const lines = [...svg.querySelectorAll(".of-class")];
     const told = h("p", { class: "cap", role: "status" }, hint);
     const go = (event) => {
+      const lines = [...svg.querySelectorAll(".of-class")];
       const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
       if (event.key === "Enter" && at >= 0) choose(drawn[at]);
       if (!step || !lines.length) return;
@@ -95,11 +109,11 @@ function curves({ X, R, st, redraw, counts }) {
       told.textContent = tips[drawn[at]];
     };
     const leave = () => {
-      lines[at]?.classList.remove("at");
+      svg.querySelector(".of-class.at")?.classList.remove("at");
       at = -1;
       told.textContent = hint;
     };
-    const about = { role: "group", tabindex: lines.length ? "0" : null, "aria-label": t("recall-plot.walk") };
+    const about = { role: "group", tabindex: drawn.length ? "0" : null, "aria-label": t("recall-plot.walk") };
     return h("div", { ...about, on: { keydown: go, focusout: leave } }, svg, told);
   }
 

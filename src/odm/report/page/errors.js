@@ -12,8 +12,16 @@ function errors(context) {
     t("errors.hint"),
     h("div", { class: "grid2" }, matrix, h("div", { class: "stack" }, kinds, sizes)),
   );
+  const { st } = context;
+  let drawnFor = "";
+  const matrixNow = () => {
+    const wanted = [st.level, st.category, st.cell].join();
+    if (drawnFor === wanted) return; // it is of the protocol's IoU, whatever the slider says
+    drawnFor = wanted;
+    confusion(context, matrix);
+  };
   const draw = [
-    () => confusion(context, matrix),
+    matrixNow,
     () => errorKinds(context, kinds),
     () => objectSizes(context, sizes),
   ];
