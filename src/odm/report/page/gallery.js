@@ -7,6 +7,7 @@ const CARDS = 24;
 //   matches(box, image) -> whether it is what the filters ask for
 //   narrowed() -> whether any filter is set: then the other boxes are dimmed
 //   include(image, boxes) -> whether the image is listed; rank(image, boxes) -> its place, larger first
+//   aside() -> a sentence about what is chosen
 //   counted(box) -> whether the caption counts it
 //   orders, filters, toggles, caption (kinds), hint, title, empty; columns: cards beside each other, if that is given
 function makeGallery(X, sources, options) {
@@ -16,6 +17,7 @@ function makeGallery(X, sources, options) {
   const cards = h("ul", { class: "gal" });
   if (options.columns) cards.style.gridTemplateColumns = `repeat(${options.columns}, minmax(0, 1fr))`;
   const total = h("span", { class: "cap", id: "shown", role: "status" });
+  const aside = h("p", { class: "cap", id: "aside" });
   const empty = h("p", { class: "card empty", hidden: true }, options.empty);
   const more = h("button", { class: "btn", on: { click: showMore } });
   const kept = new Map();
@@ -203,7 +205,11 @@ function makeGallery(X, sources, options) {
     more.textContent = t("show-more", { some, n: state.list.length });
     empty.hidden = state.list.length > 0;
     const part = X.pictures.length < X.imageCount ? t("of-data-set", { n: X.imageCount }) : "";
-    total.textContent = t("of-images", { found: state.list.length, n: X.pictures.length }) + part;
+    const sum = (kind) => state.list.reduce((n, entry) => n + (entry.numbers[kind] || 0), 0);
+    const sums = options.caption.map((kind) => `${nameOfKind(kind)} ${count(sum(kind))}`);
+    const listed = t("of-images", { found: state.list.length, n: X.pictures.length }) + part;
+    total.textContent = [listed, ...sums].join(" · ");
+    aside.textContent = options.aside?.() || "";
     options.drawn?.();
   }
 
@@ -244,6 +250,7 @@ function makeGallery(X, sources, options) {
       drawingToggles(),
       total,
     ),
+    aside,
     options.legend,
     cards,
     empty,
