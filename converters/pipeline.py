@@ -67,6 +67,7 @@ def write_tables(
     wanted = {"path": target, "format": format_, "options": chosen, "pictures": pictures, **wanted}
     loaded, name = Loaded(dataset, format_), format_.adapted(chosen).name
     ledger = open_ledger(loaded, name, dry_run=wanted.get("dry_run", False))
+    ledger.source_format = "tables"
     return write_loaded(loaded, Target(**wanted), log, ledger)
 
 

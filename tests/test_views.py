@@ -129,6 +129,26 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
     assert "<circle" in comparison._repr_html_()
 
 
+def test_what_is_shown_names_runs_and_keywords_and_says_nothing_twice(sides, comparison, tmp_path):
+    truth, found = sides
+    assert ">old</th><th>new</th>" in comparison._repr_html_()
+    runs = {"old": found, "new": found, "newer": found.take(found.boxes.score > 0.5)}
+    three = odm.compare(truth, runs, "coco", replicates=10)._repr_html_()
+    assert ">old</th><th>this run</th>" in three
+    assert "Intervals are of one change alone" in three
+    changes = odm.diff(truth, truth.take(slice(3, None)))
+    assert changes._repr_html_().count(changes.verdict) == 1
+    table = {"image": [f"{i}" for i in range(12)], "class": ["c"] * 12} | dict.fromkeys(
+        ("left", "top"), [5] * 12
+    )
+    table |= dict.fromkeys(("right", "bottom"), [9] * 12)
+    moved = odm.diff(table, table | {"left": [7] * 12})._repr_html_()
+    assert ".table('images')".replace("'", "&#x27;") in moved
+    assert "--save" not in moved
+    assert "> - expected" not in odm.validate(table | {"right": [1] * 12})._repr_html_()
+    assert "<b>tables to csv" in odm.convert(table, tmp_path / "a.csv")._repr_html_()
+
+
 def test_html_is_escaped_by_the_one_function_that_makes_it():
     from odm.verbs.html import Html, element, table
 

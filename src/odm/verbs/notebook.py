@@ -24,7 +24,7 @@ from odm.evaluate.analysis.render_diff import render_differences
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
 from odm.files import MAX_SIZE
-from odm.issues import CODES, Issue, Log, UsageError, hint, plural
+from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
 from odm.tables import Dataset
 from odm.terminal import number, percent
 from odm.verbs import comparison as comparing
@@ -95,7 +95,7 @@ def _(dataset: Dataset) -> str:
     by_class = joined([table(["class", "boxes", "images", ""], rows), element("p", more, class_="dim")])
     return view(
         element("p", element("b", f"{what}{where}"), f": {counts}"),
-        element("div", by_class, *_drawings(dataset), class_="row"),
+        element("div", by_class, element("div", *_drawings(dataset), class_="row pictures"), class_="row"),
     )
 
 
@@ -190,7 +190,7 @@ def _result(result: Result) -> Html:
     lines = [(name, curve.recall, curve.precision) for name, curve in drawn if len(curve.recall)]
     if lines:
         names = [
-            element("span", f"● {name} ", style=f"color:{COLOURS[i]}")
+            element("span", element("span", "● ", style=f"color:{COLOURS[i]}"), f"{name} ", class_="name")
             for i, (name, *_) in enumerate(lines)
             if len(lines) > 1
         ]
@@ -269,7 +269,9 @@ def _(comparison: Comparison) -> str:
         ]
 
     several = len(comparison.runs) > 2
-    headers = [*(["run"] if several else []), "metric", "first", "other", "change", "interval"]
+    first, other = (shorten(run.name, 24) for run in comparison.runs[:2])
+    headers = ["metric", first, "this run" if several else other, "change", "interval"]
+    headers = ["run", *headers] if several else headers
     whole = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
     classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
     classes = sorted(classes, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
@@ -278,6 +280,8 @@ def _(comparison: Comparison) -> str:
         element("p", comparison.definition, class_="dim"),
         table(headers, rows(whole[: 2 * ROWS]), text=1 + several),
     ]
+    if several:
+        parts.append(element("p", "Intervals are of one change alone; the verdict is of all.", class_="dim"))
     if len(classes) > 1:
         headers[1 if several else 0] = "class (AP)"
         more = f", the {ROWS} of {len(classes)} that changed most" if len(classes) > ROWS else ""
@@ -301,7 +305,10 @@ def _(found: Validation) -> str:
     rows = []
     for name, issues in by_code.items():
         shown = [
-            element("p", element("span", f"{i.location} ", class_="dim"), i.message) for i in issues[:PLACES]
+            element(
+                "p", element("span", f"{i.location} " if i.location != "-" else "", class_="dim"), i.message
+            )
+            for i in issues[:PLACES]
         ]
         rows.append([CODES[name].severity, name, joined(shown), log.counts[name]])
     if rows:
@@ -323,8 +330,9 @@ def _(ledger: Ledger) -> str:
 
 @html_of.register
 def _(changes: Differences) -> str:
-    text = render_differences(changes, "text", width=None)
-    return view(element("p", element("b", changes.verdict)), lines_of(text))
+    text, _, verdict = render_differences(changes, "text", width=None).rstrip().rpartition("\n\n")
+    text = text.replace("--save DIR or --output csv list all", ".table('images') has all")
+    return view(element("p", element("b", verdict)), lines_of(text))
 
 
 # ---------------------------------------------------------------------------------- pages and drawings
