@@ -133,7 +133,13 @@ skip_bad_files_option = switch(
 )
 wide_option = switch("--wide", "Show all columns of a table, even if it is wider than the terminal.")
 
-source_options = all_of(format_choice("--format", "SRC", "format_"), kind_option, gt_option, skip_bad_option)
+source_options = all_of(
+    format_choice("--format", "SRC", "format_"),
+    kind_option,
+    gt_option,
+    skip_bad_option,
+    skip_bad_files_option,
+)
 """How a single source is read."""
 
 common_options = all_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -36,6 +37,12 @@ from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
+CHECKS = {
+    False: checks.run,
+    True: functools.partial(checks.run, without=("outside-image", "outline-outside")),
+}
+"""By whether boxes are clipped, which the ledger counts."""
+
 
 def write_tables(
     dataset: Dataset, target: str, to: str | None, options: Mapping[str, Any], log: Log, **wanted: Any
@@ -59,7 +66,7 @@ def write_tables(
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    checks.run(dataset, log)
+    CHECKS[wanted.get("clip", False)](dataset, log)
     if log.errors > errors:
         raise not_written(log, target)
     own, pictures = pictures_asked(options, target, format_)
@@ -113,8 +120,7 @@ def convert(
     selection
         Which boxes and images to keep, after the edits, and how to split them into parts or folds.
     """
-    log = log or Log()
-    target = os.fspath(target)
+    log, target = log or Log(), os.fspath(target)
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
     formats = _formats_of(sources, from_, same_image)
     inputs.name(*sources, gt)
@@ -132,7 +138,8 @@ def convert(
     common["wants"] = SHAPE_WORDS if shapes or clip else to_format.adapted(to_chosen).keeps
     requests = _requests(sources, formats, from_options or {}, source_options, **common)
     truth = reference(gt, log)
-    all_loaded = load_all(requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth)
+    how: dict[str, Any] = {"skip_bad": skip_bad, "skip_bad_files": skip_bad_files, "counterpart": truth}
+    all_loaded = load_all(requests, log, check=CHECKS[clip], **how)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
     loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
     wanted = Target(

@@ -548,7 +548,12 @@ def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options)
     assert (issue.code, issue.path, issue.line) == ("box-too-far-outside", str(source), 3)
     assert "--clip" in issue.message
     assert os.listdir(tmp_path) == ["in.csv"]
-    assert odm.convert(source, path, to=name, to_options=options, clip=True).written == 2
+    log = odm.issues.Log()
+    ledger = odm.convert(source, path, to=name, to_options=options, clip=True, log=log)
+    assert (ledger.written, ledger.changed["boxes clipped to their image"]) == (2, 2)
+    assert "outside-image" not in log.counts  # nobody is told to clip what is clipped
+    odm.write(odm.read(source, log=log), tmp_path / "again.csv")
+    assert log.counts["outside-image"] == 2
 
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street" / "truth.json"

@@ -692,6 +692,18 @@ def test_of_errors_less_is_better(data, tmp_path):
     assert all(row["lower"] and row["delta"] >= 0 for row in shown["summary"])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("--language", "zh"), ("--report-title", "x"), ("--report-images", "3"), ("--report-size", "99")],
+)
+@pytest.mark.parametrize("command", ["eval", "compare", "diff", "agree", "stats", "validate"])
+def test_options_of_a_report_without_one_are_refused(data, capsys, command, given):
+    sources = {"stats": 1, "validate": 1, "compare": 3}.get(command, 2)
+    paths = [data / "gt.json", data / "det.csv", data / "det.csv"][:sources]
+    assert run(command, *paths, *given) == 2
+    assert f"{given[0]} is used with --report only" in capsys.readouterr().err
+
+
 def test_a_report_without_anything_to_show(tmp_path):
     nothing = Dataset.from_arrays(
         images=["a"], categories=["x"], image=[], category=[], ltwh=np.zeros((0, 4))

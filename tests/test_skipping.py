@@ -1,6 +1,7 @@
 """What may be left out on request: rows with ``--skip-bad``, whole files with ``--skip-bad-files``, and nothing else."""
 
 import contextlib
+import re
 
 import corpus
 import fixture_cases as written
@@ -131,6 +132,17 @@ def test_files_left_out_are_named_in_the_ledger(tmp_path, odm_run):
     out, _ = odm_run("validate", source, "--fix", "order", "--out", tmp_path / "fixed", "--skip-bad-files")
     assert "b.xml" in out
     assert sorted(p.name for p in (tmp_path / "fixed").rglob("*.xml")) == ["a.xml", "c.xml"]
+
+
+@pytest.mark.parametrize("command", ["stats", "show"])
+def test_files_left_out_are_named_where_a_source_is_shown(tmp_path, odm_run, command):
+    source = pages(tmp_path / "in")
+    more = ["--out", tmp_path / "page.html"] if command == "show" else []
+    odm_run(command, source, *more, code=1)
+    out, err = odm_run(command, source, *more, "--skip-bad-files")
+    assert f"{source / 'b.xml'}: left out" in err
+    assert odm.stats(source, skip_bad_files=True).images == 2
+    assert command == "show" or re.search(r"^images +2 ", out, re.MULTILINE)
 
 
 def test_nothing_is_written_where_no_file_is_left(tmp_path, odm_run):

@@ -87,6 +87,7 @@ def run(
     *,
     all_rules: bool = False,
     tolerance: float = TOLERANCE,
+    without: Collection[str] = (),
 ) -> NDArray[np.bool_]:
     """Check a dataset.
 
@@ -101,6 +102,8 @@ def run(
         Whether the rules that only `validate` asks for are run too.
     tolerance
         Pixels by which a box may reach beyond its image.
+    without
+        Codes of warnings about what is mended anyway.
 
     Returns
     -------
@@ -123,6 +126,7 @@ def run(
             rule
             for rule in RULES
             if (all_rules or not rule.validate_only)
+            and rule.code.name not in without
             and (not rule.needs or any(there[name] for name in rule.needs))
         ]
         found = {

@@ -354,7 +354,7 @@ def _given(out: Path | None, images: Path | None, options: Mapping[str, Any], na
     folder = {} if images is None else {"images": os.fspath(images)}
     reading = {"follow_links": False, "max_size": MAX_SIZE, "encoding": ""}
     target = None if out is None else os.fspath(out)
-    return {**known, **options, **reading, "report": target, "options": {"": folder}}
+    return {**known, **options, **reading, "report": target, "inline": True, "options": {"": folder}}
 
 
 @verb

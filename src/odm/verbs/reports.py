@@ -25,7 +25,7 @@ Tell = Callable[[Log], None]
 
 
 def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
-    """Refuse a target that cannot be used, before any work."""
+    """Refuse a target that cannot be used, and options of a page without one, before any work."""
     if given["report"]:
         from odm.report import check_target
 
@@ -35,6 +35,11 @@ def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
             )
 
         check_target(given["report"], overwrite=given["overwrite"], sources=sources)
+    elif not given.get("inline"):
+        usual = {"report_images": IMAGES, "report_size": SIZE, "report_title": "", "language": None}
+        for name, value in usual.items():
+            if given[name] != value:
+                raise UsageError(f"--{name.replace('_', '-')} is used with --report only")
 
 
 def pictures_of(

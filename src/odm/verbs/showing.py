@@ -30,6 +30,7 @@ def stats(
     kind: Kind | None = None,
     gt: Source | None = None,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     plots: Path | None = None,
     report: Path | None = None,
     report_images: int = IMAGES,
@@ -55,7 +56,7 @@ def stats(
     report_images, report_size, report_title, language
         At most how many images the page shows, the longest side of each in pixels, its title, and its
         language, which is otherwise that of the reader's browser.
-    format, kind, gt, skip_bad, max_size, encoding, follow_links, **options
+    format, kind, gt, skip_bad, skip_bad_files, max_size, encoding, follow_links, **options
         As for `odm.read`.
     log
         Collects issues and notes.
@@ -123,6 +124,7 @@ def show(
     kind: Kind | None = None,
     gt: Source | None = None,
     skip_bad: bool = False,
+    skip_bad_files: bool = False,
     max_size: int = MAX_SIZE,
     encoding: str = "",
     follow_links: bool = False,
@@ -143,7 +145,7 @@ def show(
     report_images, report_size, report_title, language
         At most how many images, the longest side of each in pixels, the title, and the language, which is
         otherwise that of the reader's browser.
-    format, kind, gt, skip_bad, max_size, encoding, follow_links, **options
+    format, kind, gt, skip_bad, skip_bad_files, max_size, encoding, follow_links, **options
         As for `odm.read`; ``images`` is the folder of the pictures.
     log
         Collects issues and notes.
