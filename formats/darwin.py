@@ -13,9 +13,10 @@ The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "w
 instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
 Polygons and other shapes with a ``bounding_box`` are counted and read as this box, with a warning. A polygon
-without one, as in old files, is read as its own bounding box. Tags, lines, key points and the like have none
-and are counted but not read. The image name is the item's path and name. Of an item with several slots, only
-the first is read; annotations in other slots, and those of video frames, are counted.
+without one, as in old files, or with one of nulls, as darwin-py writes it, is read as its own bounding box.
+Tags, lines, key points and the like have none and are counted but not read. The image name is the item's
+path and name. Of an item with several slots, only the first is read; annotations in other slots, and those of
+video frames, are counted.
 
 Detections have the ``confidence`` of their ``inference``. If every box has one, the files contain detections.
 If only some have one, they are read as ground truth without the confidences, with a warning. ``--kind``
@@ -97,6 +98,8 @@ def _read_annotation(box: Row, slot: Any) -> None:
         box.reader.count("annotations in other slots")
         return
     box.text("name")
+    if box.record.get("bounding_box") == dict.fromkeys("hwxy"):
+        del box.record["bounding_box"]
     shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     drawn = box.wants and ("ellipse" in box or "skeleton" in box)
     if "bounding_box" not in box and not shape and not drawn:
