@@ -29,7 +29,7 @@ from odm.tables.quadrilaterals import (
 )
 from odm.tables.shapes import as_rectangles
 
-BYTES_AT_A_TIME = 2**20
+BYTES_AT_A_TIME = 2**18
 """Masks, corners and points of both sides that are measured together; unpacked they take many times that."""
 
 PAIRS_AT_A_TIME = 2**14

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.issues import Code
-from odm.masks.runs import MOST_PIXELS, offsets, pieces, write_texts
+from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
 from odm.tables.other_fields import NOTHING
 from odm.tables.shapes import as_rectangles, rectangles
@@ -209,10 +209,6 @@ def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
     return keypoints_of([found.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
 
 
-_BYTES_AT_A_TIME = 2**20
-"""Text of masks that is unpacked at a time; unpacked it takes many times that."""
-
-
 def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Floats, Floats]:
     """(n, 4) left, top, right, bottom of the shapes of these rows, else of their key points; and (n,) areas.
 
@@ -226,13 +222,11 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Float
     shapes = drawn.shapes.take(rows)
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
     masks = np.flatnonzero((shapes.kind == ShapeKind.MASK) & (drawn.size[rows].min(axis=1) > 0))
-    for piece in pieces(np.diff(shapes.mask)[masks], _BYTES_AT_A_TIME):
-        some = masks[piece]
-        height, width = drawn.size[rows[some]].T
-        runs = shapes.take(some).runs(height, width)
-        ltwh = runs.boxes(height).astype(np.float64)
-        edges[some] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
-        area[some] = runs.areas()
+    if len(masks):
+        known = drawn.shapes.measured(drawn.size[:, 0])
+        left, top, width, height = known.box[rows[masks]].T
+        edges[masks] = np.column_stack([left, top, left + width, top + height])
+        area[masks] = known.area[rows[masks]]
     for i in np.flatnonzero(np.isnan(edges).any(axis=1)).tolist():
         points = drawn.keypoints.points(int(rows[i]))
         points = points[points[:, 2] > 0] if labelled else points

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxRule, DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted
-from odm.masks.runs import Runs, offsets, pieces, read_texts, sums
+from odm.masks.runs import Measured, pieces, sums
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.quadrilaterals import is_convex, off_rectangle
 
 Mask = NDArray[np.bool_]
 
-_CORNERS_AT_A_TIME = 2**20
+_CORNERS_AT_A_TIME = 2**16
 _OFF = 2.0
 """Pixels by which a box may differ from its shape, or corners from a rectangle."""
 
@@ -38,37 +38,20 @@ class DrawnColumns:
         self.sized: Mask = size.min(axis=1, initial=1) > 0
 
     @functools.cached_property
-    def _runs(self) -> tuple[Longs, Longs, Mask, Longs]:
-        """Of each mask the pixels of all its runs, those inside, whether its text is wrong, and its box."""
-        total, inside, wrong = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64), np.zeros(self.n, bool)
-        box = np.zeros((self.n, 4), np.int64)
-        if not (self.kind == ShapeKind.MASK).any():
-            return total, inside, wrong, box
-        for piece in pieces(np.diff(self.shapes.mask), _CORNERS_AT_A_TIME):
-            rows = np.arange(self.n)[piece]
-            part = self.shapes.take(rows)
-            first, counts, bad = read_texts(part.text, part.mask)
-            total[rows] = sums(counts, first)
-            wrong[rows] = bad | (sums(counts < 0, first) > 0)
-            fits = ~wrong[rows] & (~self.sized[rows] | (total[rows] == self.width[rows] * self.height[rows]))
-            if not fits.all():
-                counts, first = counts[np.repeat(fits, np.diff(first))], offsets(np.diff(first) * fits)
-            runs = Runs.of_counts(first, counts)
-            inside[rows], box[rows] = runs.areas(), runs.boxes(np.maximum(self.height[rows], 1))
-        return total, inside, wrong & (self.kind == ShapeKind.MASK), box
+    def masks(self) -> Measured:
+        """What is known of the masks."""
+        return self.shapes.measured(self.height)
 
     @property
     def undecodable(self) -> Mask:
         """(n,) masks whose text cannot be decoded."""
-        return self._runs[2]
+        return self.masks.wrong
 
     @property
     def overlong(self) -> Mask:
         """(n,) masks whose runs do not add up to the image."""
-        total, _, wrong, _ = self._runs
-        found: Mask = (
-            (self.kind == ShapeKind.MASK) & self.sized & ~wrong & (total != self.width * self.height)
-        )
+        other = self.masks.total != self.width * self.height
+        found: Mask = (self.kind == ShapeKind.MASK) & self.sized & ~self.undecodable & other
         return found
 
     @functools.cached_property
@@ -95,7 +78,7 @@ class DrawnColumns:
     @functools.cached_property
     def pixels(self) -> Longs:
         """(n,) pixels of the shapes, -1 where they cannot be counted."""
-        found = np.where(self.usable & (self.kind == ShapeKind.MASK), self._runs[1], -1)
+        found = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
         rows = np.flatnonzero(self.usable & self.sized & (self.kind != ShapeKind.MASK))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             some = rows[piece]
@@ -113,7 +96,7 @@ class DrawnColumns:
         part = self.shapes.take(rows)
         found[rows] = part.edges()
         masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
-        ltwh = self._runs[3][masks].astype(np.float64)
+        ltwh = self.masks.box[masks].astype(np.float64)
         ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
         found[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
         return found
@@ -216,7 +199,7 @@ def undecodable_mask(drawn: DrawnColumns) -> FoundBoxes:
 def overlong_mask(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
         expected = int(drawn.width[row] * drawn.height[row])
-        return {"expected": expected, "value": int(drawn._runs[0][row])}  # noqa: SLF001
+        return {"expected": expected, "value": int(drawn.masks.total[row])}
 
     return np.flatnonzero(drawn.overlong), values
 

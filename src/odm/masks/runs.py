@@ -19,10 +19,26 @@ MOST_PIXELS = 2**32
 """Images of so many pixels are refused: a mask and a pixel share one whole number of 64 bits here."""
 _TEXT_AT_A_TIME = 2**17
 """Bytes of text that are decoded together: as much as the processor's cache holds with its columns."""
-_EDGES_AT_A_TIME = 2**22
+_EDGES_AT_A_TIME = 2**18
 """Edges that are looked up together."""
 _MOST_GROUPS = 7
 """Groups of five bits of one number in a text: enough for a difference of two runs of `MOST_PIXELS`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What is known of n masks without their pixels."""
+
+    height: Longs
+    """(n,) of their images."""
+    total: Longs
+    """(n,) the pixels of all their runs."""
+    wrong: Mask
+    """(n,) whether their text cannot be decoded; such a mask is empty."""
+    area: Longs
+    """(n,) pixels."""
+    box: Longs
+    """(n, 4) left, top, width and height of the pixels, zeros for none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -49,9 +65,10 @@ class Runs:
     def boxes(self, height: Longs) -> Longs:
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
         n = np.diff(self.first) // 2
-        h = np.repeat(height, n)
+        h = np.repeat(height.astype(np.float64), n)
         begin, end = self.edge[0::2], self.edge[1::2] - 1
-        left, right = begin // h, end // h
+        # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
+        left, right = np.floor(begin / h), np.floor(end / h)
         # A run that goes on in the next column touches the bottom of the one and the top of the other.
         top = np.where(left < right, 0, begin - left * h)
         bottom = np.where(left < right, h - 1, end - right * h)
@@ -93,6 +110,10 @@ class Runs:
         # Every run ends with an edge, but for a last one outside the mask.
         keep = np.ones(len(ends), bool)
         keep[first[1:][(n & 1) == 1] - 1] = False
+        empty = counts == 0
+        empty[first[:-1][n > 0]] = False  # the first pixel belongs to the mask
+        if not empty.any():
+            return cls(offsets(n & ~1), ends[keep])
         key = (np.repeat(np.arange(len(n)), n)[keep] << 32) | ends[keep]
         return cls.of_keys(key, len(n))
 
@@ -209,24 +230,37 @@ def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
     return text, begin[first]
 
 
+def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
+    """What is known of masks, mask i of ``text[first[i]:first[i + 1]]``; `height` of each image, (n,)."""
+    n = len(height)
+    total, area, wrong = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
+    box = np.zeros((n, 4), np.int64)
+    for rows in pieces(np.diff(first), _TEXT_AT_A_TIME):
+        of_rows = first[rows.start : rows.stop + 1]
+        begin, counts, bad = read_texts(text[of_rows[0] : of_rows[-1]], of_rows - of_rows[0])
+        total[rows] = sums(counts, begin)
+        wrong[rows] = bad | (sums(counts < 0, begin) > 0)
+        fits = ~wrong[rows] & (total[rows] < MOST_PIXELS)
+        if not fits.all():
+            counts, begin = counts[np.repeat(fits, np.diff(begin))], offsets(np.diff(begin) * fits)
+        runs = Runs.of_counts(begin, counts)
+        area[rows], box[rows] = runs.areas(), runs.boxes(np.maximum(height[rows], 1))
+    return Measured(height, total, wrong, area, box)
+
+
 def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     """(n,) pixels that mask ``rows_a[i]`` of `a` and mask ``rows_b[i]`` of `b` have in common."""
     found = np.zeros(len(rows_a), np.int64)
     key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
     inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
     inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
-    inside[1::2] = inside[0:-1:2]
+    inside[1::2] = inside[0:-1:2] - b.edge[0::2]  # and the pixels from the beginning of the run on
     n = np.diff(a.first)[rows_a]
     for rows in pieces(n, _EDGES_AT_A_TIME):
         at, of = spread(a.first[rows_a[rows]], n[rows])
-        pixel, other = a.edge[at], rows_b[rows][of]
+        pixel = a.edge[at]
         # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
-        i = np.searchsorted(key, (other << 32) | pixel, side="right")
-        within = (i - b.first[other]) & 1 == 1
-        before = inside[i]
-        before[within] += pixel[within] - b.edge[i[within] - 1]
-        before[0::2] *= -1
-        total = np.concatenate([[0], np.cumsum(before)])
-        end = np.cumsum(n[rows])
-        found[rows] = total[end] - total[end - n[rows]]
+        i = np.searchsorted(key, (rows_b[rows] << 32)[of] | pixel, side="right")
+        before = inside[i] + (i & 1) * pixel
+        found[rows] = sums(before[1::2] - before[0::2], offsets(n[rows] // 2))
     return found

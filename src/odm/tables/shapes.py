@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from odm.masks.runs import Runs
+    from odm.masks.runs import Measured, Runs
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,8 +83,12 @@ class _Ragged:
         return cls(**{name: _frozen(column) for name, column in columns.items()})
 
 
+class _Remembering:
+    __slots__ = ("_measured",)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Shapes(_Ragged):
+class Shapes(_Ragged, _Remembering):
     """The shapes of boxes, one row for each box."""
 
     kind: NDArray[np.uint8]
@@ -188,6 +192,19 @@ class Shapes(_Ragged):
         edge = np.concatenate([masks.edge, drawn.edge])
         both = Runs(np.concatenate([masks.first, drawn.first[1:] + masks.first[-1]]), edge)
         return both.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
+
+    def measured(self, height: Longs) -> Measured:
+        """What is known of the masks, if these are the heights of the boxes' images (n,).
+
+        It is remembered, as reading, checks and evaluation ask one after the other.
+        """
+        from odm.masks.runs import measure
+
+        found: Measured | None = getattr(self, "_measured", None)
+        if found is None or (found.height != height)[self.kind == ShapeKind.MASK].any():
+            found = measure(self.text, self.mask, height)
+            object.__setattr__(self, "_measured", found)
+        return found
 
     def row_keys(self) -> list[bytes]:
         """For each box what tells its shape from others'; equal for equal shapes."""
