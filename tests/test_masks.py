@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from odm import masks
+from odm import checks, masks
+from odm.issues import Log
+from odm.tables import Dataset
+from odm.tables.shapes import Shapes
 
 RASTERS = [  # outlines in an image of 20 x 20, pixels, box, text
     ([[2, 3, 12, 3, 12, 9, 2, 9]], 60, [2, 3, 10, 6], "[16>00000000000000000m4"),
@@ -148,3 +151,28 @@ def test_what_is_no_mask_is_refused(call):
 def test_corners_far_away_are_filled_up_to_the_edge_of_the_image():
     far = [[-1e300, -1e300, 1e300, -1e300, 1e300, 1e300, -1e300, 1e300]]
     assert masks.area(masks.rasterise(far, 20, 30)) == 600
+
+
+def test_what_is_remembered_of_masks_is_asked_again_for_another_height():
+    drawn = np.zeros((6, 4), bool)
+    drawn[1:3, 1:3] = True
+    text = masks.encode(drawn)["counts"].encode()
+    shapes = Shapes.of_masks(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+    known = shapes.measured(np.array([6]))
+    assert known.box.tolist() == [[1, 1, 2, 2]]
+    assert (known.area.tolist(), known.total.tolist()) == ([4], [24])
+    assert shapes.measured(np.array([6])) is known
+    assert shapes.measured(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
+
+
+def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
+    boxes = np.array([[5, 5, 0.3, 0.3, 0.1], [5, 5, 4, 0, 0], [10, 10, 10, 10, 0.7], [10, 10, 10, 10, 0.7]])
+    side = Dataset.from_arrays(
+        images=["a.jpg"], width=[20], height=[20], categories=["a"], image=[0] * 4, category=[0] * 4,
+        ltwh=[[0, 0, 9, 9]] * 4, oriented=boxes, area=[0.09, 1, 100, 130],
+    )  # fmt: skip
+    checks.run(side, log := Log(), all_rules=True)
+    told = [str(issue) for issue in log if issue.code in ("shape-empty", "shape-area-differs")]
+    assert len(told) == 2
+    assert "shape-empty" in told[0]
+    assert "given as 130, the shape has 100" in told[1]

@@ -77,9 +77,9 @@ class DrawnColumns:
 
     @functools.cached_property
     def pixels(self) -> Longs:
-        """(n,) pixels of the shapes, -1 where they cannot be counted."""
+        """(n,) pixels of masks and outlines, -1 where they cannot be counted, and of oriented boxes."""
         found = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
-        rows = np.flatnonzero(self.usable & self.sized & (self.kind != ShapeKind.MASK))
+        rows = np.flatnonzero(self.usable & self.sized & (self.kind == ShapeKind.POLYGONS))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             some = rows[piece]
             try:
@@ -283,14 +283,15 @@ def box_differs(drawn: DrawnColumns) -> FoundBoxes:
     validate_only=True,
 )
 def area_differs(drawn: DrawnColumns) -> FoundBoxes:
-    area, pixels = drawn.boxes.area, drawn.pixels.astype(np.float64)
+    area = drawn.boxes.area
+    pixels = np.where(drawn.kind == ShapeKind.ORIENTED, drawn.outline_area, drawn.pixels)
     pixels[pixels <= 0] = np.nan
     off = np.stack([np.abs(area - pixels), np.abs(area - drawn.outline_area)])
     near = (off <= 10) | (off <= 0.05 * np.abs(area))
     rows = np.flatnonzero(~np.isnan(off[0]) & ~near.any(axis=0))
     return rows, lambda row: {
         "value": Trusted(number(area[row])),
-        "expected": Trusted(number(drawn.pixels[row])),
+        "expected": Trusted(number(pixels[row])),
     }
 
 
