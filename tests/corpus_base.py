@@ -111,6 +111,13 @@ def lay(folder, files):
     return Path(folder)
 
 
+def tree(path):
+    """What each file below a folder holds."""
+    return {
+        p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()
+    }
+
+
 # ----------------------------------------------------------------------------------------------- a picture
 
 

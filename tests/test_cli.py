@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from corpus_base import lay as folder
+from corpus_base import tree
 from PIL import Image
 from selection import params, slow, turns
 
@@ -26,10 +27,6 @@ GT, DET = str(ILLUSTRATED / "groundtruths"), str(ILLUSTRATED / "detections")
 EXACT = {"voc2012": 0.24568668046928915, "voc2007": 0.26839826839826836}
 
 
-def tree(path):
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
-
-
 # ------------------------------------------------------------------------------------------------ eval
 
 
@@ -37,8 +34,7 @@ def test_the_example_is_written_and_shown(odm_run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = odm_run("example", "my demo")
     street = ROOT / "fixtures" / "street"
-    written = {p.relative_to("my demo"): p.read_bytes() for p in Path("my demo").rglob("*") if p.is_file()}
-    assert written == {p.relative_to(street): p.read_bytes() for p in street.rglob("*") if p.is_file()}
+    assert tree("my demo") == tree(street)
     for line in run.out.partition("\n")[2].replace("\\\n", " ").splitlines():
         odm_run(*shlex.split(line)[1:])
     assert Path("report.html").exists()

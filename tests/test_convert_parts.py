@@ -2,12 +2,12 @@
 
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 from pathlib import Path
 
 import pytest
+from corpus_base import tree
 from PIL import Image
 
 import odm
@@ -49,14 +49,6 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def run(odm_run):
     return functools.partial(odm_run, "convert")
-
-
-def tree(path):
-    found = {}
-    for location in sorted(Path(path).rglob("*")):
-        if location.is_file():
-            found[location.relative_to(path).as_posix()] = hashlib.sha256(location.read_bytes()).hexdigest()
-    return found
 
 
 def stems(folder):

@@ -13,6 +13,7 @@ import fixture_cases as written
 import numpy as np
 import pytest
 import write_examples
+from corpus_base import tree
 from selection import first_of, of_each, params
 
 import odm
@@ -647,10 +648,6 @@ def test_an_empty_dataset_can_be_repaired():
 def test_unknown_repairs_are_refused():
     with pytest.raises(UsageError, match="clip"):
         apply(dataset([]), "clop")
-
-
-def tree(path):
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
 
 
 def test_fix_writes_a_repaired_copy(odm_run, labels, tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import one_format
 import pytest
 import yaml
-from corpus_base import lay
+from corpus_base import lay, tree
 from hypothesis import HealthCheck, given, settings
 from PIL import Image
 from selection import examples
@@ -754,8 +754,7 @@ def test_there_and_back(tmp_path_factory, dataset):
     np.testing.assert_allclose(back.boxes.xyxy, dataset.boxes.xyxy, rtol=0, atol=1e-6)
     np.testing.assert_allclose(back.boxes.wh, dataset.boxes.wh, rtol=0, atol=1e-6)
     assert not write(back, folder / "two").counts
-    for path in sorted(p for p in (folder / "one").rglob("*") if p.is_file()):
-        assert (folder / "two" / path.relative_to(folder / "one")).read_bytes() == path.read_bytes()
+    assert tree(folder / "two") == tree(folder / "one")
     described = yaml.safe_load((folder / "one" / "data.yaml").read_bytes())
     assert described["names"] == list(dataset.categories.name)
     assert described["nc"] == len(dataset.categories)
@@ -766,9 +765,7 @@ def test_splits_are_written_so_that_trainers_find_them(tmp_path):
     put(tmp_path / "in", {**TREE, "data.yaml": "train: images/train\nval: images/val\nnames: [a, b]\n"})
     data, _ = read(tmp_path / "in")
     assert not write(data, tmp_path / "out", copy_images=True).counts
-    names = sorted(
-        p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*") if p.is_file()
-    )
+    names = sorted(tree(tmp_path / "out"))
     assert names == [
         "data.yaml",
         "images/train/empty.png",
