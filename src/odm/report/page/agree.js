@@ -19,8 +19,8 @@ function drawPage(X, sources) {
   agreeTiles(X, kinds);
   const columns = [
     ["f1", percent],
-    ["first", count],
-    ["other", count],
+    ["first", count, short(X.names[0], 18)],
+    ["other", count, short(X.names[1], 18)],
     ["pairs", count],
   ];
   parts.push(datasetClasses(X, st, redraw, columns));
@@ -61,6 +61,7 @@ function agreeGallery(X, st, sources, redraw, kinds, a) {
     hint: t("agree.images.hint"),
     empty: t("agree.empty"),
     orders: ["disagree", "name"],
+    shown: { GT: false }, // nearly where the box of the other is
     names: { ...kindOf, GT: of, OT: t("agree.agreed") },
   });
 }

@@ -45,7 +45,7 @@ const CARD = { width: 280, height: 187, sign: 6, line: 15, most: 7 }; // pixels 
 // lie on another label is left out.
 function cardLabels([, width, height], boxes) {
   const scale = Math.min(CARD.width / width, CARD.height / height);
-  const [left, top] = [(CARD.width - width * scale) / 2, (CARD.height - height * scale) / 2];
+  const [edge, top] = [(CARD.width - width * scale) / 2, (CARD.height - height * scale) / 2];
   const placed = [];
   const labels = [];
   for (const box of boxes.slice().sort((a, b) => RANK[b.kind] - RANK[a.kind])) {
@@ -54,11 +54,13 @@ function cardLabels([, width, height], boxes) {
     const [x0, y0, x1] = [Math.min(box.box[0], box.box[2]), Math.min(box.box[1], box.box[3]), box.box[2]];
     if ((x1 - x0) * scale < 8) continue;
     const room = Math.min(CARD.width, text.length * CARD.sign + 8);
-    const x = Math.max(0, Math.min(left + x0 * scale, CARD.width - room));
+    const x = Math.max(0, Math.min(edge + x0 * scale, CARD.width - room));
     const y = Math.max(0, top + y0 * scale - CARD.line);
     if (placed.some(([a, b, c]) => x < c && x + room > a && Math.abs(b - y) < CARD.line)) continue;
     placed.push([x, y, x + room]);
-    const at = { left: (100 * x) / CARD.width + "%", top: (100 * y) / CARD.height + "%" };
+    const along = (100 * x) / Math.max(1, CARD.width - room); // of what the text leaves free, so that none of it is cut
+    const left = { left: along + "%", transform: `translateX(${-along}%)` };
+    const at = { ...left, top: (100 * y) / CARD.height + "%" };
     const own = box.color ? { background: box.color.stroke } : {};
     labels.push(h("span", { class: "lab " + box.kind, "aria-hidden": "true", css: { ...at, ...own } }, text));
   }

@@ -66,15 +66,15 @@ function datasetBar(X, st, redraw, sections) {
   };
 }
 
-// `columns` are [key, show(value)] of the rows of X.classes.
+// `columns` are [key, show(value), label?] of the rows of X.classes.
 function datasetClasses(X, st, redraw, columns) {
   const table = sortedTable({
     caption: t("list.classes"),
     columns: [
       { key: "name", label: t("column.class"), text: true, value: (row) => row.name },
-      ...columns.map(([key, show]) => ({
+      ...columns.map(([key, show, label]) => ({
         key,
-        label: t("column." + key),
+        label: label || t("column." + key),
         value: (row) => row[key],
         cell: (row) => show(row[key]),
         data: (row) => ({ "data-key": key, "data-value": row[key] }),
