@@ -25,11 +25,6 @@ def main() -> None:
     gc.disable()
     try:
         # Inside the try, so that ctrl-C is answered from the first moment.
-        import dataclasses
-
-        from odm.cli import _classes
-
-        dataclasses.dataclass = _classes.dataclass  # before odm's classes are made
         from odm.cli._app import run
         from odm.parallel import allow
 
