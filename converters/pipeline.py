@@ -37,7 +37,7 @@ from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
-CHECKS = {
+CHECKS: dict[bool, Any] = {
     False: checks.run,
     True: functools.partial(checks.run, without=("outside-image", "outline-outside")),
 }

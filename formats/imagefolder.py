@@ -166,7 +166,9 @@ class _Classes:
         source, log = reader.source, reader.log
         if options.classes is not None:
             self.path = options.classes
-            self.names = read_list(Source(options.classes, follow_links=True), "", log) or []
+            self.names = (
+                read_list(Source(options.classes, follow_links=True, encoding=source.encoding), "", log) or []
+            )
         elif source.is_dir:
             at_root = {file.lower(): file for file in source.files if "/" not in file}
             if file := at_root.get("classes.txt"):

@@ -749,6 +749,23 @@ def test_equal_keys(old, new):
     assert log.counts["duplicate-box-key" if "area" in old else "duplicate-key"] == 1
 
 
+@pytest.mark.parametrize(
+    "twice", ['"size": [9, 9], "size": [90, 100]', '"counts": [0, 9], "counts": [0, 9000]']
+)
+def test_equal_keys_of_a_mask(twice, tmp_path):
+    mask = {"size": [90, 100], "counts": [0, 9000]}
+    text = json.dumps(
+        instances([{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "segmentation": mask}])
+    )
+    key = twice.split('"')[1]
+    (tmp_path / "a.json").write_text(text.replace(f'"{key}": {json.dumps(mask[key])}', twice))
+    log = odm.issues.Log()
+    with pytest.raises(odm.DataError):
+        odm.read(tmp_path / "a.json", shapes=True, log=log)
+    assert [(i.code, i.field) for i in log] == [("duplicate-box-key", "segmentation")]
+    assert f"'{key}'" in next(iter(log)).message
+
+
 def test_equal_keys_below_what_is_read_do_not_matter():
     text = json.dumps(instances([{**BOX, "segmentation": 5}])).replace(
         '"segmentation": 5', '"x": {"a": 1, "a": 2}'

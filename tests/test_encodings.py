@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import odm
 from odm.cli import _app
 from odm.converters.load import load
 from odm.converters.pending import Request
@@ -194,3 +195,28 @@ def test_each_side_of_an_evaluation_may_have_an_encoding_of_its_own(tmp_path, ca
     ]
     assert _app.run([*words, "--gt-encoding", "gbk", "--det-encoding", "big5"]) == 0
     assert "mAP = 100.00 %" in capsys.readouterr().out
+
+
+def test_the_encoding_is_that_of_files_beside_the_source_too(tmp_path):
+    """Of a few characters it is not recognised."""
+    labels, found, names = tmp_path / "labels", tmp_path / "found", ["日本人", "ネコ"]
+    for folder, score in ((labels, ""), (found, " 0.9")):
+        folder.mkdir()
+        (folder / "a.txt").write_text(f"0 0.5 0.5 0.2 0.2{score}\n1 0.3 0.3 0.1 0.1{score}\n")
+
+    def file(name, text):
+        (tmp_path / name).write_bytes(text.encode("shift_jis"))
+        return str(tmp_path / name)
+
+    listed = file("names.txt", "\n".join(names))
+    how = {"image_size": "100x100", "classes": listed, "encoding": "shift_jis"}
+    tags, only = file("tags.csv", "image,天気\na,晴れ\n"), file("only.txt", "a\n")
+    r = odm.eval(labels, found, analyze="slices", tags=tags, only_images=f"@{only}", **how)
+    assert [row.name for row in r.classes] == names
+    assert "晴れ" in str(dict(r.analysis)["slices"])
+    odm.convert(labels, tmp_path / "out.json", from_="yolo", class_list=listed, to="coco", **how)
+    assert list(odm.read(tmp_path / "out.json").categories.name) == names
+    with pytest.raises(odm.PathError, match="not utf-16 text"):
+        odm.convert(
+            labels, tmp_path / "no.json", from_="yolo", class_list=listed, image_size="9x9", encoding="utf-16"
+        )

@@ -112,7 +112,7 @@ def given_list(classes: str | None, source: Source, own: str, log: Log) -> tuple
     No names and no path where there is neither; None, and issues in the log, where the list is not usable.
     """
     if classes is not None:
-        return read_list(Source(classes, follow_links=True), "", log), classes
+        return read_list(Source(classes, follow_links=True, encoding=source.encoding), "", log), classes
     return (read_list(source, own, log), source.full(own)) if own and own in source.files else ([], "")
 
 

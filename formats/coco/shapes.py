@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
+from odm.formats._shared.codes import DUPLICATE_BOX_KEY
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
@@ -144,6 +145,12 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
     kind = msgspec.defstruct("Mask", [("size", tuple[int, int]), ("counts", str | list[int])], gc=False)
     records, bad = _decoded(values, kind, MASK_SYNTAX)
     texts: list[bytes] = []
+    for key in ("size", "counts"):  # the text of runs has no quotes
+        quoted = f'"{key}"'.encode()
+        for i, value in enumerate(values):
+            if value.count(quoted) > 1 and records[i] is not None:
+                bad.append((i, DUPLICATE_BOX_KEY, {"value": key}))
+                records[i] = None
     for i, record in enumerate(records):
         text = b""
         if record is not None:

@@ -165,7 +165,7 @@ def find_class_names(
 ) -> ClassNames | None:
     """The names in the given file, or in the first class list of the folder."""
     if explicit is not None:
-        return _read(Source(explicit, follow_links=True), "", log)
+        return _read(Source(explicit, follow_links=True, encoding=source.encoding), "", log)
     if not descriptions:
         return None
     if len(descriptions) > 1:

@@ -82,7 +82,7 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
     """The path of the label map, and its content, None where it is not usable."""
     lists: list[tuple[Source, str]] = []
     if options.label_map is not None:
-        lists = [(Source(options.label_map, follow_links=True), "")]
+        lists = [(Source(options.label_map, follow_links=True, encoding=source.encoding), "")]
     elif source.is_dir:
         lists = [(source, file) for file in source.with_suffix(".pbtxt")]
     else:

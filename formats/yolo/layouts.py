@@ -309,7 +309,8 @@ def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> 
     """Choose the list of class names; all that were found must agree."""
     lists, in_use = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
-        chosen = read_list(Source(options.classes, follow_links=True), "", log)
+        given = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
+        chosen = read_list(given, "", log)
         plan.names, plan.names_from = chosen, options.classes
         plan.sound &= chosen is not None
         return

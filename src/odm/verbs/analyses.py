@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os.path import basename, splitext
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from odm.issues import Log, PathError, UsageError, plural, printable, shorten
 from odm.names import stem
 from odm.tables import Dataset
 from odm.terminal import json_text
+from odm.verbs.sources import text_of_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Asked:
 
             slices = []
             if "slices" in self.analyses:
-                slices = slices_of(given["tags"], evaluation.joined.images, truth, log)
+                slices = slices_of(given, evaluation.joined.images, truth, log)
             n = given["replicates"] if given["ci"] else 0
             resampling = Resampling(n, given["seed"], areas=given["bootstrap_areas"], track=log.track)
             evaluation = analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
@@ -164,7 +165,7 @@ LISTED = "listed"
 
 
 def slices_of(
-    paths: Sequence[str], images: Sequence[str], truth: Dataset | None, log: Log
+    arguments: Mapping[str, Any], images: Sequence[str], truth: Dataset | None, log: Log
 ) -> list[ImageSlice]:
     """The parts of the images by the files of ``--tags``, and by the splits of the ground truth.
 
@@ -177,8 +178,8 @@ def slices_of(
 
     tags = _splits(images, truth)
     given: Tags = {}
-    for path in paths:
-        for tag, values in read_tags(path, images, log).items():
+    for path in arguments["tags"]:
+        for tag, values in read_tags(path, images, log, arguments["encoding"]).items():
             if tag in given:
                 raise UsageError(
                     f"--tags {printable(path)}: {shorten(tag)!r} is already a tag of another file"
@@ -195,7 +196,7 @@ def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
     return {"split": found} if len({split for (split,) in found.values()}) > 1 else {}
 
 
-def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
+def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") -> Tags:
     """The values of every tag, by image.
 
     Each column but ``image`` is a tag; an image in several rows has several values. A file without such a
@@ -209,13 +210,7 @@ def read_tags(path: str, images: Sequence[str], log: Log) -> Tags:
     UsageError
         If it is no such table, or has none of the images.
     """
-    name = printable(path)
-    try:
-        text = read_bytes(path).decode()
-    except Unreadable as e:
-        raise PathError(f"{name}: {e}") from None
-    except UnicodeDecodeError:
-        raise PathError(f"{name}: not UTF-8 text") from None
+    name, text = printable(path), text_of_file(path, encoding)
     header, rows = _table(path, text)
     at = header.index("image")
     images_of = _Named(images)

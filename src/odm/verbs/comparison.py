@@ -169,7 +169,7 @@ def tables_of(
         if given["report"] or given.get("keep") or not evaluations:
             evaluations.append(evaluation)
     images = next(iter(tables.values())).images
-    return tables, evaluations, slices_of(given["tags"], images, evaluations[0].truth, log)
+    return tables, evaluations, slices_of(given, images, evaluations[0].truth, log)
 
 
 def compared(

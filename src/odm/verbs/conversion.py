@@ -295,7 +295,7 @@ def edits_of(given: Mapping[str, Any]) -> Edits:
         drop=tuple(given["drop"]),
         rename=renames_of(given),
         category_ids=given["category_ids"],
-        order=names_of_classes(given["class_list"]) if given["class_list"] else (),
+        order=names_of_classes(given["class_list"], given["encoding"]) if given["class_list"] else (),
     )
 
 
@@ -304,10 +304,10 @@ def selection_of(given: Mapping[str, Any]) -> Selection:
     return Selection(stratify=not given["no_stratify"], **{name: given[name] for name in SELECTION})
 
 
-def names_of_classes(given: str | Sequence[str]) -> tuple[str, ...]:
+def names_of_classes(given: str | Sequence[str], encoding: str) -> tuple[str, ...]:
     """The names, or the lines of a file. UsageError for one whose lines are hardly names."""
     if not isinstance(given, str):
         return tuple(given)
     if given.lower().endswith((".yaml", ".yml", ".json")):
         raise UsageError(f"--class-list {shorten(given)}: give a text file with one class name per line")
-    return tuple(lines_of_files([f"@{given}"]))
+    return tuple(lines_of_files([f"@{given}"], encoding))

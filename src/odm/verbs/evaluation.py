@@ -350,7 +350,7 @@ def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
     if text is None:
         return None
     listed = isinstance(text, str) and text.startswith("@")
-    names = lines_of_files([text]) if listed else split_names(text)
+    names = lines_of_files([text], given["encoding"]) if listed else split_names(text)
     if not names:
         raise UsageError(f"{option} {shorten(str(text))!r}: there is no name in it")
     return names

@@ -14,7 +14,7 @@ from odm import arguments, inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
 from odm.converters.load import Check, load_all
-from odm.files import Unreadable, read_bytes
+from odm.files import Unreadable, as_utf8, read_bytes
 from odm.formats import FORMATS, option_specs
 from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
 from odm.tables import Dataset, Kind
@@ -263,19 +263,27 @@ def split_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def lines_of_files(texts: Iterable[str]) -> list[str]:
+def text_of_file(path: str, encoding: str = "") -> str:
+    """The text of a file in UTF-8, or in the encoding that was named. PathError if it is not."""
+    try:
+        data = read_bytes(path)
+        return (as_utf8(data, encoding) if encoding else data).removeprefix(b"\xef\xbb\xbf").decode()
+    except Unreadable as e:
+        raise PathError(f"{printable(path)}: {e}") from None
+    except LookupError:
+        raise UsageError(f"--encoding: {printable(encoding)} is not an encoding; one is gb18030") from None
+    except UnicodeError:
+        raise PathError(f"{printable(path)}: not {encoding or 'UTF-8'} text") from None
+
+
+def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
     """The same texts, with each ``@FILE`` replaced by the lines of that file."""
     found: list[str] = []
     for text in texts:
         if not text.startswith("@"):
             found.append(text)
             continue
-        try:
-            content = read_bytes(text[1:]).removeprefix(b"\xef\xbb\xbf").decode()
-        except Unreadable as e:
-            raise PathError(f"{printable(text[1:])}: {e}") from None
-        except UnicodeDecodeError:
-            raise PathError(f"{printable(text[1:])}: not UTF-8 text") from None
+        content = text_of_file(text[1:], encoding)
         found += [line.strip() for line in content.split("\n") if line.strip()]
     return found
 
@@ -284,4 +292,4 @@ def renames_of(given: Mapping[str, Any]) -> dict[str, str]:
     """The classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings."""
     texts = [one for one in given["rename"] if isinstance(one, str)]
     mappings = [one for one in given["rename"] if not isinstance(one, str)]
-    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts)))
+    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, given["encoding"])))
