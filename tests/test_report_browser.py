@@ -836,6 +836,7 @@ def test_pages_of_two_sides_draw_shapes_too(visit, tmp_path, command):
     bus = next(row for row in contract["annotations"] if row["category_id"] == 5)
     bus["segmentation"][0][0] += 9
     person["bbox"][0] -= 3
+    bus["bbox"][0] -= 3
     (tmp_path / "new.json").write_text(json.dumps(contract))
     sides = [ROOT / word if "/" in word else word for word in TWO_SIDES[command]] or [tmp_path / "new.json"]
     assert run(command, ROOT / STREET / "truth.json", *sides, "-q", "--report", tmp_path / "p.html") == 0
@@ -851,6 +852,8 @@ def test_pages_of_two_sides_draw_shapes_too(visit, tmp_path, command):
         old, new = (page.locator(f".shot path.{kind}.b").first.get_attribute("d") for kind in ("GT", "FN"))
         assert old.split("L")[1:-1] == new.split("L")[1:-1]
         assert old != new
+        # What moved and has another shape is one box.
+        assert page.locator('tr[data-class="bus"] [data-key="changed"]').inner_text() == "1"
     page.locator(".shot").first.click()
     key = page.locator("dialog kbd", has_text=re.compile("[67]")).last.inner_text()
     page.keyboard.press(key)

@@ -49,16 +49,17 @@ def diff_page(
     """
     names, image, change = found.names, found.image, found.change
     weight = np.bincount(image[change > 0], minlength=len(names))
-    classes = [
-        {**row, "name": row["class"], "changed": sum(row[WORDS[c]] for c in OF_BOTH)}
-        for row in found.class_rows()
-    ]
-    number = {row["name"]: i for i, row in enumerate(classes)}
+    by_class = found.class_rows()
+    number = {row["class"]: i for i, row in enumerate(by_class)}
     category = []
     for dataset, rows in ((found.old, found.first), (found.new, found.other)):
         table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
         category.append(table[np.append(dataset.boxes.category, -1)[rows]])
     own = np.where(category[1] >= 0, category[1], category[0])
+    old_class = np.where(category[0] >= 0, category[0], category[1])
+    # A box that moved and has another shape is one box.
+    changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
+    classes = [{**row, "name": row["class"], "changed": n} for row, n in zip(by_class, changed, strict=True)]
     rows = np.flatnonzero(change)
     rows = rows[np.argsort(-weight[image[rows]], kind="stable")]
     cells = by_cell(zip(change[rows].tolist(), own[rows].tolist(), strict=True), image[rows].tolist())
