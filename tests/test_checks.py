@@ -510,3 +510,11 @@ def test_a_shape_may_differ_by_a_twentieth_of_the_same_side(tmp_path, edge, allo
         )
         log = odm.validate(tmp_path / "a.json").log
         assert log.counts.get("shape-box-differs", 0) == found, (edge, away)
+
+
+def test_outlines_in_fractions_of_an_image_are_not_counted_in_pixels(tmp_path):
+    (tmp_path / "a.txt").write_text("0 0.1 0.1 0.4 0.15 0.2 0.75\n0 0.5 0.5 0.7 0.5 0.9 0.5\n")
+    log = Log(keep=100)
+    odm.read(tmp_path, "yolo", shapes=True, log=log)
+    found = [str(issue) for issue in log if issue.code == "shape-empty"]
+    assert [text.partition(": ")[0].rpartition("/")[2] for text in found] == ["a.txt:2"]

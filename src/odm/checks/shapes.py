@@ -79,7 +79,8 @@ class DrawnColumns:
     def pixels(self) -> Longs:
         """(n,) pixels of masks and outlines, -1 where they cannot be counted, and of oriented boxes."""
         found = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
-        rows = np.flatnonzero(self.usable & self.sized & (self.kind == ShapeKind.POLYGONS))
+        sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
+        rows = np.flatnonzero(self.usable & sized & (self.kind == ShapeKind.POLYGONS))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             some = rows[piece]
             try:
