@@ -254,7 +254,7 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
         score = score if math.isnan(own_score) else own_score
     if result.bad:
         return
-    result.count_unread(_RESULT)
+    result.count_unread(_RESULT if result.get("image_rotation") else _RESULT | {"image_rotation"})
     note = "a shape with several labels is read as one box per label"
     result.add_labelled(labels, value.at / type_, note, corners, wh=wh, score=score)
 

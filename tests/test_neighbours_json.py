@@ -95,6 +95,7 @@ def test_what_is_not_read_is_counted():
     }  # fmt: skip
     found = extras("labelstudio-1-shapes")
     assert (found["brushlabels"], found["rotation"], found["segmentation"]) == (1, 1, 1)
+    assert "image_rotation" not in found  # of no degrees
     assert extras("bdd100k-scalabel")["poly2d"] == 1
     assert extras("supervisely-old") == {"bitmap objects": 1, "tags of images": 1}
 
