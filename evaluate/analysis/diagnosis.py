@@ -225,8 +225,9 @@ class _Sample:
         """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
         det, gt = pairs or self.pairs
         found = np.zeros(len(self.objects), bool)
+        ours, theirs = truth.take(self.objects[gt], axis=0), detections.take(self.rows[det], axis=0)
         with np.errstate(all="ignore"):
-            near = iou(detections[self.rows[det]], truth[self.objects[gt]]) >= least
+            near = iou(theirs, ours) >= least
         found[gt[near]] = True
         return found
 

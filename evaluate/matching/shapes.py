@@ -219,8 +219,8 @@ class _Measure:
 
     def bound(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
         """(n,) what no overlap of a pair exceeds; for groups that over the detection's area."""
-        one: Columns = tuple(self.det_box[det].T)
-        most = intersection(one, tuple(self.gt_box[gt].T))
+        one: Columns = tuple(self.det_box.take(det, axis=0).T)
+        most = intersection(one, tuple(self.gt_box.take(gt, axis=0).T))
         a, b = self.det_area[det], self.gt_area[gt]
         most = np.minimum(most, np.minimum(a, b))
         whole = np.where(in_group, a, a + b - most)

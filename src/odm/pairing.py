@@ -564,9 +564,11 @@ def on_same_image(
 
 def iou(a: Floats, b: Floats) -> Floats:
     """IoU of rows of two tables of boxes, (n, 4) left, top, right, bottom."""
-    inner = np.maximum(np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2]), 0)
-    shared = inner[:, 0] * inner[:, 1]
-    areas = (a[:, 2] - a[:, 0]) * (a[:, 3] - a[:, 1]) + (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
+    (x1, y1, x2, y2), (left, top, right, bottom) = a.T, b.T
+    width = np.maximum(np.minimum(x2, right) - np.maximum(x1, left), 0)
+    height = np.maximum(np.minimum(y2, bottom) - np.maximum(y1, top), 0)
+    shared = width * height
+    areas = (x2 - x1) * (y2 - y1) + (right - left) * (bottom - top)
     result: Floats = shared / np.maximum(areas - shared, 1e-300)
     return result
 
