@@ -206,11 +206,12 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     total = np.empty_like(value)
     total[0::2], total[1::2] = np.cumsum(value[0::2]), np.cumsum(value[1::2])
     begin, m = cut[:-1][n > 0], n[n > 0]
-    rank = np.arange(len(value)) - np.repeat(begin, m)
-    before = np.concatenate([[0], total])[begin]
-    counts = total - np.where(rank & 1, np.repeat(before, m), np.repeat(total[begin], m))
-    counts[begin] = value[begin]
-    return n, counts, wrong
+    own, other = total[begin], np.concatenate([[0], total])[begin]
+    for odd in (0, 1):
+        held = (begin + m + 1 - odd) // 2 - (begin + 1 - odd) // 2
+        total[odd::2] -= np.repeat(np.where(begin & 1 == odd, own, other), held)
+    total[begin] = value[begin]
+    return n, total, wrong
 
 
 def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
