@@ -21,7 +21,8 @@ background:none}
 .odm-view td{white-space:nowrap}.odm-view td.text{white-space:normal}
 .odm-view th{font-weight:600;vertical-align:bottom}.odm-view td.text,.odm-view th.text{text-align:left}
 .odm-view .row{display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start}
-.odm-view figure{margin:0}.odm-view .pictures{flex:1 1 21rem}.odm-view .name{white-space:nowrap}
+.odm-view figure{margin:0}.odm-view .pictures{flex:1 1 21rem}
+.odm-view .name{display:inline-block;margin-right:.5em}
 .odm-view figcaption{font-size:12px;opacity:.8;max-width:16rem;overflow-wrap:anywhere}
 .odm-view pre{font:12px/1.4 ui-monospace,monospace}
 .odm-view svg{display:block}.odm-view svg text{fill:currentColor;font:10px system-ui,sans-serif}

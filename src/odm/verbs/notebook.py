@@ -190,7 +190,7 @@ def _result(result: Result) -> Html:
     lines = [(name, curve.recall, curve.precision) for name, curve in drawn if len(curve.recall)]
     if lines:
         names = [
-            element("span", element("span", "● ", style=f"color:{COLOURS[i]}"), f"{name} ", class_="name")
+            element("span", element("span", "● ", style=f"color:{COLOURS[i]}"), name, class_="name")
             for i, (name, *_) in enumerate(lines)
             if len(lines) > 1
         ]
