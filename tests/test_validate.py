@@ -703,7 +703,7 @@ def test_a_copy_of_what_needs_no_repair_holds_the_same(folder, tmp_path):
     options = {"from_options": source.shared, "kind": source.kind, "gt": reference, "log": log}
     known = {spec.name for spec in option_specs(FORMATS[name].options)}
     written = {"spaces": "underscore"} if "spaces" in known else {}
-    ledger = repair(source.path, target, REPAIRS, format=name, to_options=written, **options)
+    ledger = repair(source.path, target, list(REPAIRS), format=name, to_options=written, **options)
     assert (ledger.read, ledger.written, ledger.left_out) == (6, 6, {})
     assert set(log.counts) == set(case.said.get("doubts", ()))
     (one,) = case.examine(Log())

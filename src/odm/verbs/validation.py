@@ -278,7 +278,7 @@ def repaired(source: Any, given: Mapping[str, Any], log: Log) -> Ledger:
     return repair(
         os.fspath(source),
         given["out"],
-        REPAIRS if "all" in fixes else fixes,
+        list(REPAIRS) if "all" in fixes else fixes,
         format=given["format_"],
         options=options[""],
         log=log,
