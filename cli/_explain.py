@@ -67,8 +67,11 @@ def advice(code: Code) -> str:
 
 
 def _without_values(template: str) -> str:
-    parts = string.Formatter().parse(template)
-    text = "".join(literal + ("…" if field is not None else "") for literal, field, _, _ in parts)
+    text = ""
+    for literal, field, _, _ in string.Formatter().parse(template):
+        text += literal
+        if field is not None and not text[-1:].isalnum():  # else a part that may be empty, as in "image{s}"
+            text += "…"
     return text.replace("……", "…").strip()
 
 

@@ -36,10 +36,10 @@ NO_MATCH = Code(
 TURNED_BOXES = Code(
     "turned-boxes",
     "warning",
-    "most boxes of both sides are oriented, and the boxes around them are compared",
-    "compare them as they are: --iou-type obb, with --protocol coco, dota or ultralytics",
-    "Boxes around oriented boxes of very different angles may be equal, so numbers of detectors of oriented "
-    "boxes come from the oriented boxes themselves.",
+    "most boxes of both sides are oriented, but only the upright boxes around them are compared",
+    "compare the oriented boxes themselves: --iou-type obb, with --protocol coco, dota or ultralytics",
+    "Oriented boxes at very different angles can have the same upright box around them, so detectors of "
+    "oriented boxes are judged by the oriented boxes themselves.",
 )
 
 LIKELY_CAUSE = Code(

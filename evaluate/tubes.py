@@ -31,10 +31,10 @@ from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs
 NO_VIDEOS = Code(
     "no-videos",
     "error",
-    "the ground truth says of no image which video it is a frame of",
+    "no image of the ground truth is a frame of a video",
     "give ground truth in a format that has videos, such as mot, cvat or coco with videos, or choose "
     "a protocol for images",
-    "Tracks are compared frame by frame, so it must be known which images are frames of one video.",
+    "Tracks are compared frame by frame, so it must be known which images are frames of the same video.",
 )
 FRAMES_SHIFTED = Code(
     "frame-numbers-shifted",

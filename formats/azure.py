@@ -10,8 +10,8 @@ Custom Vision in Microsoft's documentation (https://learn.microsoft.com/azure). 
     {"filename": "photos/a.jpg", "boxes": [
         {"box": {"topX": 0.1, "topY": 0.2, "bottomX": 0.3, "bottomY": 0.4}, "label": "person", "score": 0.9}]}
 
-The second are predictions, which are detections. Custom Vision answers a list of images, or the predictions
-for one image, which is then named after the file::
+The second kind is predictions, which are detections. Custom Vision returns a list of images, or the
+predictions for one image, which is then named after the file::
 
     [{"id": "7f2b", "width": 640, "height": 480, "originalImageUri": "https://host/i/a.jpg?x",
       "regions": [{"tagName": "person", "left": 0.1, "top": 0.2, "width": 0.2, "height": 0.2}]}]

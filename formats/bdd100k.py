@@ -23,7 +23,7 @@ has a ``score``, the file contains detections. If only some have one, it is read
 scores, with a warning. ``--kind`` overrides this.
 
 ``poly2d`` (the outlines of an object, if all are closed and without curves) and ``rle`` (a mask in COCO's
-compressed text) are kept where shapes are needed, and the box is then ``box2d``, or else what lies around
+compressed text) are kept where shapes are needed, and the box is then ``box2d``, or else the one around
 them.
 
 ``labels`` may be null or missing: an image without objects. Labels without any of these (lanes, drivable

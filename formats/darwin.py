@@ -12,11 +12,12 @@ Specification: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com
 The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "width": 640, "height": 480}``
 instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
-Polygons and other shapes with a ``bounding_box`` are counted and read as this box, with a warning. A polygon
-without one, as in old files, or with one of nulls, as darwin-py writes it, is read as its own bounding box.
-Tags, lines, key points and the like have none and are counted but not read. The image name is the item's
-path and name. Of an item with several slots, only the first is read; annotations in other slots, and those of
-video frames, are counted.
+Polygons and ellipses are outlines, and the nodes of a skeleton are key points. Where only boxes are needed,
+shapes with a ``bounding_box`` are counted and read as this box, with a warning. A polygon without one, as in
+old files, or with one of nulls, as in those of darwin-py, is read as its own bounding box. Tags, lines,
+single key points and the like have none and are counted but not read. The image name is the item's path and
+name. Of an item with several slots, only the first is read; annotations in other slots, and those of video
+frames, are counted.
 
 Detections have the ``confidence`` of their ``inference``. If every box has one, the files contain detections.
 If only some have one, they are read as ground truth without the confidences, with a warning. ``--kind``

@@ -20,7 +20,7 @@ kept. If every object has a score, the file contains detections. If only some ha
 truth without the scores, with a warning.
 
 The image is named by ``id``, with the extension of ``path``. The name of the file is the split, ``default``
-is none; ``--split`` selects one.
+means none; ``--split`` selects one.
 
 Writing: ``annotations/SUBSET.json`` for each split.
 """

@@ -13,7 +13,7 @@ Reading
 -------
 - A folder of files, flat or with ``labelTxt/`` beside ``images/``, or one file. The file name without
   ``.txt`` is the image name; an empty file, or one with only the header lines, is an image without objects.
-- The four corners, in any order, are an oriented box, and the box is what lies around them. If all are
+- The four corners, in any order, are an oriented box, and the box is the one around them. If all are
   upright, they are plain boxes. Where only boxes are needed, there is a warning if one is larger than its
   object, and the rotation is counted as lost.
 - ``difficult`` is 0 or 1 and may be missing; 2 is read as 1.

@@ -9,7 +9,7 @@ Specification: "JSON Format Export" in the documentation of Encord (https://docs
              "boundingBox": {"x": 0.1, "y": 0.2, "w": 0.2, "h": 0.4}}]}}}}]
 
 A label row has a data unit for each image, and these have the objects. Coordinates are relative to the size
-of the image and are multiplied by it. Polygons are outlines, and a ``rotatableBoundingBox``, which is turned
+of the image and are multiplied by it. Polygons are outlines, and a ``rotatableBoundingBox``, rotated
 by ``theta`` degrees about its centre, is an oriented box; where only boxes are needed, the box around them is
 read, with a warning. Points, lines, skeletons, bitmasks and classifications are counted but not read, and
 neither are videos.

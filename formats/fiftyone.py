@@ -29,11 +29,12 @@ The other export, "FiftyOneDataset", has ``samples.json`` beside ``data/`` and i
 The field ``ground_truth`` is read, or else the first field of detections; with ``--kind det`` the first one
 whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag ``train``, ``val``, ``test``
 or similar is the split. Other types of fields are counted but not read.
-A ``mask`` of a detection, a NumPy array in base64, or the PNG at its ``mask_path``, if that is below the
-folder of the file, is stretched to its box; only samples are written with it. Where shapes are wanted and
-there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints`` is read instead:
-their relative points are outlines, if they are ``closed`` or ``filled``, or key points, of which ``NaN`` are
-not labelled. The mean of the ``confidence`` of key points is that of the object. Neither is written.
+
+The mask of a detection is its ``mask``, a NumPy array in base64, or the PNG at its ``mask_path``, if that is
+below the folder of the file. It is stretched to the box, and written only with ``layout=samples``. If shapes
+are needed and there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints``
+is read instead. Polylines that are ``closed`` or ``filled`` are outlines. Key points with ``NaN`` are not
+labelled, and the mean ``confidence`` of the others is the score of the object. Neither field is written.
 ``index`` is the number of an object that is followed through images: its track id.
 
 Writing: a ``.json`` target is the file itself, any other target a folder with ``labels.json``; the pictures

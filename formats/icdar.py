@@ -24,7 +24,7 @@ Reading
   text.
 - The transcription ``###`` ("do not care") means that evaluations ignore the text: it is read as crowd. Other
   transcriptions are counted but not kept.
-- Four corners are an oriented box, and the box is what lies around them. If all are upright, they are plain
+- Four corners are an oriented box, and the box is the one around them. If all are upright, they are plain
   boxes. Where only boxes are needed, there is a warning if one is larger than its text, and the rotation is
   counted as lost.
 - All rows of a source have the same layout, which the first rows of its files show. Files named ``res_*`` are

@@ -11,8 +11,8 @@ Specification: "Image annotations export" in the documentation of Labelbox
          "classifications": [], "relationships": []}}]}}}
 
 Each record is on one line (NDJSON); a list of records, as returned by the SDK, is read as well. Edges are in
-pixels, read and written unchanged. A polygon is counted and read as its bounding box, with a warning. Masks,
-lines, points and classifications are counted but not read.
+pixels, read and written unchanged. A polygon is an outline; where only boxes are needed, it is counted and
+read as its bounding box, with a warning. Masks, lines, points and classifications are counted but not read.
 
 The older export, version 1, is read too: a list of ``{"External ID": "a.jpg", "Labeled Data": URL, "Label":
 {"objects": [{"title": "person", "bbox": {"top": 20, ...}}]}}``, without image sizes.

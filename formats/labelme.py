@@ -12,12 +12,12 @@ Coordinates are pixels from the top left corner of the image, including fraction
 
 Shapes: the two points of a ``rectangle`` are opposite corners in any order; four points, as written by
 X-AnyLabeling, are read as well. A ``polygon``, a ``quadrilateral`` and a ``circle`` (its centre and a point
-on it) are outlines, an ``oriented_rectangle`` of labelme and a ``rotation`` of X-AnyLabeling oriented boxes,
-and a ``mask`` a PNG of the rectangle between two pixels. Where only boxes are needed, they are counted and
-read as their bounding box, with a warning; a polygon that is an axis-aligned rectangle is read without one.
-Without a ``shape_type``, as in old files, a shape with two points is a rectangle and any other a polygon.
-``point``, ``points``, ``line`` and ``linestrip`` have no area, a ``cuboid`` is a body; they are counted but
-not read. A null list is read as empty.
+on it) are outlines, an ``oriented_rectangle`` of labelme and a ``rotation`` of X-AnyLabeling are oriented
+boxes, and a ``mask`` is a PNG of the rectangle between two pixels. Where only boxes are needed, they are
+counted and read as their bounding box, with a warning; a polygon that is an axis-aligned rectangle is read
+without one. Without a ``shape_type``, as in old files, a shape with two points is a rectangle and any other a
+polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area, and a ``cuboid`` is
+three-dimensional; they are counted but not read. A null list is read as empty.
 
 Flags: those in ``shapes[].flags`` called ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside``, and X-AnyLabeling's key ``difficult``. ``score`` of a shape, written by

@@ -15,7 +15,7 @@ Reading
   ``test_icdar2015_label.txt``. The file, or else its folder, gives the split of its images; ``--split``
   selects one of them. ``Cache.cach`` of PPOCRLabel is read only if it is itself the source.
 - The path is the image name, with its folders.
-- Four points are an oriented box unless they are an upright one, more an outline, and the box is what lies
+- Four points are an oriented box unless they are an upright one, more are an outline, and the box is the one
   around them. Where only boxes are needed, there is a warning if one is larger than its
   text, and the shape is counted as lost.
 - The transcriptions ``###`` and ``*`` mean that training and evaluation ignore the text: it is read as crowd.

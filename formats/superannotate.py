@@ -18,7 +18,8 @@ export ``a.jpg___objects.json`` is only the list of instances, in which one with
 
 All of these are read.
 
-Polygons, rotated boxes and ellipses are counted and read as their bounding boxes, with a warning. Points,
+Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where only boxes are needed, they
+are counted and read as their bounding boxes, with a warning. Points,
 polylines, cuboids, templates, tags and attributes are counted but not read.
 
 ``classes.json``, in the folder or in ``classes/``, or beside the one file, gives the ids, names and order of

@@ -12,7 +12,7 @@ Each record is on one line, and the first describes the data set. A box is the n
 and the size, relative to the size of the image; they are multiplied by ``width`` and ``height``. If these are
 missing, the size comes from ``--images``, ``--image-size`` or ``--image-sizes``. ``segments`` and ``obb``
 have the class and the corners of an outline or oriented box; where only boxes are needed, the box around them
-is read, with a warning. A ``pose`` has a box and key points, x, y and perhaps a mark of each. Classes of
+is read, with a warning. A ``pose`` has a box and key points, each x, y and perhaps its visibility. Classes of
 whole images are counted but not read.
 
 Detections have a confidence as their last number, as in YOLO text; Ultralytics does not write them. If
@@ -21,7 +21,7 @@ all boxes have one, the file contains detections.
 ``split`` is train, val or test; ``--split`` selects one. ``url`` is not followed.
 
 Writing: a record for the data set and one per image. Ultralytics trains only on images with a split; a note
-says so of others.
+says if there are others.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ yes, and ``score`` is the score of a detection; none of these is used as the cla
 score, the file contains detections. If only some have one, it is read as ground truth without the scores,
 with a warning.
 
-Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are counted and read as their bounding box, with a
-warning; ``polyline`` and ``point`` have no area and are counted but not read. ``regions`` may be an object,
-as written by VIA 1, or null.
+Shapes: ``rect``; ``polygon``, ``circle`` and ``ellipse`` are outlines or, where only boxes are needed, are
+counted and read as their bounding box, with a warning; ``polyline`` and ``point`` have no area and are
+counted but not read. ``regions`` may be an object, as written by VIA 1, or null.
 
 Writing: a VIA project, or CSV if the suffix of the target is ``.csv``, with flags and scores as attributes.
 ``-O layout=annotations`` writes the annotations alone, as VIA's "Export Annotations (as json)", and ``-O

@@ -17,10 +17,11 @@ keeps them beside the project::
                        "regions": [{"id": "R", "type": "RECTANGLE", "tags": ["person"],
                                     "boundingBox": {"left": 10, "top": 20, "width": 100, "height": 200}}]}}}
 
-``boundingBox`` is in pixels, read and written unchanged. Polygons are counted and read as their bounding box,
-with a warning; points and lines are not boxes and are counted. A region with several tags is read as one box
-per tag. ``tags`` of the project are the classes, in that order. Pictures that were never opened (``state`` 0)
-are left out and counted. If a folder contains an export, the files of single pictures beside it are not read.
+``boundingBox`` is in pixels, read and written unchanged. Polygons are outlines or, where only boxes are
+needed, are counted and read as their bounding box, with a warning; points and lines are not boxes and are
+counted. A region with several tags is read as one box per tag. ``tags`` of the project are the classes, in
+that order. Pictures that were never opened (``state`` 0) are left out and counted. If a folder contains an
+export, the files of single pictures beside it are not read.
 
 Detections have a seventh column ``score``, or a ``score`` in each region, which VoTT itself does not have.
 Sizes of images in CSV come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the

@@ -274,7 +274,7 @@ def _read_file(file: str, split: str, gather: Gather, *, several: bool) -> None:
             expected = "the number of faces"
             found = repr(shorten(block.said)) if block.said else "the end of the file"
         elif n != block.count or block.stray:
-            expected, found = f"as many rows as the number {block.count} says", plural(n, "row")
+            expected, found = f"{plural(block.count, 'row')}, as the line above them says", str(n)
         if expected:
             log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
             builder.skipped += n

@@ -175,4 +175,4 @@ def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
     told = [str(issue) for issue in log if issue.code in ("shape-empty", "shape-area-differs")]
     assert len(told) == 2
     assert "shape-empty" in told[0]
-    assert "given as 130, the shape has 100" in told[1]
+    assert "given as 130, but the shape has 100" in told[1]

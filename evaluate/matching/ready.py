@@ -22,8 +22,8 @@ SHAPE_MISSING = Code(
     "error",
     "this box has no {what}, which --iou-type {value} compares",
     "leave such boxes out with --skip-bad, or compare the boxes (--iou-type bbox)",
-    "Every object and every detection has to have what is compared: a box in place of an outline would count "
-    "as a mask that nobody drew.",
+    "Every object and every detection needs the shape that is compared: a box in place of an outline would "
+    "count as a mask that nobody drew.",
     row=True,
 )
 MASK_SIZES_DIFFER = Code(
@@ -31,15 +31,14 @@ MASK_SIZES_DIFFER = Code(
     "error",
     "{value!r} is {theirs} in the detections and {ours} in the ground truth",
     "use masks of one size on both sides",
-    "Masks list the pixels of a whole image, so those of images of two sizes cannot be compared.",
+    "A mask lists the pixels of a whole image, so masks of images of different sizes cannot be compared.",
 )
 MASK_SIZE_UNKNOWN = Code(
     "mask-size-unknown",
     "error",
-    "the size of image {value!r} is unknown, and masks are compared pixel by pixel",
+    "the size of image {value!r} is unknown, but masks are compared pixel by pixel",
     GIVE_SIZES,
-    "Outlines are filled on the grid of the pixels of their image, and the runs of a mask are counted down "
-    "its columns.",
+    "Outlines are filled on the pixel grid of their image, and the runs of a mask go down its columns.",
 )
 
 _WORDS: dict[IouType, str] = {"segm": "mask or outline", "keypoints": "key points", "obb": "oriented box"}

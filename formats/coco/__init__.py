@@ -14,7 +14,7 @@ A results file is a list of detections::
 
     [{"image_id": 1, "category_id": 1, "bbox": [x, y, w, h], "score": 0.9}]
 
-Predictions of Detectron2 that stand in a list ``instances`` for each image are read as one list. The images
+Predictions of Detectron2, which have a list ``instances`` for each image, are read as one list. The images
 and categories come from the ground truth (``--gt GT.json``; in ``eval`` the other side), which may
 be in any format. All ids in the file are interpreted in the same way, with a note unless it is the first of
 these:

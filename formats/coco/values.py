@@ -202,7 +202,7 @@ class Values:
         which = re.sub("[0-9]+", "", location), key
         if which not in self._float_ids:
             self._float_ids.add(which)
-            self.report(FLOAT_ID, location, key, value=Trusted("with a point, as in 1.0,"))
+            self.report(FLOAT_ID, location, key, value=Trusted("with a decimal point, as in 1.0,"))
 
     # -- faults
 
@@ -307,7 +307,7 @@ class Values:
                 return outline
         if "bbox" not in record:
             kind = next((kind for key, kind in _COMPARED.items() if record.get(key)), "")
-            otherwise = Trusted(kind and f", compare what it has (eval --iou-type {kind})")
+            otherwise = Trusted(kind and f", compare the shape it has (eval --iou-type {kind})")
             self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox", otherwise=otherwise)
             return ()
         box = record["bbox"]

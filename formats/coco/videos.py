@@ -37,7 +37,7 @@ OUTSIDE_COUNTS = Code(
     "warning",
     "boxes that are marked outside are read like any other: {n} of {total}",
     "remove them if the object cannot be seen in these frames",
-    "Where the object has left the view some tools keep a box and mark it as outside. The evaluation that "
+    "Some tools keep a box after the object has left the view, and mark it as outside. The evaluation that "
     "this layout comes from counts such boxes too.",
 )
 TUBE = (

@@ -33,8 +33,8 @@ Reading
 - Polygons and ellipses (64 corners) are outlines, rotated boxes are oriented boxes, masks are masks, and the
   points of a skeleton are key points, named as in ``<labels>``. Where only boxes are needed, the first four
   are read as their bounding boxes, with a warning, and skeletons are counted. The box of a mask is the one
-  around its pixels, for its rectangle may be larger, as Datumaro writes it. Polylines, points, cuboids and
-  tags are not boxes and are counted.
+  around its pixels, because the rectangle in the file may be larger, as in Datumaro's. Polylines, points,
+  cuboids and tags are not boxes and are counted.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
   of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
   the export of a project, names are prefixed with the subset.

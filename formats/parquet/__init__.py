@@ -15,10 +15,10 @@ A column ``bbox`` of lists of four numbers needs ``--box``. Coordinates are pixe
 dictionaries, or whole numbers. A row whose coordinates, class and score are all null names an image without
 objects, and so does one without a box whose class is ``No finding``, ``background`` or ``none``; any other
 null among them is an error. float32 is widened to the float64 of the same value. Boxes with a score are
-detections. ``-O columns=left:x0,...`` names columns that are called otherwise. Tracks and videos are neither
+detections. ``-O columns=left:x0,...`` names columns that have other names. Tracks and videos are neither
 read nor written.
 
-Classes stand in the order of the schema's metadata (key ``odm``, JSON: ``{"classes": [{"name": "cat",
+Classes are in the order of the schema's metadata (key ``odm``, JSON: ``{"classes": [{"name": "cat",
 "id": 1}]}``), else in order of first appearance; the order inside a dictionary means nothing.
 
 **A row per image** is read: ``objects`` as a struct of lists or a list of structs, as `datasets` of Hugging
@@ -31,8 +31,8 @@ it. The bytes of pictures are never read.
 
 Files are read one row group after the other, and every page's checksum is verified where the file has them.
 They are written with checksums, in row groups of 1048576 rows. Without checksums a damaged page may go
-unnoticed; that is so in any program. A file with more rows than bytes, and more than four million, is
-refused: a few bytes can stand for any number of equal rows. So is a file of which a row group would fill
+unnoticed, as in any program. A file with more rows than bytes, and more than four million, is
+refused: a few bytes can stand for any number of equal rows. So is a file with a row group that would fill
 more than 128 MiB and more than 16 times the size of the file, and a name of more than 1 MiB.
 """
 

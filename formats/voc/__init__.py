@@ -37,9 +37,9 @@ Reading
   file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
 - ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
   ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
-- In the standard tree ``SegmentationObject/<image>.png`` has the masks of objects, where shapes are wanted:
-  pixels of the number k in its palette, or of the k-th of VOC's colours, as Datumaro and CVAT write them, are
-  those of the k-th object, 255 those between objects.
+- In the standard tree the masks of objects are read from ``SegmentationObject/<image>.png`` where shapes are
+  needed: pixels with the number k in its palette, or with the k-th of VOC's colours, as Datumaro and CVAT
+  write them, belong to the k-th object; 255 is the border between objects.
 - A missing ``<size>``, or 0, is taken from ``--image-sizes``, ``--image-size``, the picture (``--images``,
   ``JPEGImages/`` or beside the XML) or the other side of an evaluation; otherwise it stays unknown.
 - Any declared encoding, or UTF-8 or UTF-16, is read. A document type with an internal subset, and any entity

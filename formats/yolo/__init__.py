@@ -42,7 +42,7 @@ Outlines, oriented boxes and key points
     boxes (``obb``). Rows with key points (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
     not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows are read so
     if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
-    ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is what lies around it. Where
+    ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one around it. Where
     only boxes are needed, outlines are read as such, with a warning, and key points are ignored. A confidence
     is the last number of a row of any task.
 

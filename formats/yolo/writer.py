@@ -20,9 +20,9 @@ from odm.tables import Dataset, Shapes
 POINT_COUNTS = Code(
     "yolo-key-point-counts",
     "error",
-    "this box has {value} key points and the first one {first}; YOLO's rows have one number of them",
-    "convert the classes one at a time, with --keep",
-    "kpt_shape in data.yaml says how many key points every row of a data set has.",
+    "this box has {value} key points but the first one has {first}; all rows of YOLO need the same number",
+    "convert the classes one at a time, with --only-classes",
+    "kpt_shape in data.yaml says how many key points each row of the data set has.",
 )
 
 

@@ -150,8 +150,8 @@ OUTLINE_NUMBERS = Code(
     "error",
     "expected pairs of x and y that are numbers, found {value}",
     "correct the outline",
-    "An outline is a list of corners, x and y of each. With an odd count, or with something that is no "
-    "number, nobody can tell which numbers belong together.",
+    "An outline lists x and y of each corner. With an odd count, or a value that is not a number, nobody "
+    "can tell which numbers belong together.",
     row=True,
 )
 MASK_SYNTAX = Code(
@@ -159,8 +159,8 @@ MASK_SYNTAX = Code(
     "error",
     "expected a mask as size [height, width] and counts, found {value}",
     "write the mask again",
-    "The counts are run lengths down the columns of the image: a list of numbers of at least 0, or the text "
-    "that pycocotools makes of them.",
+    "The counts are run lengths down the columns of the image: a list of numbers from 0, or the compressed "
+    "text in which pycocotools writes them.",
     row=True,
 )
 MASK_SIZE = Code(
@@ -168,15 +168,15 @@ MASK_SIZE = Code(
     "error",
     "expected a mask of the image's size {expected}, found {value}",
     "write the mask again for this image, or correct the size of the image",
-    "A mask for another size of the image lies elsewhere in it. pycocotools compares such masks quietly as "
-    "having nothing in common.",
+    "A mask made for another size of the image covers other pixels. pycocotools compares such masks without "
+    "a warning, as if they had nothing in common.",
     row=True,
 )
 KEYPOINT_COUNT = Code(
     "keypoint-count",
     "error",
     "expected {expected}, found {value}",
-    "correct the key points, or the names of them in the class",
+    "correct the key points, or their names in the class",
     "Every object of a class has the same key points in the same order; those that are not labelled are "
     "0, 0, 0.",
     row=True,

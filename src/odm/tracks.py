@@ -17,16 +17,16 @@ from odm.tables import Dataset
 TRACK_TWICE = Code(
     "track-twice-in-frame",
     "error",
-    "the track {value} has another box of this class in this frame",
+    "track {value} has another box of this class in this frame",
     "give one of the two another id, or remove it",
-    "A track follows one object, which is in one place at a time. Two boxes of a frame make its volume "
+    "A track follows one object, which is in one place at a time. Two boxes in one frame make its volume "
     "meaningless.",
     row=True,
 )
 CLASS_CHANGES = Code(
     "track-changes-class",
     "error",
-    "the track {value} is {first!r} before and {second!r} here",
+    "track {value} is {first!r} in an earlier box and {second!r} here",
     "correct the class, or give the second object another id",
     "In ground truth a track is one object, and an object has one class. Tracks are compared class by "
     "class, so this object would count once for each.",
@@ -35,16 +35,16 @@ CLASS_CHANGES = Code(
 DETECTIONS_CHANGE_CLASS = Code(
     "detections-change-class",
     "warning",
-    "tracks whose detections are of several classes: {n}, such as {value} with {first!r} and {second!r}",
+    "tracks with detections of several classes: {n}, such as track {value} with {first!r} and {second!r}",
     "give every track the class that it has most often, if the tracker is meant to decide",
     "Tracks are compared class by class, so such a track counts as one track for each of its classes.",
 )
 FRAME_TWICE = Code(
     "frame-twice",
     "error",
-    "the images {first!r} and {second!r} are both the frame {value} of the video {name!r}",
+    "the images {first!r} and {second!r} are both frame {value} of the video {name!r}",
     "correct the frame number of one of them",
-    "Frames of two sides are joined by their numbers, so a number must mean one image.",
+    "Frames of two sides are joined by their numbers, so each number must stand for one image.",
 )
 
 

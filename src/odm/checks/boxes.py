@@ -127,8 +127,8 @@ def _most_area(wh: Floats) -> Floats:
     "warning",
     "expected an area {expected}, found {value}",
     "recompute the area of the object, or remove it so that width * height is used",
-    "The area determines whether an object counts as small, medium or large. That of a mask is smaller "
-    "than its box, but neither 0 nor larger; such an area was computed for another size of the image.",
+    "The area determines whether an object counts as small, medium or large. The area of a mask "
+    "is smaller than its box, but never 0 or larger; such an area was computed for another image size.",
     field="area",
     needs=("areas",),
 )

@@ -100,8 +100,8 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
 @set_rule(
     "looks-like-ltrb",
     "warning",
-    "{n} of {total} boxes extend beyond the image; only {left} would if their width and height were "
-    "right and bottom edges",
+    "{n} of {total} boxes extend beyond the image; {left} would if their width and height were right and "
+    "bottom edges",
     "correct the export: width = right - left and height = bottom - top{option}",
     "If corners are read as widths and heights, boxes become too large and extend beyond the image.",
     needs=("suspects",),
@@ -118,7 +118,7 @@ def looks_ltrb(columns: DerivedColumns) -> Found:
 @set_rule(
     "looks-swapped",
     "warning",
-    "{n} of {total} boxes extend beyond the image; only {left} would if x and y were swapped",
+    "{n} of {total} boxes extend beyond the image; {left} would if x and y were swapped",
     "swap x and y, or the width and height of the images",
     "Some tools write rows before columns. A picture rotated by its EXIF data has the same effect.",
     needs=("suspects",),

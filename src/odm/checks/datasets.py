@@ -62,7 +62,7 @@ def similar_images(columns: DerivedColumns) -> Found:
     "warning",
     "{first!r} and {second!r} differ only in {how}",
     "rename one to the other if they are the same class (convert --rename OLD=NEW)",
-    "They are different classes here. If they are meant to be one, part of its objects are in the wrong "
+    "They are different classes here. If they are meant to be one, some of its objects are in the wrong "
     "class.",
 )
 def similar_classes(columns: DerivedColumns) -> Found:

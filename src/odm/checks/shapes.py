@@ -168,7 +168,7 @@ def short_outline(drawn: DrawnColumns) -> FoundBoxes:
     "error",
     "expected finite coordinates of the shape, found {value}",
     "correct the outline or the key points",
-    "A corner or a key point that is not a number, or endlessly far away, lies nowhere.",
+    "A corner or key point that is not a number, or is infinitely far away, has no position.",
     needs=("shapes", "keypoints"),
 )
 def wild_corner(drawn: DrawnColumns) -> FoundBoxes:
@@ -194,8 +194,8 @@ def undecodable_mask(drawn: DrawnColumns) -> FoundBoxes:
     "error",
     "expected a mask of {expected} pixels in all, found runs of {value}",
     "write the mask again for this image",
-    "The run lengths of a mask, inside and outside, add up to the pixels of its image. Other sums belong to "
-    "another size, or are damaged; pycocotools takes them without a word.",
+    "The run lengths of a mask, inside and outside, add up to the pixels of its image. A mask with another "
+    "sum is damaged or was made for another size; pycocotools accepts it silently.",
 )
 def overlong_mask(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def outline_outside(drawn: DrawnColumns) -> FoundBoxes:
     "warning",
     "the outline crosses itself",
     "check the order of its corners",
-    "Inside and outside change places where an outline crosses itself; usually corners are in a wrong order.",
+    "Inside and outside change places where an outline crosses itself; usually its corners are out of order.",
     validate_only=True,
 )
 def outline_crosses(drawn: DrawnColumns) -> FoundBoxes:
@@ -278,7 +278,7 @@ def box_differs(drawn: DrawnColumns) -> FoundBoxes:
 @_rule(
     "shape-area-differs",
     "warning",
-    "the area is given as {value}, the shape has {expected}",
+    "the area is given as {value}, but the shape has {expected}",
     "recompute the area of the object",
     "The area decides whether an object counts as small, medium or large.",
     validate_only=True,
@@ -301,7 +301,7 @@ def area_differs(drawn: DrawnColumns) -> FoundBoxes:
     "warning",
     "the corners of the oriented box are up to {value} px from those of a rectangle",
     "check its corners",
-    "An oriented box is a turned rectangle. Formats with an angle hold the smallest rectangle around it.",
+    "An oriented box is a rotated rectangle. Formats with an angle hold the smallest rectangle around it.",
 )
 def not_a_rectangle(drawn: DrawnColumns) -> FoundBoxes:
     rows, corners = drawn.quads
@@ -347,7 +347,7 @@ def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
     "expected a visibility of 0, 1 or 2, found {value}",
     "correct the key points: x, y and 0 = not labelled, 1 = hidden, 2 = visible",
     "The third number of a key point of ground truth says whether it is labelled. Other numbers are usually "
-    "scores, or the order of the numbers is another.",
+    "scores, or the numbers are in another order.",
     needs=("keypoints",),
 )
 def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
@@ -384,9 +384,9 @@ def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
     "keypoints-off-box",
     "warning",
     "most of the labelled key points lie far outside the box",
-    "check whether box and key points are of one object",
-    "Key points belong to the object in the box. Where most are further away than half its size, they are "
-    "another object's, or in other units.",
+    "check whether the box and the key points belong to the same object",
+    "Key points belong to the object in the box. If most are further away than half its size, they belong "
+    "to another object or are in other units.",
     needs=("keypoints",),
     validate_only=True,
 )

@@ -43,9 +43,9 @@ def frame_twice(columns: DerivedColumns) -> Found:
 @set_rule(
     "frame-out-of-range",
     "error",
-    "the frame {value} is beyond the end of the video {name!r}, which has {n} frames from {start} on",
+    "frame {value} is beyond the end of the video {name!r}, whose {n} frames are numbered from {start}",
     "correct the number of the frame or the length of the video",
-    "A frame that the video does not have belongs to another video, or its numbers count otherwise.",
+    "Either the frame belongs to another video, or the frames are numbered in another way.",
     validate_only=True,
 )
 def frame_beyond(columns: DerivedColumns) -> Found:
@@ -85,10 +85,10 @@ def without_track(columns: DerivedColumns) -> Found:
 @set_rule(
     "one-frame-tracks",
     "warning",
-    "{n} of {total} tracks have a single box, the first is {value}",
-    "check that ids are those of objects, the same in all frames, and not numbers of boxes",
-    "An object is mostly seen in more than one frame. Ids that are counted again in each frame, or "
-    "through all boxes, make every box a track of its own.",
+    "{n} of {total} tracks have a single box; the first is {value}",
+    "check that an id is that of an object, the same in all frames, and not the number of a box",
+    "Most objects are seen in more than one frame. If the ids number the boxes instead of the objects, "
+    "every box is a track of its own.",
     validate_only=True,
 )
 def one_frame(columns: DerivedColumns) -> Found:
