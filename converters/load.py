@@ -355,7 +355,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             advice = ""
             if name == "classes" and any(side == "write" for _, side in uses):
                 advice = "; --class-list FILE sets which classes are written, and in which order"
-            raise UsageError(f"the option {name.replace('_', '-')!r} has no meaning when {names}{advice}")
+            raise UsageError(f"the option {name.replace('_', '-')!r} does not apply when {names}{advice}")
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:

@@ -112,7 +112,9 @@ class PendingSource:
     def _open(self) -> Source:
         asked = self.request
         if asked.encoding and not is_encoding(asked.encoding):
-            raise UsageError(f"--encoding: {printable(asked.encoding)} is not an encoding; one is gb18030")
+            raise UsageError(
+                f"--encoding: unknown encoding {printable(asked.encoding)}; give one such as gb18030"
+            )
         return open_source(
             asked.path, follow_links=asked.follow_links, max_size=asked.max_size, encoding=asked.encoding
         )

@@ -201,7 +201,7 @@ def checked_rules(
     if image_labels is not None and not any(p.labelled_only for p in rules):
         raise UsageError("image labels are used only by openimages-challenge and lvis")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError("class_agnostic has no meaning for openimages-challenge and lvis")
+        raise UsageError("class_agnostic does not apply to openimages-challenge and lvis")
     if class_agnostic and hierarchy is not None:
         raise UsageError("class_agnostic and a class hierarchy cannot be combined")
     return rules

@@ -132,7 +132,9 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
         return ours, _named(detections, their_video, ours.frame)
     names = list(detections.videos.name)
     if len(names) == len(truth.videos) == 1 and names[0] != truth.videos.name[0]:
-        log.note(f"the only video of each side, {truth.videos.name[0]!r} and {names[0]!r}, are taken for one")
+        log.note(
+            f"the only video of each side is taken to be the same: {truth.videos.name[0]!r} and {names[0]!r}"
+        )
         names = [truth.videos.name[0]]
     rows = {name: row for row, name in enumerate(names)}
     extra = -2 - len(frame) - np.arange(len(their_frame))

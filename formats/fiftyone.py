@@ -409,7 +409,7 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
             found.append(document)
         yield image, found
     if beyond:
-        log.note(f"{plural(beyond, 'box is', 'boxes are')} written as that of a mask that reaches beyond it")
+        log.note(f"{plural(beyond, 'box is', 'boxes are')} written as the box around a mask that is larger")
 
 
 def adapt(options: FiftyoneOptions) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def test_protocols_without_named_ranges_say_so(name, reason):
         ("=0:5", "a name has letters"),
         ("a b=0:5", "a name has letters"),
         ("a[x]=0:5", "a name has letters"),
-        (["0:5", "6:7"], "area 6:7: there is one range already; name each further one"),
+        (["0:5", "6:7"], "area 6:7: there is one range already; name each additional one"),
     ],
 )
 def test_ranges_that_are_refused(area, says):

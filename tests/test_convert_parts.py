@@ -87,7 +87,7 @@ def test_sources_of_several_formats_each_with_its_own_options(here, run):
     assert "boxes read (yolo, txt)" in out
     assert len(odm.read("all.json").images) == 24
     _, err = run(*words, "--image-size", "64x48", "-O", "from.columns=image:x", "--overwrite", code=2)
-    assert "'columns' has no meaning when reading yolo and reading txt" in err
+    assert "'columns' does not apply when reading yolo and reading txt" in err
 
 
 def test_errors_of_all_sources_are_reported(here, run):

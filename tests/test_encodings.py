@@ -140,7 +140,7 @@ def test_an_encoding_that_is_wrong_is_an_error(kind, tmp_path):
     with pytest.raises(DataError):
         read(path, log, "shift_jis")
     assert "is not in shift_jis (--encoding)" in "".join(map(str, log))
-    with pytest.raises(UsageError, match="not an encoding"):
+    with pytest.raises(UsageError, match="unknown encoding"):
         read(path, Log(), "rot13")
 
 

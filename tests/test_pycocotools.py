@@ -245,7 +245,7 @@ def test_questions_are_answered_alike(tmp_path):
     for refused in (ours.showAnns, ours.download):
         with pytest.raises(UsageError, match="not part of odm"):
             refused([])
-    with pytest.raises(UsageError, match="other images"):
+    with pytest.raises(UsageError, match="that the annotations lack"):
         ours.loadRes([{"image_id": 4, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 1}])
 
 

@@ -355,7 +355,7 @@ def test_only_the_folder_that_was_made_is_removed(tmp_path):
     whole = Path(store.path, "a").read_bytes()
     for i in range(ends[1]):
         Path(store.path, "a").write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1 :])
-        with pytest.raises(PathError, match="a is cut or damaged"):
+        with pytest.raises(PathError, match="a is truncated or damaged"):
             store.read("a", *ends[:2])
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/precious").write_text("kept")
@@ -450,7 +450,7 @@ def test_a_damaged_intermediate_file_is_no_number(tmp_path):
         data[len(data) // 4] ^= 1
         path.write_bytes(data)
 
-    with pytest.raises(PathError, match="matches-0 is cut or damaged"):
+    with pytest.raises(PathError, match="matches-0 is truncated or damaged"):
         evaluate_shards(truth, folder, scratch=str(scratch), executor=Failing(5, damage))
 
 

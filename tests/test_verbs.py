@@ -214,7 +214,7 @@ def test_runs_that_are_no_runs_are_refused():
         ({"analyze": ["tides"]}, "^analyze tides"),
         ({"at_score": 0.5, "at_scores": "x.json"}, "^at_scores and at_score cannot be combined"),
         ({"report": "a.pdf"}, "a report is HTML"),
-        ({"iou_type": "segm"}, "voc2012 has no such rules; use protocol coco, lvis"),
+        ({"iou_type": "segm"}, "voc2012 does not define it; use protocol coco, lvis"),
         *(
             ({"protocol": "coco", "iou_type": "keypoints", "sigmas": wrong}, "^sigmas: expected numbers")
             for wrong in (["a"], np.zeros((17, 2)), [None], [-1.0])
@@ -382,7 +382,7 @@ def test_convert_takes_what_is_in_memory_and_edits_it(tmp_path):
         [tmp_path / "a.csv", odm.read(table)], tmp_path / "b.csv", only_classes=["animal"], same_image="join"
     )
     assert both.written == 2
-    with pytest.raises(odm.UsageError, match="options for reading have no meaning"):
+    with pytest.raises(odm.UsageError, match="options for reading do not apply"):
         odm.convert(table, tmp_path / "c.csv", from_box="ltwh")
     assert odm.convert(table, tmp_path / "c.csv", dry_run=True).dry_run
     assert not (tmp_path / "c.csv").exists()
@@ -410,7 +410,7 @@ def test_validate_takes_tables_and_pairs_and_lists(tmp_path):
     copy = odm.validate(tmp_path / "a.csv", fix=["order"], out=tmp_path / "fixed.csv")
     assert copy.ledger.balances
     assert (tmp_path / "fixed.csv").exists()
-    with pytest.raises(odm.UsageError, match="out has a meaning only with fix"):
+    with pytest.raises(odm.UsageError, match="out is used with fix only"):
         odm.validate(tmp_path / "a.csv", out=tmp_path / "c.csv")
     odm.validate(tmp_path / "a.csv", report=tmp_path / "check.html")
     assert (tmp_path / "check.html").exists()

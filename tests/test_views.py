@@ -210,7 +210,7 @@ def test_analyses_are_attributes_with_tables(sides):
         assert getattr(e.analysis, name)._repr_html_()
     assert sum(e.analysis.confusion.table().columns()["count"]) == 29
     plain = odm.eval(*sides)
-    with pytest.raises(odm.UsageError, match=r'analysis tide: it was not asked for.*analyze="tide"'):
+    with pytest.raises(odm.UsageError, match=r'analysis tide: it was not requested.*analyze="tide"'):
         plain.analysis.tide  # noqa: B018
     assert not hasattr(plain.analysis, "nonsense")
     without = odm.eval(*sides, protocol="corloc", analyze="tide")

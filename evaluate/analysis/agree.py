@@ -103,7 +103,7 @@ class Agreement(Framed):
         sets are not known.
         """
         if not self.sides:
-            raise UsageError("an agreement of arrays has no list of pairs: compare data sets")
+            raise UsageError("an agreement computed from arrays has no list of pairs: give data sets")
         (first, a), (other, b) = self.sides
         alone = rows_without(len(a), self.first), rows_without(len(b), self.other)
         mine = np.concatenate([a.row[self.first], a.row[alone[0]], np.full(len(alone[1]), -1)])

@@ -63,7 +63,7 @@ class Analyses(dict[str, Any]):
         if name in _TABLES:
             how = {"confusion": 'confusion="counts"', "thresholds": 'thresholds="f1"'}
             asked = how.get(name, f'analyze="{name}"')
-            raise UsageError(f"analysis {name}: it was not asked for: odm.eval(..., {asked})")
+            raise UsageError(f"analysis {name}: it was not requested: use odm.eval(..., {asked})")
         raise AttributeError(f"there is no analysis {name!r}; there are: {', '.join(_TABLES)}")
 
     def __dir__(self) -> list[str]:

@@ -139,7 +139,7 @@ def ready_for(
     if iou_type == "obb":
         for side, what in ((truth, "ground truth"), (detections, "detections")):
             if side.boxes.shapes is None and len(side):
-                log.note(f"no box of the {what} is turned: they are compared as upright rectangles")
+                log.note(f"no box of the {what} is oriented: they are compared as upright rectangles")
         joined = dataclasses.replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
     elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
         log.note(BOX_AREAS)
@@ -183,7 +183,7 @@ def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
     absent = np.isnan(truth.area)
     if not absent.any() or all(p.measure == "pose" for p in rules):
         return joined
-    log.note(f"{int(absent.sum())} objects without area: {POSE_AREA} of their boxes is taken for it")
+    log.note(f"{int(absent.sum())} objects have no area: {POSE_AREA} of the area of their boxes is used")
     area = np.where(absent, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)
     return dataclasses.replace(joined, truth=dataclasses.replace(truth, area=area))
 
@@ -196,22 +196,20 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     if len(counts) > 1:
         said = ", ".join(map(str, counts[:-1]))
         raise UsageError(
-            f"iou_type keypoints: boxes have {said} and {counts[-1]} points, and one list of sigmas is for "
-            "one number: choose classes with --only-classes"
+            f"iou_type keypoints: some objects have {said} key points and others {counts[-1]}, but a list of "
+            "sigmas fits one number only: choose classes with --only-classes"
         )
     k = counts[0] if counts else 0
     ready: list[Protocol] = []
     for p in rules:
         sigmas: tuple[Any, ...] = p.sigmas
         if sigmas and k and len(sigmas) != k:
-            raise UsageError(f"sigmas: {k} are needed, one for each key point, and {len(sigmas)} are given")
+            raise UsageError(f"sigmas: {k} are needed, one for each key point, but {len(sigmas)} are given")
         if not sigmas and k == len(COCO_SIGMAS):
             sigmas = COCO_SIGMAS
             names = {own for own in truth.categories.keypoints or () if own}
             if names - {COCO_POINTS}:
-                log.note(
-                    f"{p.name}: the sigmas are those of COCO's 17 points, and points have other names here"
-                )
+                log.note(f"{p.name}: the sigmas are those of COCO's 17 points, but these have other names")
         elif not sigmas and p.measure == "pose":
             sigmas = (1 / k,) * k if k else ()
         elif not sigmas and k:

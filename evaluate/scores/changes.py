@@ -71,7 +71,7 @@ def resolve(
             unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}
             for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
-                    raise UsageError(f"{option} has no meaning for {base.name}, which measures tracks")
+                    raise UsageError(f"{option} does not apply to {base.name}, which measures tracks")
         base = _measuring(base, iou_type)
         changed: dict[str, Any] = {} if sigmas is None else {"sigmas": _sigmas(sigmas, base)}
         if interpolation is not None:
@@ -138,7 +138,7 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
         raise UsageError(f"iou_type {iou_type}: {base.name} compares {base.iou_type} only")
     if base.name not in (fitting := BY_IOU_TYPE[iou_type]):
         use = ", ".join(fitting)
-        raise UsageError(f"iou_type {iou_type}: {base.name} has no such rules; use --protocol {use}")
+        raise UsageError(f"iou_type {iou_type}: {base.name} does not define it; use --protocol {use}")
     return dataclasses.replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
@@ -146,7 +146,7 @@ def _pixels(given: str, base: Protocol) -> str:
     if given not in ("edges", "inclusive"):
         raise UsageError(f"pixels {given}: choose edges or inclusive")
     if base.measure != "bbox":
-        raise UsageError(f"pixels {given}: only boxes have such widths, not iou_type {base.iou_type}")
+        raise UsageError(f"pixels {given}: applies to boxes only, not to iou_type {base.iou_type}")
     return given
 
 
@@ -224,7 +224,7 @@ def check_tubes(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
         raise UsageError(f"protocol {names} measures tracks and {others[0]} boxes: evaluate them one by one")
     for name, value in given.items():
         if value is not None and value is not False:
-            raise UsageError(f"{name} has no meaning for {names}, which measures tracks")
+            raise UsageError(f"{name} does not apply to {names}, which measures tracks")
     return True
 
 
@@ -295,7 +295,7 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
             n_whole += 1
             if n_whole > 1:
                 raise UsageError(
-                    f"area {bounds}: there is one range already; name each further one, as in tiny=0:256"
+                    f"area {bounds}: there is one range already; name each additional one, as in tiny=0:256"
                 )
             first = _area(bounds, base)
             continue

@@ -152,7 +152,7 @@ class Reader:
             lists = self._dialect.results
             if lists and (flat := instances_of(data)) is not None:
                 data, document = flat, Document(flat, self._log, path)
-                self._log.note(f"{printable(path)}: the instances are counted through all images, from #/0")
+                self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
             if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":
@@ -415,7 +415,7 @@ class Reader:
         values.count(table.own.lost + table.unread)
         if values.outlined:
             what = plural(values.outlined, "annotation")
-            self._log.note(f"{printable(values.path)}: {what} without a bbox read by the box of the outline")
+            self._log.note(f"{printable(values.path)}: {what} without a bbox: the box of the outline is read")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         log, (key, _) = self._log, table.flag

@@ -143,9 +143,7 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     if beside and len(beside) < len(kept):
         kept = [f for f in kept if f not in beside]
         shown = ", ".join(map(printable, beside))
-        log.note(
-            f"{printable(source.path)}: not read, for these are of Open Images and hold no boxes: {shown}"
-        )
+        log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
     if not kept:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:

@@ -97,9 +97,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: TfrecordOptions) 
     if not target.plan(names, [*(f"the file {name}" for name in names)], log) or not fits or relative is None:
         return
     if not with_pictures and len(images):
-        log.note(
-            "the records hold no pictures, without which nothing can be trained (--images DIR gives them)"
-        )
+        log.note("the records hold no pictures, which training needs (--images DIR gives them)")
     boxes = dataset.boxes
     order = np.argsort(boxes.image, kind="stable")
     members = np.split(order, np.searchsorted(boxes.image[order], np.arange(1, len(images) + 1)))

@@ -102,7 +102,7 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
         if found is None:
             found = path, names
         elif names != found[1]:
-            log.note(f"{printable(path)}: not read, for {printable(found[0])} has other classes")
+            log.note(f"{printable(path)}: not read, because {printable(found[0])} has other classes")
     return found
 
 

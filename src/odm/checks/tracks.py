@@ -112,7 +112,7 @@ def note_gaps(columns: DerivedColumns, log: Log) -> None:
     dataset, track = columns.dataset, columns.boxes.track
     images = dataset.images
     if track is not None and len(track) > 1 and np.bincount(track[track >= 0]).max(initial=0) == 1:
-        log.note("no track has more than one box, so the ids may be numbers of boxes")
+        log.note("no track has more than one box, so the ids may number the boxes, not the objects")
         return
     if track is None or images.video is None or images.frame is None:
         return

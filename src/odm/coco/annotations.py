@@ -144,12 +144,12 @@ class COCO:
         elif isinstance(resFile, np.ndarray):
             records = self.loadNumpyAnnotations(resFile)
         if not isinstance(records, list):
-            raise UsageError(f"results are a list of records, not {type(records).__name__}")
+            raise UsageError(f"expected results as a list of records, found {type(records).__name__}")
         unknown = {record["image_id"] for record in records} - self.imgs.keys()
         if unknown:
             some = ", ".join(map(repr, sorted(unknown, key=str)[:3]))
             raise UsageError(
-                f"results are of other images than the annotations: {len(unknown)}, such as {some}"
+                f"results have image ids that the annotations lack: {len(unknown)}, such as {some}"
             )
         found = COCO()
         info = copy.deepcopy(self.dataset.get("info", {}))
@@ -169,7 +169,7 @@ class COCO:
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Record]:  # noqa: N802
         """Records of an array (n, 7) of image, left, top, width, height, score and category."""
         if data.ndim != 2 or data.shape[1] != 7:
-            raise UsageError(f"results as an array have 7 columns, not the shape {data.shape}")
+            raise UsageError(f"expected results as an array of 7 columns, found the shape {data.shape}")
         return [
             {"image_id": int(row[0]), "bbox": row[1:5], "score": row[5], "category_id": int(row[6])}
             for row in data.tolist()

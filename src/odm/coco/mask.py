@@ -58,7 +58,9 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
         return []
     crowd = np.asarray(pyiscrowd).astype(bool)
     if len(crowd) != len(gt):
-        raise UsageError(f"pyiscrowd has a value for each ground truth: {len(gt)}, not {len(crowd)}")
+        raise UsageError(
+            f"pyiscrowd: expected one value for each ground truth, {len(gt)}, found {len(crowd)}"
+        )
     if isinstance(dt[0], dict):
         return masks.iou(dt, gt, crowd)
     return box_iou(

@@ -360,7 +360,7 @@ class Scratch:
     def _unsealed(self, name: str, data: bytes | bytearray, length: int) -> bytes:
         body = bytes(memoryview(data)[:-_CHECKSUM])
         if len(data) != length or zlib.crc32(body).to_bytes(_CHECKSUM, "little") != data[-_CHECKSUM:]:
-            raise PathError(f"scratch {printable(self.path)}: {name} is cut or damaged")
+            raise PathError(f"scratch {printable(self.path)}: {name} is truncated or damaged")
         return body
 
     def _refusal(self, e: OSError) -> PathError:

@@ -55,7 +55,7 @@ def agreement_page(
         If `images` is below 1, or the agreement was made of arrays.
     """
     if not found.sides:
-        raise UsageError("an agreement of arrays has no page: compare data sets")
+        raise UsageError("an agreement computed from arrays has no page: give data sets")
     image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(found)
     sets = [dataset for dataset, _ in found.sides]
     used, numbers = np.unique(image, return_inverse=True)

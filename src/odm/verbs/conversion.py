@@ -274,7 +274,7 @@ def converted(source: Any, target: str, given: Mapping[str, Any], log: Log) -> L
             **reading(given),
         )
     if options["from"] or given["source_options"]:
-        raise UsageError("convert: options for reading have no meaning for what is in memory")
+        raise UsageError("convert: options for reading do not apply to data in memory")
     how_read: dict[str, Any] = {"given": {**given, "format_": given["from_"]}, "verb": "convert"}
     each = source if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
     tables = [only(dataset_of(one, log=log, kind=given["kind"], **how_read)) for one in each]

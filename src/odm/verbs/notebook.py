@@ -380,7 +380,7 @@ def evaluation_report(
     if isinstance(value, Result):
         value = Evaluation(value.sides, [value], Log(), value.truth, value.found)
     if value.truth is None or value.found is None:
-        raise UsageError("report: the boxes of this evaluation are not at hand")
+        raise UsageError("report: the boxes of this evaluation are not in memory")
     given = _given(out, images, options, "report")
     report_target(given, sources=())
     log = value.log
@@ -393,8 +393,8 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
     """The page of a comparison."""
     if not value.evaluations:
         raise UsageError(
-            f"report: the boxes are not at hand: odm.compare keeps those of up to {comparing.KEPT} "
-            'runs; of more, its argument report="runs.html" writes the page'
+            f"report: the boxes are not in memory: odm.compare keeps those of up to {comparing.KEPT} "
+            'runs; for more, its argument report="runs.html" writes the page'
         )
     given = {**_given(out, images, options, "report"), "at_score": None}
     report_target(given, sources=())

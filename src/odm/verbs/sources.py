@@ -271,7 +271,9 @@ def text_of_file(path: str, encoding: str = "") -> str:
     except Unreadable as e:
         raise PathError(f"{printable(path)}: {e}") from None
     except LookupError:
-        raise UsageError(f"--encoding: {printable(encoding)} is not an encoding; one is gb18030") from None
+        raise UsageError(
+            f"--encoding: unknown encoding {printable(encoding)}; give one such as gb18030"
+        ) from None
     except UnicodeError:
         raise PathError(f"{printable(path)}: not {encoding or 'UTF-8'} text") from None
 

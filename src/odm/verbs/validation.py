@@ -178,11 +178,11 @@ def validate(
 def check_sides(given: Mapping[str, Any]) -> None:
     """UsageError for options that exclude each other, or have no meaning without another."""
     if given["gt"] is not None and given["against"] is not None:
-        raise UsageError("--gt and --against exclude each other")
+        raise UsageError("--gt and --against cannot be combined")
     if given["fix"] is None:
         for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
             if given[name] and not (name == "overwrite" and (given["report"] or given.get("markdown"))):
-                raise UsageError(f"--{name.replace('_', '-')} has a meaning only with --fix")
+                raise UsageError(f"--{name.replace('_', '-')} is used with --fix only")
         return
     if given["report"]:
         raise UsageError("--report shows what is wrong in SRC: leave out --fix")
@@ -273,7 +273,7 @@ def repaired(source: Any, given: Mapping[str, Any], log: Log) -> Ledger:
     if not is_path(source):
         raise UsageError("--fix repairs a file or a folder: give its path")
     if options["gt"] or options["det"]:
-        raise UsageError("options of one side (--gt-..., --det-...) have no meaning with --fix")
+        raise UsageError("options of one side (--gt-..., --det-...) cannot be combined with --fix")
     fixes = split_names(given["fix"])
     return repair(
         os.fspath(source),
