@@ -793,6 +793,22 @@ def test_splits_are_written_so_that_trainers_find_them(tmp_path):
     assert (tmp_path / "linked/images/val/y.png").resolve() == (tmp_path / "in/images/val/y.png").resolve()
 
 
+@pytest.mark.parametrize(
+    ("splits", "expected"),
+    [
+        (("train", "valid"), {"train": "images/train", "val": "images/valid"}),  # as Roboflow calls it
+        (("train", "validation"), {"train": "images/train", "val": "images/validation"}),
+        (("train", "val", "valid"), {"train": "images/train", "val": "images/val", "valid": "images/valid"}),
+    ],
+)
+def test_other_names_of_the_validation_split_are_val_to_trainers(tmp_path, splits, expected):
+    coco = '{"images": [{"id": 1, "file_name": "%s", "width": 9, "height": 9}], "annotations": [], "categories": []}'
+    put(tmp_path / "in", {f"{split}/_annotations.coco.json": coco % split for split in splits})
+    odm.convert(tmp_path / "in", tmp_path / "out", to="yolo")
+    described = yaml.safe_load((tmp_path / "out/data.yaml").read_bytes())
+    assert {key: place for key, place in described.items() if str(place).startswith("images")} == expected
+
+
 def test_nothing_is_written_where_something_is_unknown(tmp_path):
     data = Dataset.from_arrays(
         images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=[[1, 2, 3, 4]]

@@ -12,7 +12,7 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.number_text import Cells, decimals
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.text_tokens import Column, assemble, pages, relative
-from odm.formats.yolo.layouts import YoloOptions
+from odm.formats.yolo.layouts import ALIASES, YoloOptions
 from odm.issues import Code, Log, Trusted, listed
 from odm.names import refuse_class, stem
 from odm.tables import Dataset, Shapes
@@ -72,12 +72,13 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         texts = pages(len(images), boxes.image, columns)
     for name, data in zip(log.track(labels, "writing"), texts, strict=True):
         target.write(name, data)
-    target.write("data.yaml", _data_yaml(dataset, splits, options.task, n_points))
+    places = _places(splits)
+    target.write("data.yaml", _data_yaml(dataset, places, options.task, n_points))
     for row, name in enumerate(pictures):
         (target.copy if options.copy_images else target.link)(name, images.path[row])
-    named = {split for split in dataset.images.split if split}
+    named = any(dataset.images.split)
     for needed in ("train", "val"):
-        if named and needed not in named:
+        if named and needed not in places:
             log.note(
                 f"there is no split {needed!r}, so data.yaml uses another in its place; trainers need both"
             )
@@ -164,9 +165,17 @@ def _picture_suffix(path: str) -> str:
     return path[dot:] if dot > 0 and "/" not in path[dot:] else ""
 
 
-def _data_yaml(dataset: Dataset, splits: list[str], task: str | None, n_points: int) -> bytes:
-    """The description of the data set. Without ``path``, trainers look beside the file itself."""
+def _places(splits: list[str]) -> dict[str, str]:
+    """The folder of pictures of each split, by its key in ``data.yaml``; trainers know only ``val``."""
     places = {split.rstrip("/"): f"images/{split}".rstrip("/") for split in dict.fromkeys(splits)}
+    for alias, key in ALIASES.items():
+        if alias in places and key not in places:
+            places[key] = places.pop(alias)
+    return places
+
+
+def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_points: int) -> bytes:
+    """The description of the data set. Without ``path``, trainers look beside the file itself."""
     first = places.get("train") or next(iter(places.values()), "")
     # Without an image there is no folder that could be named.
     lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
