@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 import odm
 from odm.cli._print import laid_out
@@ -18,8 +19,7 @@ VERSION = 1
 """Of the JSON contract."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Report:
+class Report(msgspec.Struct, frozen=True, eq=False):
     """What a validation found: all counts, and the lines to be shown, which may be of fewer issues."""
 
     log: Log

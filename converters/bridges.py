@@ -17,11 +17,12 @@ a data set detections; without them it is ground truth.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.arrays import to_array
@@ -129,7 +130,7 @@ def from_supervision(
         extras["masks"] += n if found.mask is not None else 0
         extras["tracks"] += n if found.tracker_id is not None else 0
     dataset = _gather(parts, classes, kind)
-    return dataclasses.replace(dataset, extras={k: n for k, n in extras.items() if n})
+    return replace(dataset, extras={k: n for k, n in extras.items() if n})
 
 
 def to_supervision(dataset: Dataset) -> dict[str, Any]:
@@ -348,8 +349,8 @@ def from_torchvision(
         parts.append(_Part(name, target["boxes"], target["labels"], scores, crowd, area))
     dataset = _gather(parts, classes, kind)
     if all(isinstance(i, int) for i in ids):
-        images = dataclasses.replace(dataset.images, source_id=np.array(ids, np.int64))
-        dataset = dataclasses.replace(dataset, images=images)
+        images = replace(dataset.images, source_id=np.array(ids, np.int64))
+        dataset = replace(dataset, images=images)
     return dataset
 
 
@@ -464,8 +465,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
 # ------------------------------------------------------------------------------------------------ shared
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """The boxes of one image; labels are positions or names."""
 
     name: str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
@@ -21,8 +22,7 @@ CategoryIds = Literal["0", "1", "coco80", "coco91"]
 CATEGORY_IDS = get_args(CategoryIds)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Edits:
+class Edits(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to the classes, applied in this order: keep only, drop, rename.
 
     All names are those of the source. Two classes renamed to one name are merged, in the place of the first.
@@ -30,7 +30,7 @@ class Edits:
 
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    rename: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    rename: Mapping[str, str] = msgspec.field(default_factory=dict)
     order: tuple[str, ...] = ()
     """Then, the class list to be written: all names in their order, those without objects too."""
     category_ids: CategoryIds | None = None
@@ -69,7 +69,7 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
             raise UsageError(f"spaces=underscore: {both} would be one class; use --rename")
     changed = sum(old != new for old, new in zip(names, found, strict=True))
     ledger.change("classes with underscores for spaces", changed)
-    return dataclasses.replace(dataset, categories=dataclasses.replace(dataset.categories, name=found))
+    return replace(dataset, categories=replace(dataset.categories, name=found))
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
@@ -114,10 +114,10 @@ def _with_classes(
         column = getattr(old, name)
         given[name] = column and tuple((*column, ())[row] for row in rows)
     categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), own=own, **given)
-    boxes = dataclasses.replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
+    boxes = replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
     # Of whole images: what several classes were merged into is absent only where all of them are.
     labels = dataset.labels
-    moved = dataclasses.replace(labels, category=row_of[labels.category])
+    moved = replace(labels, category=row_of[labels.category])
     keep = moved.category >= 0
     merged = np.bincount(row_of[row_of >= 0])
     if len(labels) and merged.max(initial=0) > 1:
@@ -137,7 +137,7 @@ def _with_classes(
         again = np.ones(len(labels), np.bool_)
         again[first] = False
         keep &= ~some & ~again
-    return dataclasses.replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
+    return replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
 
 
 def refuse_other_points(
@@ -167,7 +167,7 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
         positions = numbers
     ids = frozen(np.array(positions, np.int64) + start)
     ledger.change(f"class ids counted from {start}", int(np.count_nonzero(categories.source_id != ids)))
-    return dataclasses.replace(dataset, categories=dataclasses.replace(categories, source_id=ids))
+    return replace(dataset, categories=replace(categories, source_id=ids))
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
@@ -189,8 +189,8 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     ledger.change(
         "classes given COCO's names", sum(a != b for a, b in zip(names, categories.name, strict=True))
     )
-    renamed = dataclasses.replace(categories, name=tuple(names), source_id=frozen(ids), named=True)
-    return dataclasses.replace(dataset, categories=renamed)
+    renamed = replace(categories, name=tuple(names), source_id=frozen(ids), named=True)
+    return replace(dataset, categories=renamed)
 
 
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from odm.formats import Format
 from odm.issues import first_few, plural, printable
@@ -17,8 +18,7 @@ from odm.views import Shown
 BAD_FILES = "files left out, with their images"
 
 
-@dataclasses.dataclass
-class Ledger(Shown):
+class Ledger(Shown, msgspec.Struct):
     """What became of everything that was read. It always balances: ``read == written + sum(left_out)``."""
 
     source_format: str
@@ -28,17 +28,17 @@ class Ledger(Shown):
     written: int = 0
     images: int = 0
     categories: int = 0
-    left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    left_out: dict[str, int] = msgspec.field(default_factory=dict)
     """Boxes that were not written, by reason."""
-    lost: dict[str, int] = dataclasses.field(default_factory=dict)
+    lost: dict[str, int] = msgspec.field(default_factory=dict)
     """Values that the target cannot hold, by their name."""
-    changed: dict[str, int] = dataclasses.field(default_factory=dict)
+    changed: dict[str, int] = msgspec.field(default_factory=dict)
     """What is written otherwise than it was read, by what happened."""
     sources: tuple[tuple[str, str, int, int], ...] = ()
     """Path, format, images and boxes of each source, where there are several."""
-    images_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    images_left_out: dict[str, int] = msgspec.field(default_factory=dict)
     """Images that were not written, by reason."""
-    parts: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    parts: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     """Images and boxes of each part, where the data was divided; of a fold those that it is tested with."""
     bad_files: tuple[str, ...] = ()
     """Files of the source that were left out, with their images, because of their errors."""
@@ -59,7 +59,7 @@ class Ledger(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return dataclasses.asdict(self) | {
+        return asdict(self) | {
             "files": len(self.files),
             "stayed": list(self.stayed),
             "bad_files": list(self.bad_files),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm import checks
@@ -45,15 +46,14 @@ SIDES_SWAPPED = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """A dataset, its format, and how many of its rows and which of its files were left out on request."""
 
     dataset: Dataset
     format: Format
     bad: int = 0
     source: Source | None = None
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut = msgspec.field(default_factory=LeftOut)
     """The files that were left out because of their errors."""
 
 
@@ -108,7 +108,7 @@ def load(
     if spare:
         known = reading_options(side.format)
         fitting = {k: v for k, v in request.options.items() if k not in spare or k.replace("-", "_") in known}
-        side.request = dataclasses.replace(request, options=fitting)
+        side.request = replace(request, options=fitting)
     dataset = side.read(counterpart)
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
@@ -120,8 +120,7 @@ def load(
     return _check(side, dataset, log, skip_bad, check, refuse=refuse)
 
 
-@dataclasses.dataclass(slots=True)
-class KeptTruth:
+class KeptTruth(msgspec.Struct):
     """A ground truth that several runs are read against; empty until `load_pair` has read it.
 
     It stays empty where the ground truth took something from the detections, which other runs may not have.

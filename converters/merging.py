@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import os
@@ -10,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.checks.rules import equal_boxes
@@ -46,8 +47,7 @@ RENUMBERED = {"category_id": "classes", "image_id": "images", "box_id": "boxes"}
 """What the ids are called that a format keeps, and what they are the ids of."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """The dataset that several became, and what happened on the way."""
 
     dataset: Dataset
@@ -55,9 +55,9 @@ class Merged:
     """Images that were in an earlier source already."""
     equal: int = 0
     """Boxes that were left out because an earlier source has the same."""
-    renumbered: dict[str, int] = dataclasses.field(default_factory=dict)
+    renumbered: dict[str, int] = msgspec.field(default_factory=dict)
     """How many ids of each sort (`RENUMBERED`) are numbered from 1, because the sources disagreed on them."""
-    changed: dict[str, int] = dataclasses.field(default_factory=dict)
+    changed: dict[str, int] = msgspec.field(default_factory=dict)
     """What else is not as some source has it, by what happened."""
 
 
@@ -125,9 +125,9 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
     for dataset in datasets:
         extras.update(dataset.extras)
     merged = Dataset(
-        images=dataclasses.replace(images, source_id=columns["image_id"]),
-        categories=dataclasses.replace(categories, source_id=columns["category_id"]),
-        boxes=dataclasses.replace(boxes, source_id=columns["box_id"]),
+        images=replace(images, source_id=columns["image_id"]),
+        categories=replace(categories, source_id=columns["category_id"]),
+        boxes=replace(boxes, source_id=columns["box_id"]),
         kind=kind,
         files=tuple(file for dataset in datasets for file in dataset.files),
         extras=dict(extras),
@@ -469,22 +469,22 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
     own = join_own([d.boxes.own for d in datasets], sizes)
-    for field in dataclasses.fields(Boxes):
-        parts = [getattr(d.boxes, field.name) for d in datasets]
-        if field.name == "own" or all(part is None for part in parts):
+    for name in Boxes.__struct_fields__:
+        parts = [getattr(d.boxes, name) for d in datasets]
+        if name == "own" or all(part is None for part in parts):
             continue
-        if (table := RAGGED.get(field.name)) is not None:
-            columns[field.name] = join_ragged(table, parts, sizes)
+        if (table := RAGGED.get(name)) is not None:
+            columns[name] = join_ragged(table, parts, sizes)
             continue
-        if (rows := rows_of.get(field.name)) is not None:
+        if (rows := rows_of.get(name)) is not None:
             parts = [rows.of(i, p, len(d)) for i, (p, d) in enumerate(zip(parts, datasets, strict=True))]
-        elif field.name == "wh_given":
+        elif name == "wh_given":
             parts = [
                 np.zeros((len(d), 2), bool) if p is None else p for p, d in zip(parts, datasets, strict=True)
             ]
-        elif field.name == "file":
+        elif name == "file":
             parts = _moved_files(parts, datasets)
-        columns[field.name] = frozen(np.concatenate(parts))
+        columns[name] = frozen(np.concatenate(parts))
     return Boxes(**columns, own=own)
 
 
@@ -499,8 +499,8 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind:
         return again
     # Boxes of other flags are made boxes of another class, for the search does not look at flags.
     marked: Any = boxes.category.astype(np.int64) << 16 | boxes.flags
-    marked_boxes = dataclasses.replace(boxes, category=marked)
-    whole = dataclasses.replace(datasets[0], boxes=marked_boxes, kind=kind)
+    marked_boxes = replace(boxes, category=marked)
+    whole = replace(datasets[0], boxes=marked_boxes, kind=kind)
     rows, first = equal_boxes(whole, np.flatnonzero(~shared[boxes.image]))
     source = np.repeat(np.arange(len(datasets)), [len(d) for d in datasets])
     again[rows] = source[rows] != source[first]

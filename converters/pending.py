@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict, force_setattr, replace
 
 from odm import inputs
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
@@ -19,8 +20,7 @@ from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortene
 from odm.tables import Builder, Dataset, Kind
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What to read and how, as the user gave it for one source.
 
     ``options`` go to the format and must be its own; ``shared`` go to it where it has them.
@@ -28,8 +28,8 @@ class Request:
 
     path: str
     format: str | None = None
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    shared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    shared: Mapping[str, Any] = msgspec.field(default_factory=dict)
     spare: frozenset[str] = frozenset()
     """Names of `options` that go to other sources too, so the format need not have them."""
     kind: Kind | None = None
@@ -47,11 +47,11 @@ class Request:
     the fields of their own, where these are kept; without, they are to be read."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", conceal(self.path))
+        force_setattr(self, "path", conceal(self.path))
 
     def __reduce__(self) -> Any:
         """For another process, which must know the credentials of an address."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields = asdict(self)
         return functools.partial(Request, **{**fields, "path": reveal(self.path)}), ()
 
 
@@ -220,10 +220,10 @@ class PendingSource:
         options = self.own_options()
         report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
-        dataset = dataclasses.replace(dataset, path=self.source.path)
+        dataset = replace(dataset, path=self.source.path)
         if "order" not in self.format.adapted(options).keeps:
-            categories = dataclasses.replace(dataset.categories, ordered=False)
-            dataset = dataclasses.replace(dataset, categories=categories)
+            categories = replace(dataset.categories, ordered=False)
+            dataset = replace(dataset, categories=categories)
         # One error in place of one per row where detections were given for ground truth, or the reverse.
         for row, whole in ((SCORE_UNEXPECTED, ALL_SCORED), (SCORE_MISSING, NO_SCORES)):
             n = log.counts[row.name]
@@ -316,7 +316,7 @@ def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> D
         how = f"read with / for \\: {new!r}" if rule is None else f"shortened, {old!r} to {new!r}"
         what = f"{plural(len(changed), 'image name is', 'image names are')} {how}"
     log.note(f"{printable(source)}: {what}{', ...' if len(changed) > 1 else ''}")
-    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=renamed))
+    return replace(dataset, images=replace(dataset.images, name=renamed))
 
 
 def report_unread(source: Source, log: Log) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm import arguments, checks, inputs
 from odm.converters.edit import Edits
@@ -285,7 +286,7 @@ def repair(
         raise refusal(log, source, skip_bad=skip_bad)
     dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
-    return write_loaded(dataclasses.replace(loaded, dataset=dataset), output, log, ledger)
+    return write_loaded(replace(loaded, dataset=dataset), output, log, ledger)
 
 
 def _formats_of(

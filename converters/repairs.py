@@ -5,13 +5,13 @@ Only the tables are edited. Boxes that are not finite are never touched: nobody 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.checks import DerivedColumns
@@ -139,7 +139,7 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         ledger.change("images renamed (rename)", len(changed))
         some = first_few(changed, 5, lambda i: f"{printable(names[i])!r} to {printable(result[i])!r}")
         log.note(f"images are renamed; rename their pictures too: {some}")
-        dataset = dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, name=tuple(result)))
+        dataset = replace(dataset, images=replace(dataset.images, name=tuple(result)))
     renames = {
         name: better
         for name in dataset.categories.name
@@ -190,8 +190,8 @@ def _portable(name: str) -> str:
 def _with(dataset: Dataset, **columns: NDArray[Any] | None) -> Dataset:
     """The dataset with some columns of its boxes replaced."""
     read_only: Any = {key: None if array is None else frozen(array) for key, array in columns.items()}
-    boxes: Boxes = dataclasses.replace(dataset.boxes, **read_only)
-    return dataclasses.replace(dataset, boxes=boxes)
+    boxes: Boxes = replace(dataset.boxes, **read_only)
+    return replace(dataset, boxes=boxes)
 
 
 REPAIRS: dict[str, Callable[[Dataset, Ledger, Log], Dataset]] = {

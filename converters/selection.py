@@ -10,12 +10,12 @@ Stratification of Multi-label Data", ECML PKDD 2011), the rarest class first, in
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +46,7 @@ GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.gro
 """Words that ``--group-by`` takes beside a regular expression: each gives the group of every image."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What to keep and how to divide it: first the filters, then the sample, then the parts.
 
     ValueError if the values do not fit together.

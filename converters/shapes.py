@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.converters.ledger import Ledger
@@ -102,14 +102,14 @@ def _fitted(
 
 
 def _with(dataset: Dataset, **columns: Any) -> Dataset:
-    return dataclasses.replace(dataset, boxes=dataclasses.replace(dataset.boxes, **columns))
+    return replace(dataset, boxes=replace(dataset.boxes, **columns))
 
 
 def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
     """The same corners, those at `rows` as another kind of shape."""
     kinds = shapes.kind.copy()
     kinds[rows] = kind
-    return dataclasses.replace(shapes, kind=frozen(kinds))
+    return replace(shapes, kind=frozen(kinds))
 
 
 class _Fitting:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.files import Source
@@ -20,15 +21,14 @@ ROUNDS = 10
 """How often a source is read again; a file left out may uncover a fault of another."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class LeftOut:
+class LeftOut(msgspec.Struct, eq=False):
     """The files that were left out, and what is known of the images in them."""
 
-    files: list[str] = dataclasses.field(default_factory=list)
+    files: list[str] = msgspec.field(default_factory=list)
     """Their paths, as the source has them."""
-    stems: set[str] = dataclasses.field(default_factory=set)
+    stems: set[str] = msgspec.field(default_factory=set)
     """Their names without folder and extension: of one file per image, the name of the image."""
-    images: set[str] = dataclasses.field(default_factory=set)
+    images: set[str] = msgspec.field(default_factory=set)
     """Names of images, without extension, that were read from one of them."""
     errors: int = 0
     """Errors of these files, which are in the log and no reason to refuse the rest."""
@@ -155,9 +155,9 @@ def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
     row[kept] = np.arange(len(kept), dtype=np.int32)
     boxes = dataset.boxes.take(~drop[dataset.boxes.image])
     labels = dataset.labels.take(~drop[dataset.labels.image])
-    return dataclasses.replace(
+    return replace(
         dataset,
         images=dataset.images.take(kept),
-        boxes=dataclasses.replace(boxes, image=frozen(row[boxes.image])),
-        labels=dataclasses.replace(labels, image=frozen(row[labels.image])),
+        boxes=replace(boxes, image=frozen(row[boxes.image])),
+        labels=replace(labels, image=frozen(row[labels.image])),
     )

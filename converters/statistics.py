@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ SCORES = tuple(i / 10 for i in range(1, 10))
 """Bounds of the groups of scores."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """Of n values the smallest, the median, the mean and the largest; None where there are no values."""
 
     n: int
@@ -45,8 +44,7 @@ class Distribution:
         return cls(len(finite), *(float(of(finite)) for of in (np.min, np.median, np.mean, np.max)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """How many values lie in ``lower <= value < upper``; None is no bound."""
 
     lower: float | None
@@ -54,8 +52,7 @@ class Group:
     n: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClassCounts:
+class ClassCounts(msgspec.Struct, frozen=True):
     """One class: its boxes, the images that show it, and its boxes per area range."""
 
     name: str
@@ -68,8 +65,7 @@ class ClassCounts:
     """Of all boxes, in 0..1; None if there are none."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrackCounts:
+class TrackCounts(msgspec.Struct, frozen=True):
     """What is in the videos of a dataset."""
 
     videos: int
@@ -116,8 +112,7 @@ class TrackCounts:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PointCounts:
+class PointCounts(msgspec.Struct, frozen=True):
     """One key point of a class, and how often it is labelled."""
 
     category: str
@@ -128,8 +123,7 @@ class PointCounts:
     """Objects of the class that have key points."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShapeCounts:
+class ShapeCounts(msgspec.Struct, frozen=True):
     """The shapes of a dataset's boxes."""
 
     outlined: int
@@ -182,8 +176,7 @@ def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
             yield PointCounts(dataset.categories.name[row], name, visible, hidden, objects)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True):
     """What is in a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
 
     kind: Kind
@@ -223,7 +216,7 @@ class Statistics:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the JSON contract; what is undefined is None."""
-        data = {"version": VERSION} | dataclasses.asdict(self)
+        data: dict[str, Any] = {"version": VERSION} | msgspec.to_builtins(self)
         data["image_sizes"] = [{"width": w, "height": h, "images": n} for w, h, n in self.image_sizes]
         for name in ("tracks", "shapes"):
             if data[name] is None:

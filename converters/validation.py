@@ -6,13 +6,14 @@ error; here the rules marked `validate_only` run too, pictures are looked at, an
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections import Counter
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec.structs import replace
 
 from odm import checks
 from odm.codes import STRAY_FILE
@@ -138,8 +139,8 @@ def examine(
             "give either the ground truth of a results file, or detections to compare with, not both"
         )
     check_tolerance(tolerance)
-    source = dataclasses.replace(source, wants=SHAPE_WORDS)
-    against = against and dataclasses.replace(against, wants=SHAPE_WORDS)
+    source = replace(source, wants=SHAPE_WORDS)
+    against = against and replace(against, wants=SHAPE_WORDS)
     check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
     reference = None if gt is None else Reference(gt, log, refuse=False)
     loaded: tuple[Loaded, ...]

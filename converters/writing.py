@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm import checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
@@ -42,8 +43,7 @@ from odm.tables import Dataset, Longs, SourceFile, distinct
 BAD_ROWS = "rows with errors (--skip-bad)"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What to write and how; `Request` is the same for what is read."""
 
     path: str
@@ -107,7 +107,7 @@ def as_one(
     loaded = Loaded(
         merged.dataset,
         # Whatever one of them could say, the whole may say.
-        dataclasses.replace(
+        replace(
             sources[0].format,
             name=", ".join(names),
             keeps=frozenset().union(*(one.format.keeps for one in sources)),
@@ -131,7 +131,7 @@ def as_one(
             ledger.change(f"ids of {RENUMBERED[sort]} are numbered from 1, as the sources disagree", n)
     # No one file has both names, so the place is all of them.
     sources.clear()
-    everywhere = dataclasses.replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
+    everywhere = replace(merged.dataset, files=(SourceFile(merged.dataset.path),))
     checks.report_similar_classes(everywhere, log)
     return loaded, ledger
 
@@ -139,7 +139,7 @@ def as_one(
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     asked = target.shapes or ("same" if loaded.format.name == target.format.name else "")
-    target = dataclasses.replace(target, options=target.format.settled(target.options, loaded.dataset, asked))
+    target = replace(target, options=target.format.settled(target.options, loaded.dataset, asked))
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
@@ -217,7 +217,7 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
         f"{printable(path)}: one file does not keep the splits; a folder has a file for each: "
         f"{folder} --to {format_.name}"
     )
-    return dataclasses.replace(format_, keeps=format_.keeps - {"split"})
+    return replace(format_, keeps=format_.keeps - {"split"})
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
@@ -236,7 +236,7 @@ def check_parts(selection: Selection, output: Output, format_: Format) -> None:
 
 
 def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
-    return dataclasses.replace(dataset, images=dataclasses.replace(dataset.images, split=tuple(splits)))
+    return replace(dataset, images=replace(dataset.images, split=tuple(splits)))
 
 
 def _pieces(

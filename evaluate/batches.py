@@ -6,13 +6,13 @@ metric as a header and arrays; nothing in it is executed when it is read.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,8 +30,7 @@ _MIXED = "some are whole numbers and some are text; use one kind"
 _DAMAGED = "the state of a metric is damaged"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ImageBoxes:
+class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
     """The boxes of one side of some images, image by image, in the types that they were given in."""
 
     count: NDArray[np.int32]
@@ -81,11 +80,10 @@ class ImageBoxes:
         return [table[a:b].tobytes() for a, b in itertools.pairwise([0, *ends])]
 
 
-_COLUMNS = tuple(f.name for f in dataclasses.fields(ImageBoxes))
+_COLUMNS = ImageBoxes.__struct_fields__
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, eq=False):
     """Some images with both their sides."""
 
     ids: NDArray[Any] | None
@@ -163,8 +161,7 @@ def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
 # ---------------------------------------------------------------------------------- reading a batch
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(msgspec.Struct, frozen=True):
     """Reads and checks batches: how many classes there are, and whether boxes are corners or sizes."""
 
     n_classes: int

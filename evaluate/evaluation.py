@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate import tubes
 from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH, TURNED_BOXES
@@ -160,7 +160,7 @@ def evaluate(
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
-    results = [dataclasses.replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
+    results = [replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
     _report(results, truth, detections, log, diagnose=diagnose)
     return Evaluation(joined, results, log, truth, detections)
 
@@ -302,4 +302,4 @@ def switched(
         switches.append(f"{plural(len(extra), f'extra {joined.report.unit[:-1]}')} {what}")
     if class_agnostic:
         switches.append("classes ignored")
-    return [dataclasses.replace(p, switched=(*p.switched, *switches)) for p in rules]
+    return [replace(p, switched=(*p.switched, *switches)) for p in rules]

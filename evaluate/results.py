@@ -6,13 +6,14 @@ here and ``null`` in JSON.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr, replace
 
 from odm.evaluate.analysis.named import Analyses
 from odm.evaluate.matching.confusion import Confusion, confusion
@@ -36,8 +37,7 @@ COVERAGE = "in simulations, 95 % intervals contained the true AP for 91 to 99 % 
 """How far an interval can be trusted, measured by ``benchmarks/coverage.py``; shown beside intervals."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """Counts, AP and operating point of one class, or of all.
 
     Attributes
@@ -67,7 +67,7 @@ class Row:
     precision: float
     recall: float
     f1: float
-    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def fn(self) -> int:
@@ -104,8 +104,7 @@ class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have 
         return found
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Result(ResultViews):
+class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     """The results of one protocol.
 
     Attributes
@@ -138,9 +137,9 @@ class Result(ResultViews):
     at_score: float | None = None
     scores_from: str = ""
     """Where the score of each class comes from, if it was given."""
-    analysis: Analyses = dataclasses.field(default_factory=Analyses)
+    analysis: Analyses = msgspec.field(default_factory=Analyses)
     """Plain data by the name of the analysis, see `odm.evaluate.analysis.analyses`."""
-    intervals: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    intervals: dict[str, list[float | None]] = msgspec.field(default_factory=dict)
     """Low and high end for keys of the summary, if they were asked for; None = undefined."""
     truth: Dataset | None = None
     """Where the ground truths came from, if it is known; their rows are rows of its boxes."""
@@ -148,8 +147,8 @@ class Result(ResultViews):
     """The same of the detections."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", Classes(self.classes, self))
-        object.__setattr__(self, "analysis", Analyses(self.analysis))
+        force_setattr(self, "classes", Classes(self.classes, self))
+        force_setattr(self, "analysis", Analyses(self.analysis))
 
     def __repr__(self) -> str:
         numbers = ", ".join(f"{k} {'-' if math.isnan(v) else f'{v:.4f}'}" for k, v in self.summary.items())
@@ -181,7 +180,7 @@ class Result(ResultViews):
         """The outcome of every detection, and the reason of each false positive."""
         from odm.evaluate.analysis.errors import detection_table
 
-        return dataclasses.replace(detection_table(self.sides, self.matches), result=self)
+        return replace(detection_table(self.sides, self.matches), result=self)
 
     @functools.cached_property
     def missed(self) -> Rows[dict[str, Any]]:
@@ -258,8 +257,7 @@ class Result(ResultViews):
         return data
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(ResultViews):
+class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
     """The join report and one result per protocol and IoU."""
 
     joined: Joined
@@ -269,12 +267,12 @@ class Evaluation(ResultViews):
     """Where the ground truths came from; rows of results are rows of its boxes."""
     found: Dataset | None = None
     """Where the detections came from; the same of them."""
-    tags: Mapping[str, Longs] = dataclasses.field(default_factory=dict)
+    tags: Mapping[str, Longs] = msgspec.field(default_factory=dict)
     """The numbers of the images of each tag that an analysis by slices was given, by ``name=value``."""
 
     def __post_init__(self) -> None:
         self.results[:] = [
-            one if one.truth is self.truth else dataclasses.replace(one, truth=self.truth, found=self.found)
+            one if one.truth is self.truth else replace(one, truth=self.truth, found=self.found)
             for one in self.results
         ]
 

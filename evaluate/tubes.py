@@ -11,10 +11,11 @@ Sources: `tube_evaluator.py` of rafaelpadilla/review_object_detection_metrics (`
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm import tracks
@@ -50,8 +51,7 @@ AT_A_TIME = 2**20
 """Pairs of boxes of one frame that are compared at a time."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tubes:
+class Tubes(msgspec.Struct, frozen=True, eq=False):
     """One side as tubes: a dataset of videos and tubes, and the boxes that the tubes are made of.
 
     The columns beside the dataset have a row for each box of the source that counts.
@@ -103,8 +103,7 @@ def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes,
 # --------------------------------------------------------------------------------------------- frames
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Frames:
+class _Frames(msgspec.Struct, frozen=True, eq=False):
     """The videos of one side, and which frame of which each image is."""
 
     names: tuple[str, ...]
@@ -241,7 +240,7 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
         own = np.append(side.tracks.score, np.nan)[track]
         score = np.where(np.isnan(own), score, own)
     none, videos = np.full(n, -1, np.int64), len(frames.names)
-    return dataclasses.replace(
+    return replace(
         side,
         images=Images(
             name=frames.names,

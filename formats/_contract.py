@@ -30,6 +30,9 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
+from msgspec.structs import replace
+
 from odm import arguments
 from odm.files import Output, Source
 from odm.formats._shared import json_preview
@@ -76,8 +79,7 @@ class Options:
         return hash((type(self), *vars(self).values()))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Rows of a source that are read together."""
 
     file: str
@@ -88,8 +90,7 @@ class Part:
     """The options to read them with, for `file` only."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Format:
+class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A file format: its name, what it keeps, and the functions that sniff, read and write it."""
 
     name: str
@@ -133,7 +134,7 @@ class Format:
     """Whether the box of an object with a shape is not written but is what lies around its shape."""
     boxes_as_shapes: bool = False
     """Whether every object has a shape, so that a box without one is written as its rectangle."""
-    shape_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    shape_options: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The options with which it keeps more shapes, by the word in ``keeps``: ``task=segment``."""
     max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
@@ -182,7 +183,7 @@ class Format:
 
     def adapted(self, options: Any) -> Format:
         """The format as it is written with these options."""
-        return self if self.adapt is None else dataclasses.replace(self, **self.adapt(options))
+        return self if self.adapt is None else replace(self, **self.adapt(options))
 
 
 _DEFINED = ("sniff", "read", "write", "parts", "decide_together", "begin", "adapt", "settle")
@@ -210,8 +211,7 @@ def format_of(module: str, **declared: Any) -> Format:
     return Format(**{"name": name, "doc": held["__doc__"], "single": False, **fields, **declared})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OptionSpec:
+class OptionSpec(msgspec.Struct, frozen=True, eq=False):
     """One option of a format as the command line sees it."""
 
     name: str

@@ -51,7 +51,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.files import Output, Source
@@ -96,8 +98,7 @@ class IcdarOptions(ImageOptions):
 # ---------------------------------------------------------------------------------------------- the layout
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """What the rows of a source hold, in this order."""
 
     sep: str | None = ","
@@ -284,8 +285,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     if not text_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
         return
     if options.round:
-        boxes = dataclasses.replace(boxes, xyxy=whole_edges(boxes.xyxy))
-        dataset = dataclasses.replace(dataset, boxes=boxes)
+        boxes = replace(boxes, xyxy=whole_edges(boxes.xyxy))
+        dataset = replace(dataset, boxes=boxes)
     places = text_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
     texts = decimals((np.floor(places + 0.5) if options.round else places).ravel())
     columns: list[Sequence[str]] = [texts[i :: places.shape[1]] for i in range(places.shape[1])]

@@ -32,6 +32,8 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
@@ -89,8 +91,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     reader.finish(field="confidence")
 
 
-@dataclasses.dataclass(slots=True)
-class _Found:
+class _Found(msgspec.Struct):
     """What the records were seen to hold."""
 
     jobs: dict[str, None]

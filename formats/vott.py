@@ -47,6 +47,8 @@ import contextlib
 import dataclasses
 from typing import Any
 
+from msgspec.structs import replace
+
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
@@ -236,7 +238,7 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
                 expected = f"{n} cells as in the header"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
-        layout = _LAYOUT if n == 6 else dataclasses.replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
+        layout = _LAYOUT if n == 6 else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
         table.add(path, layout, kept)
     table.finish()
 

@@ -54,6 +54,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.files import Output, Source
@@ -150,16 +151,15 @@ def _files(source: Source, kind: Kind | None = None) -> list[str]:
     return labels
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Block:
+class _Block(msgspec.Struct, eq=False):
     """The lines about one image."""
 
     name: bytes
     line: int
     count: int | None = None
     said: bytes = b""
-    rows: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
-    stray: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
+    rows: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
+    stray: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
     """Rows beyond the number."""
 
 

@@ -1,7 +1,6 @@
 """The analyses of ``odm eval`` and ``odm agree``, run in this process: output, files and exit codes."""
 
 import csv
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import analysis_cases as cases
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 import odm
 from odm.cli._app import app
@@ -234,7 +234,7 @@ def test_agreement_of_two_files(data):
         "class,f1,first,other,pairs\ncat,0.8,"
     )
     assert "| cat" in run("agree", "gt.csv", "b.csv", "--quiet", "--output", "markdown")
-    hostile = dataclasses.replace(second(), categories=dataclasses.replace(second().categories, name=HOSTILE))
+    hostile = replace(second(), categories=replace(second().categories, name=HOSTILE))
     odm.write(hostile, "h.csv", "csv")
     shown = run("agree", "h.csv", "h.csv", "--quiet", "--output", "markdown")
     assert "\\|" in shown

@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 from selection import examples
 
 import odm
@@ -212,9 +213,9 @@ def test_messages_say_what_was_found():
 
 def test_places_are_those_of_the_source():
     data = make([[10, 10, 60, 60], [50, 10, 10, 60], [10, 10, 60, 60]])
-    object.__setattr__(data, "files", (SourceFile("a.json", "/annotations"), SourceFile("b.txt")))
-    object.__setattr__(data.boxes, "file", np.array([0, 0, 1], np.int32))
-    object.__setattr__(data.boxes, "line", np.array([4, 5, 9], np.int32))
+    boxes = replace(data.boxes, file=np.array([0, 0, 1], np.int32), line=np.array([4, 5, 9], np.int32))
+    files = (SourceFile("a.json", "/annotations"), SourceFile("b.txt"))
+    data = replace(data, boxes=boxes, files=files)
     log = Log()
     assert checks.run(data, log).tolist() == [False, True, False]
     assert [(i.location, i.code) for i in log] == [

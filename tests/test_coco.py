@@ -1,7 +1,6 @@
 """COCO JSON: the fast path against the exact one, every dialect, every fault with its place, and the way back."""
 
 import contextlib
-import dataclasses
 import functools
 import io
 import itertools
@@ -17,6 +16,7 @@ import numpy as np
 import one_format
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 from selection import examples, params
 
 import odm
@@ -122,7 +122,7 @@ def both(data, **options):
         ends = [issue for issue in log if issue.code in ("json-syntax", "json-too-deep")]
         if ends:  # how much is read before depends on the slices
             assert [i for i in other_log if i.code in ("json-syntax", "json-too-deep")] == [
-                dataclasses.replace(ends[0], path=other_log.issues[-1].path)
+                replace(ends[0], path=other_log.issues[-1].path)
             ]
             continue
         assert plain(again) == plain(dataset)

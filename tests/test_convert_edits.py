@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import odm
 from odm.coco80 import IDS, NAMES
@@ -111,9 +112,7 @@ def test_cocos_ids():
     assert result.categories.source_id.tolist() == [17, 18, 16]
     assert edited(data(), category_ids="coco80")[0].categories.source_id.tolist() == [15, 16, 14]
     numbered = data(names=("0", "79"), category=(0, 1))
-    import dataclasses
-
-    numbered = dataclasses.replace(numbered, categories=dataclasses.replace(numbered.categories, named=False))
+    numbered = replace(numbered, categories=replace(numbered.categories, named=False))
     result, _ = edited(numbered, category_ids="coco91")
     assert result.categories.name == ("person", "toothbrush")
     assert result.categories.source_id.tolist() == [1, 90]
@@ -128,9 +127,7 @@ def test_class_ids_counted_in_the_order_of_the_classes():
         assert ledger.changed == {f"class ids counted from {start}": 3}
         assert ledger.lossless
     numbered = data(names=("7", "3"), category=(0, 1))
-    import dataclasses
-
-    numbered = dataclasses.replace(numbered, categories=dataclasses.replace(numbered.categories, named=False))
+    numbered = replace(numbered, categories=replace(numbered.categories, named=False))
     assert edited(numbered, category_ids="1")[0].categories.source_id.tolist() == [8, 4]
 
 

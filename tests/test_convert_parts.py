@@ -1,6 +1,5 @@
 """Several sources, samples, splits and folds on the command line: what is written, said and refused."""
 
-import dataclasses
 import functools
 import json
 import os
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from corpus_base import tree
+from msgspec.structs import replace
 from PIL import Image
 
 import odm
@@ -310,7 +310,7 @@ def test_no_split_is_lost_in_silence(name, single, tmp_path):
         images=["x.jpg", "y.jpg"], width=[64] * 2, height=[48] * 2, categories=["wheat"], image=[0, 1],
         category=[0, 0], xyxy=[[1, 2, 30, 40]] * 2,
     )  # fmt: skip
-    data = dataclasses.replace(data, images=dataclasses.replace(data.images, split=("train", "val")))
+    data = replace(data, images=replace(data.images, split=("train", "val")))
     target = tmp_path / f"out{format_.suffixes[0] if single else ''}"
     log = Log()
     ledger = odm.write(data, target, name, log=log)

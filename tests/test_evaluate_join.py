@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import odm
 from odm.converters import Request, load_pair
@@ -29,9 +30,7 @@ def scored(images, boxes, categories=("c",), **given):
 
 
 def unnamed(dataset):
-    import dataclasses
-
-    return dataclasses.replace(dataset, categories=dataclasses.replace(dataset.categories, named=False))
+    return replace(dataset, categories=replace(dataset.categories, named=False))
 
 
 @pytest.mark.parametrize(
@@ -470,23 +469,19 @@ def test_undefined_is_never_nan(output):
 
 def test_numbers_against_a_list_in_order_of_appearance_are_taken_and_said():
     """Only a class list gives numbers a meaning; a guess is a warning."""
-    import dataclasses
-
     truth = side(["i"], [(0, 0), (0, 1)], ("b", "a"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)])
     numbered = unnamed(scored(["i"], [(0, 0), (0, 1)], ("0", "1"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)]))
     for ordered in (True, False):
-        named = dataclasses.replace(truth, categories=dataclasses.replace(truth.categories, ordered=ordered))
+        named = replace(truth, categories=replace(truth.categories, ordered=ordered))
         log = Log()
         assert evaluate(named, numbered, log=log).summary["mAP"] == 1
         assert log.counts["class-order-guessed"] == (not ordered)
 
 
 def test_numbered_ground_truth_against_a_list_in_order_of_appearance():
-    import dataclasses
-
     found = scored(["i"], [(0, 0), (0, 1)], ("b", "a"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)])
     numbered = unnamed(side(["i"], [(0, 0), (0, 1)], ("0", "1"), ltwh=[(0, 0, 9, 9), (50, 50, 9, 9)]))
-    found = dataclasses.replace(found, categories=dataclasses.replace(found.categories, ordered=False))
+    found = replace(found, categories=replace(found.categories, ordered=False))
     evaluation = evaluate(numbered, found)  # without a log of one's own
     assert evaluation.log.counts == {"class-order-guessed": 1}
     assert "the classes of the detections have only an order" in str(evaluation.log.issues[0])

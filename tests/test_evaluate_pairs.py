@@ -1,11 +1,10 @@
 """The pairs of crowded images are those that comparing everything with everything finds."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from selection import examples
 
 from odm.evaluate import join
@@ -93,5 +92,5 @@ def test_pairs_of_some_detections_and_a_higher_floor(monkeypatch):
     assert large.large
     some = np.arange(60) % 3 > 0
     for one, other in ((whole.above(0.4), large.above(0.4)), (whole.of(some), large.of(some))):
-        want, got = ordered(one, joined), ordered(dataclasses.replace(other, rank=whole.rank), joined)
+        want, got = ordered(one, joined), ordered(replace(other, rank=whole.rank), joined)
         assert all(np.array_equal(got[key], column) for key, column in want.items())

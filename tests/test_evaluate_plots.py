@@ -1,9 +1,8 @@
 """Pictures: which there are, safe names, the same bytes twice."""
 
-import dataclasses
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from selection import params
 
 from odm.evaluate import PROTOCOLS, evaluate
@@ -81,9 +80,9 @@ def test_calibration_is_drawn_where_scores_are_probabilities():
     draw(result, files.__setitem__)
     (dece,) = [one.analysis["calibration"]["dece"] for one in analyze(result, ["calibration"]).results]
     assert f"D-ECE {dece:.3f}".encode() in files["voc2012-0.5/calibration.svg"]
-    scores = dataclasses.replace(found.boxes, score=found.boxes.score * 100)
+    scores = replace(found.boxes, score=found.boxes.score * 100)
     files.clear()
-    draw(evaluate(truth, dataclasses.replace(found, boxes=scores), "voc2012"), files.__setitem__)
+    draw(evaluate(truth, replace(found, boxes=scores), "voc2012"), files.__setitem__)
     assert "voc2012-0.5/calibration.svg" not in files
 
 

@@ -1,12 +1,11 @@
 """Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matching_rules import match_plainly
+from msgspec.structs import replace
 from selection import examples
 
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
@@ -478,7 +477,7 @@ def test_match_agrees_with_the_plain_rules(variant, scene, random):
         labels=[(*pair, state) for state in LabelState for pair in pairs if random.random() < 0.3],
     )  # fmt: skip
     lower = random.choice([0.0, 0.5])
-    det = dataclasses.replace(det, boxes=dataclasses.replace(det.boxes, score=det.boxes.score - lower))
+    det = replace(det, boxes=replace(det.boxes, score=det.boxes.score - lower))
     joined = join(truth, det)
     (rules,) = resolve(**variant)
     matches = match(joined, rules)
@@ -704,9 +703,7 @@ def test_hierarchy_and_labels():
     again = evaluate(own, det, "openimages-challenge", hierarchy=tree, image_labels=labels[:1]).result
     assert again.to_dict() == result.to_dict()
     # Being boxed in part is not being labelled, and it goes up as presence does.
-    own = dataclasses.replace(
-        own, labels=dataclasses.replace(own.labels, verdict=np.array([LabelState.PARTIAL]))
-    )
+    own = replace(own, labels=replace(own.labels, verdict=np.array([LabelState.PARTIAL])))
     again = evaluate(own, det, ["openimages-challenge", "lvis"], hierarchy=tree).results
     assert [sum(r.dropped.values()) for r in again] == [3, 4]
     joined = expand(join(own, det, hierarchy=tree, only_classes=["animal"]))

@@ -1,7 +1,6 @@
 """Masks, key points and oriented boxes: known answers, and random scenes against pycocotools and shapely."""
 
 import contextlib
-import dataclasses
 import io
 import itertools
 import json
@@ -9,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from selection import SLOW, examples
 
 import odm
@@ -377,11 +377,7 @@ def test_shapes_that_are_boxes_have_the_numbers_of_boxes(seed, kind, protocol):
     plain = side(gt, flags=flags, **of), side(det, **of)
     drawn = side(gt, flags=flags, **of, **as_shapes(gt, kind)), side(det, **of, **as_shapes(det, kind))
     iou_type = "obb" if kind == "oriented" else "segm"
-    boxes = (
-        dataclasses.replace(PROTOCOLS["voc2007"], name="dota", pixels="edges")
-        if protocol == "dota"
-        else protocol
-    )
+    boxes = replace(PROTOCOLS["voc2007"], name="dota", pixels="edges") if protocol == "dota" else protocol
     asked = {"analyze": "all", "confusion": "counts", "iou": [0.499] if protocol == "dota" else None}
     found = told(odm.eval(*drawn, protocol=protocol, iou_type=iou_type, **asked))
     assert found == told(odm.eval(*plain, protocol=boxes, **asked))
@@ -652,5 +648,5 @@ def test_boxes_around_oriented_boxes_are_doubtful(tmp_path):
     assert doubted(*sides, "dota") == doubted(*sides, "coco", iou_type="obb") == 0
     held = [odm.read(path, shapes=True) for path in sides]
     assert doubted(*held, "coco") == 1
-    plain = [dataclasses.replace(one, boxes=dataclasses.replace(one.boxes, shapes=None)) for one in held]
+    plain = [replace(one, boxes=replace(one.boxes, shapes=None)) for one in held]
     assert doubted(plain[0], held[1], "coco") == doubted(held[0], plain[1], "coco") == 0

@@ -1,7 +1,6 @@
 """What is printed and saved of an evaluation: as much as fits, no column twice or empty, confusion as shares."""
 
 import csv
-import dataclasses
 import io
 import json
 import math
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from analysis_cases import random_pair
+from msgspec.structs import replace
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate, render
@@ -191,10 +191,8 @@ def test_confusion_of_many_classes_or_pairs_is_refused(pair, monkeypatch):
 def test_a_confusion_matrix_without_one_score_is_printed(pair, change):
     """Each class has its own score, or nothing is right at any."""
     result = evaluate(*pair).result
-    result = dataclasses.replace(
-        result, overall=dataclasses.replace(result.overall, score=math.nan), **change
-    )
-    result = dataclasses.replace(result, analysis={"confusion": result.confusion().to_dict()})
+    result = replace(result, overall=replace(result.overall, score=math.nan), **change)
+    result = replace(result, analysis={"confusion": result.confusion().to_dict()})
     assert sections(result)[0][0].startswith("confusion matrix, scores as given, IoU >= 0.5")
 
 
@@ -205,7 +203,7 @@ def test_classes_above_the_confusion_matrix_are_whole_where_they_fit(pair, width
     result = evaluate(*pair).result
     table = {**result.confusion().to_dict(), "classes": ["traffic light", "person", "bicycle"]}
     table["counts"] = [row[:4] for row in table["counts"][:4]]
-    result = dataclasses.replace(result, analysis={"confusion": table})
+    result = replace(result, analysis={"confusion": table})
     ((_, headers, _),) = sections(result, width)
     assert headers == ["GT / det", above, "person", "bicycle", "(missed)"]
 

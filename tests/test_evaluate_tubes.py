@@ -1,10 +1,10 @@
 """Whole tracks: the protocols `stt` and `tube`, with known answers of the official programs and a slow reference."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import odm
 from odm.evaluate import TUBE_PROTOCOLS, Metric, evaluate
@@ -335,22 +335,22 @@ def test_an_object_twice_in_a_frame_and_a_change_of_class_are_errors():
     twice = dataset(A1_TRUTH)
     track = np.array(twice.boxes.track)
     track[10:20] = 0
-    twice = dataclasses.replace(twice, boxes=dataclasses.replace(twice.boxes, track=track))
+    twice = replace(twice, boxes=replace(twice.boxes, track=track))
     with pytest.raises(DataError) as caught:
         evaluate(twice, dataset(A1_FOUND, kind="det"), "stt")
     assert caught.value.log.counts["track-twice-in-frame"] == 10
     changing = dataset(A2_TRUTH)
     category = np.array(changing.boxes.category)
     category[0] = 1
-    changing = dataclasses.replace(changing, boxes=dataclasses.replace(changing.boxes, category=category))
+    changing = replace(changing, boxes=replace(changing.boxes, category=category))
     with pytest.raises(DataError) as caught:
         evaluate(changing, dataset(A2_FOUND, kind="det"), "stt")
     assert caught.value.log.counts["track-changes-class"] == 1
     log = Log()
-    det = dataclasses.replace(dataset(A2_FOUND, kind="det"))
+    det = replace(dataset(A2_FOUND, kind="det"))
     category = np.array(det.boxes.category)
     category[0] = 1
-    det = dataclasses.replace(det, boxes=dataclasses.replace(det.boxes, category=category))
+    det = replace(det, boxes=replace(det.boxes, category=category))
     result = evaluate(dataset(A2_TRUTH), det, "stt", log=log).result
     assert log.counts["detections-change-class"] == 1
     assert sum(row.det for row in result.classes) == len(A2_FOUND) + 1
@@ -375,7 +375,7 @@ def test_crowd_boxes_leave_the_tubes():
     truth = dataset(A1_TRUTH)
     flags = np.zeros(len(truth), np.uint16)
     flags[-4:] = Flag.CROWD
-    truth = dataclasses.replace(truth, boxes=dataclasses.replace(truth.boxes, flags=flags))
+    truth = replace(truth, boxes=replace(truth.boxes, flags=flags))
     log = Log()
     result = evaluate(truth, dataset(A1_FOUND, kind="det"), "stt", log=log).result
     assert result.classes[0].gt == 2
@@ -387,9 +387,7 @@ def test_boxes_without_tracks_are_tubes_of_one_frame():
         images=["a", "b"], categories=["x"], image=[0, 1], category=[0, 0],
         xyxy=[[0, 0, 9, 9]] * 2, video=["v", "v"], frame=[0, 1],
     )  # fmt: skip
-    found = dataclasses.replace(
-        still, kind="det", boxes=dataclasses.replace(still.boxes, score=np.array([0.9, 0.8]))
-    )
+    found = replace(still, kind="det", boxes=replace(still.boxes, score=np.array([0.9, 0.8])))
     log = Log()
     row = evaluate(still, found, "stt", log=log).classes[0]
     assert (row.gt, row.tp) == (2, 2)
@@ -399,7 +397,7 @@ def test_boxes_without_tracks_are_tubes_of_one_frame():
 def test_frames_are_joined_by_image_where_a_side_has_no_numbers():
     truth = dataset(A1_TRUTH)
     found = dataset([(t[0], t[1], [f for f in t[2] if f < 10], *t[3:]) for t in A1_FOUND], kind="det")
-    bare = dataclasses.replace(found, images=dataclasses.replace(found.images, video=None, frame=None))
+    bare = replace(found, images=replace(found.images, video=None, frame=None))
     whole, by_image = (evaluate(truth, side, "stt", iou=0.3).summary["mAP"] for side in (found, bare))
     assert by_image == pytest.approx(whole)
 

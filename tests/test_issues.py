@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from odm.issues import (
     CODES,
@@ -98,11 +99,8 @@ def dataset(pointer=""):
     data = Dataset.from_arrays(
         images=["a"], categories=["c"], image=[0] * 300, category=[0] * 300, xyxy=np.zeros((300, 4))
     )
-    boxes = data.boxes
-    object.__setattr__(boxes, "file", np.zeros(300, np.int32))
-    object.__setattr__(boxes, "line", np.arange(300, dtype=np.int32))
-    object.__setattr__(data, "files", (SourceFile("f.json", pointer),))
-    return data
+    boxes = replace(data.boxes, file=np.zeros(300, np.int32), line=np.arange(300, dtype=np.int32))
+    return replace(data, boxes=boxes, files=(SourceFile("f.json", pointer),))
 
 
 def test_rows_are_reported_at_their_places_and_only_the_kept_are_looked_at():

@@ -1,11 +1,10 @@
 """Several sources made one: classes, names, ids, equal boxes, and what is refused."""
 
-import dataclasses
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from odm.converters import merge
 from odm.issues import DataError, UsageError
@@ -26,7 +25,7 @@ def data(path, rows, *, names=None, categories=None, size=(100, 80), **given):
         ltwh=[(left, 1, 5, 5) for _, _, left in rows],
         **given,
     )
-    return dataclasses.replace(dataset, path=path)
+    return replace(dataset, path=path)
 
 
 def table(dataset):
@@ -130,7 +129,7 @@ def test_join_keeps_one_of_equal_boxes():
 )
 def test_a_box_of_other_corners_class_or_flags_is_another(change):
     other = data("two", SAME, categories=["dog", "cat"])
-    other = dataclasses.replace(other, boxes=dataclasses.replace(other.boxes, **change))
+    other = replace(other, boxes=replace(other.boxes, **change))
     assert merge([data("one", ONE), other], same_image="join").equal == 0
 
 
@@ -208,7 +207,7 @@ def test_ground_truth_and_detections_do_not_mix():
 
 def test_numbers_and_names_of_classes_do_not_mix():
     numbers = data("two", [("c.jpg", "0", 3.0)])
-    numbers = dataclasses.replace(numbers, categories=dataclasses.replace(numbers.categories, named=False))
+    numbers = replace(numbers, categories=replace(numbers.categories, named=False))
     with pytest.raises(UsageError, match="classes of two are only numbers and those of one have names"):
         merge([data("one", ONE), numbers])
     assert not merge([numbers, data("none", [], names=["z.jpg"], categories=[])]).dataset.categories.named
@@ -227,7 +226,7 @@ def test_frequencies_that_differ_become_empty_and_parents_are_those_of_the_first
     one = data("one", ONE, frequency=["r", "c"])
     two = data("two", TWO, frequency=["f", "r"])
     above = np.array([1, -1], np.int32)
-    two = dataclasses.replace(two, categories=dataclasses.replace(two.categories, parent=above))
+    two = replace(two, categories=replace(two.categories, parent=above))
     merged = merge([one, two])
     assert merged.dataset.categories.frequency == ("r", "", "f")
     assert merged.dataset.categories.parent.tolist() == [-1, -1, 1]

@@ -1,11 +1,11 @@
 """Formats of lines, of text or of JSON: files as their own tools write them, quirks, and damaged input."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from one_format import lay, read, seen
 from PIL import Image
 
@@ -305,7 +305,7 @@ def test_samples_of_fiftyone_keep_splits_and_the_field(tmp_path):
         images=["a/x.jpg", "b.jpg"], width=[64, 64], height=[48, 48], categories=["car"], image=[0], category=[0],
         xyxy=[[1, 2, 3, 4]],
     )  # fmt: skip
-    data = dataclasses.replace(data, images=dataclasses.replace(data.images, split=("train", "val")))
+    data = replace(data, images=replace(data.images, split=("train", "val")))
     odm.write(data, tmp_path / "s.json", "fiftyone", layout="samples", field="mine")
     sample = json.loads((tmp_path / "s.json").read_text())["samples"][0]
     assert sample["filepath"] == "data/a/x.jpg"

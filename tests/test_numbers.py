@@ -1,11 +1,10 @@
 """Numbers become the text that Python would write, whole columns at a time."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import odm
 from odm.formats import FORMATS
@@ -108,5 +107,5 @@ def test_widths_that_no_file_gives_are_written_short():
     assert (derived.boxes.short_wh() == 0.3).all()
     given = boxes_of(np.hstack([low, derived.boxes.wh]))
     assert (given.boxes.short_wh() == derived.boxes.wh).all()
-    half = dataclasses.replace(given.boxes, wh_given=given.boxes.wh_given & [True, False])
+    half = replace(given.boxes, wh_given=given.boxes.wh_given & [True, False])
     assert half.short_wh()[0].tolist() == [0.30000000000000004, 0.3]

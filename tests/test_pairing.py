@@ -1,12 +1,12 @@
 """Images and classes are paired by one set of rules: what `eval` joins, `validate --against` compares."""
 
 import contextlib
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 from corpus_base import lay
+from msgspec.structs import replace
 
 from odm import checks, pairing
 from odm.evaluate import evaluate
@@ -31,7 +31,7 @@ def found(**given):
 
 
 def numbered(dataset):
-    return dataclasses.replace(dataset, categories=dataclasses.replace(dataset.categories, named=False))
+    return replace(dataset, categories=replace(dataset.categories, named=False))
 
 
 def said(ours, theirs):
@@ -104,8 +104,8 @@ def test_images_that_are_only_ids_are_paired_by_both(run, tmp_path):
 def test_images_without_an_id_do_not_shift_the_ids_of_the_others():
     ids = np.array([pairing.NO_ID, 7, 8, pairing.NO_ID, 9, 10])
     ours, theirs = truth().images, truth(images=["7", "8", "9", "10", "11", "12"]).images
-    ours = dataclasses.replace(ours, source_id=ids)
-    theirs = dataclasses.replace(theirs, source_id=np.arange(7, 13))
+    ours = replace(ours, source_id=ids)
+    theirs = replace(theirs, source_id=np.arange(7, 13))
     partner, how = pairing.pair_images(ours, theirs)
     assert partner.tolist() == [1, 2, 4, 5, -1, -1]
     assert how == {"id": 4}
@@ -285,7 +285,7 @@ def test_splits_without_detections_are_a_doubt_with_a_way_out(run, tmp_path):
 
 def split(names, **given):
     data = truth(**given)
-    return dataclasses.replace(data, images=dataclasses.replace(data.images, split=tuple(names)))
+    return replace(data, images=replace(data.images, split=tuple(names)))
 
 
 @pytest.mark.parametrize(

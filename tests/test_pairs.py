@@ -1,7 +1,6 @@
 """Every ordered pair of formats: there and back agrees on all that both keep, and is stable from then on."""
 
 import copy
-import dataclasses
 import functools
 import hashlib
 import itertools
@@ -15,6 +14,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
+from msgspec.structs import replace
 from selection import examples, of_each, slow, turns
 
 import odm
@@ -303,7 +303,7 @@ def test_through_the_format(name, data):
     dataset = data.draw(datasets())
     assume(writable(dataset, name))
     format_ = FORMATS[name]
-    frozen = {f.name: copy.copy(getattr(dataset.boxes, f.name)) for f in dataclasses.fields(dataset.boxes)}
+    frozen = {name: copy.copy(getattr(dataset.boxes, name)) for name in dataset.boxes.__struct_fields__}
     with tempfile.TemporaryDirectory() as folder:
         path, again = target(folder, "one", format_), target(folder, "two", format_)
         ledger = odm.write(dataset, path, name, keep_groups=True, **reference_options(format_))
@@ -517,7 +517,7 @@ def test_what_is_written_is_read_or_nothing_is_written(name, data):
         except (DataError, UsageError):
             assert not os.listdir(folder)
             return
-        written = dataclasses.replace(format_.adapted(make_options(format_, options)), adapt=None)
+        written = replace(format_.adapted(make_options(format_, options)), adapt=None)
         assert ledger.written == len(dataset)
         if dataset.kind == "det" and "score" not in written.keeps:
             return  # the ledger says so; what is left is neither ground truth nor detections

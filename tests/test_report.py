@@ -1,7 +1,6 @@
 """Reports without a browser: what a page holds equals what the commands print, and it is written safely."""
 
 import base64
-import dataclasses
 import functools
 import hashlib
 import io
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
+from msgspec.structs import replace
 from PIL import ExifTags, Image
 
 import odm
@@ -664,8 +664,8 @@ def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
     alone = np.flatnonzero(~boxes.has(Flag.CROWD))[0]
     category = boxes.category.copy()
     category[alone + 1] = (category[alone + 1] + 1) % 4
-    other = dataclasses.replace(boxes, category=category).take(np.arange(len(boxes)) != alone)
-    odm.write(dataclasses.replace(truth, boxes=other), tmp_path / "b.json", "coco")
+    other = replace(boxes, category=category).take(np.arange(len(boxes)) != alone)
+    odm.write(replace(truth, boxes=other), tmp_path / "b.json", "coco")
     words_ = ["agree", data / "gt.json", tmp_path / "b.json", "-q", "--images", data / "photos"]
     assert run(*words_, "--save", tmp_path / "saved", "--report", tmp_path / "a.html") == 0
     shown, pictures, _ = read_page(tmp_path / "a.html")

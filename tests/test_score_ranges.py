@@ -1,11 +1,10 @@
 """A class that is cut into ranges of scores is counted as if it were whole."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from selection import examples
 
 from odm.evaluate.matching.matches import Matches, word_blocks
@@ -50,7 +49,7 @@ def some_rows(matches, rows):
     if matches.fp_if_unmatched is not None:
         columns["fp_if_unmatched"] = matches.fp_if_unmatched[rows]
     columns |= {name: getattr(matches, name)[hits] for name in ("positive", "ignored", "hit_rank", "hit_gt")}
-    return dataclasses.replace(matches, **columns, hit=number[matches.hit[hits]])
+    return replace(matches, **columns, hit=number[matches.hit[hits]])
 
 
 @settings(max_examples=examples(160))

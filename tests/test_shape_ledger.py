@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from shapely import Polygon
 from shapely.geometry import MultiPoint
 
@@ -115,7 +114,7 @@ def test_shapes_are_what_was_asked_for(asked, tmp_path):
 
 
 def test_each_conversion_is_booked_once():
-    lvis = dataclasses.replace(FORMATS["lvis"], keeps=frozenset({"polygon"}))
+    lvis = replace(FORMATS["lvis"], keeps=frozenset({"polygon"}))
     ledger = Ledger("a", "lvis", read=7)
     one = fit(drawn(points=False), lvis, ledger)
     assert ledger.changed == {
@@ -144,7 +143,7 @@ def test_clipped_outlines_fill_the_same_pixels():
         rows = ShapeRows()
         rows.polygons([random.integers(-40, 140, (random.integers(3, 9), 2))])
         base = drawn("outline", points=False)
-        data = dataclasses.replace(base, boxes=dataclasses.replace(base.boxes, shapes=rows.table()))
+        data = replace(base, boxes=replace(base.boxes, shapes=rows.table()))
         cut = clip_outlines(data, np.ones(1, bool), Ledger("a", "b", read=1))
         edges = cut.boxes.shapes.edges()[0]
         if np.isfinite(edges).all():

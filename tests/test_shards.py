@@ -1,7 +1,6 @@
 """Detections read a part at a time give the JSON of one process, byte for byte, on any executor."""
 
 import concurrent.futures
-import dataclasses
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from selection import examples
 
 from odm import write
@@ -133,8 +133,8 @@ def test_parts_give_the_json_of_one_process(tmp_path_factory, seed, n_cuts, grou
 @given(st.integers(0, 2**32 - 1), st.integers(20, 400), st.sampled_from([0, 1, 2, 9]), st.data())
 def test_a_class_that_is_cut_by_score_has_the_same_curves(tmp_path_factory, seed, rows, digits, data):
     truth, found = sides(np.random.default_rng(seed), n_classes=1)
-    boxes = dataclasses.replace(found.boxes, score=np.round(found.boxes.score, digits))
-    found = dataclasses.replace(found, boxes=boxes)
+    boxes = replace(found.boxes, score=np.round(found.boxes.score, digits))
+    found = replace(found, boxes=boxes)
     folder = save_parquet(found, tmp_path_factory.mktemp("cut"), [250, 600], 200)
     protocols = data.draw(st.lists(st.sampled_from(PROTOCOLS), min_size=1, max_size=2, unique=True))
     options = {"at_score": data.draw(st.sampled_from([None, 0.5, 0.55])), "score_min": data.draw(

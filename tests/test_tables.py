@@ -1,7 +1,5 @@
 """The table model: what it promises about shapes, rows, ids and read-only arrays."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +25,7 @@ def test_from_corners_and_from_widths():
 
 def test_dtypes_and_size():
     data = Dataset.from_arrays(**SMALL, image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
-    columns = {f.name: getattr(data.boxes, f.name) for f in dataclasses.fields(data.boxes)}
+    columns = {name: getattr(data.boxes, name) for name in data.boxes.__struct_fields__}
     for name in ("track", "wh_given", "shapes", "keypoints"):  # what has none holds none
         assert columns.pop(name) is None
     assert columns.pop("own") == {}
@@ -51,15 +49,15 @@ def test_arrays_are_read_only_and_the_callers_stay_writable():
         data.boxes.take(np.array([0])),
         data.take(np.array([True])).boxes,
     ):
-        for field in dataclasses.fields(table):
-            value = getattr(table, field.name)
+        for name in table.__struct_fields__:
+            value = getattr(table, name)
             if isinstance(value, np.ndarray):
-                assert not value.flags.writeable, field.name
+                assert not value.flags.writeable, name
     xyxy[0] = 7
     image[0] = 1
     assert data.boxes.xyxy.tolist() == [[0, 0, 0, 0]]
     assert data.boxes.image.tolist() == [0]
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         data.boxes.score = None
 
 

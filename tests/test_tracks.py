@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import odm
 from odm import checks
@@ -346,9 +347,7 @@ def test_crowd_boxes_of_mot_keep_their_flag(tmp_path):
     data = made()
     flags = np.zeros(len(data), np.uint16)
     flags[0] = Flag.CROWD
-    import dataclasses
-
-    data = dataclasses.replace(data, boxes=dataclasses.replace(data.boxes, flags=flags))
+    data = replace(data, boxes=replace(data.boxes, flags=flags))
     assert int(written(data, tmp_path, "mot").boxes.has(Flag.CROWD).sum()) == 1
 
 

@@ -1,7 +1,6 @@
 """Validation: it agrees with the other commands, says where, and its reports can be read by machines."""
 
 import contextlib
-import dataclasses
 import functools
 import json
 import re
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import write_examples
 from corpus_base import tree
+from msgspec.structs import replace
 from selection import first_of, of_each, params
 
 import odm
@@ -77,7 +77,7 @@ def test_the_other_kind_is_one_error_with_a_count(folder):
     if source.format in TELL_BOTH | EACH_HAS_ONE or (kind == "gt" and source.format in HAVE_A_SCORE):
         return
     log = Log()
-    asked = dataclasses.replace(source, kind="det" if kind == "gt" else "gt")
+    asked = replace(source, kind="det" if kind == "gt" else "gt")
     odm.converters.examine(asked, log, gt=gt)
     results = folder.name in ("coco-results", "coco-detectron2")
     expected = "results-as-ground-truth" if results else OTHER_KIND[kind]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import odm
 from odm.evaluate.output.render import detections_csv, per_class_csv, review_csv
@@ -68,12 +69,8 @@ def test_boxes_and_images_are_tables_with_names(sides):
 
 
 def test_boxes_are_named_by_each_data_set_that_has_them(sides):
-    import dataclasses
-
     truth = sides[0]
-    other = dataclasses.replace(
-        truth, categories=dataclasses.replace(truth.categories, name=("human",)), kind="det"
-    )
+    other = replace(truth, categories=replace(truth.categories, name=("human",)), kind="det")
     assert set(other.boxes.columns()["class"]) == {"human"}
     assert set(truth.boxes.columns()["class"]) == {"person"}
     assert "score" not in truth.boxes.columns()

@@ -20,6 +20,7 @@ import typing
 from pathlib import Path
 
 import click
+import msgspec
 
 from odm.cli import _app
 from odm.cli._explain import all_codes
@@ -142,7 +143,7 @@ def described(thing):
         for name in sorted(n for n in names if not n.startswith("_")):
             member = getattr(thing, name, None)
             members[name] = parameters(member) if callable(member) else "attribute"
-        own = any("__init__" in vars(c) for c in homes)
+        own = issubclass(thing, msgspec.Struct) or any("__init__" in vars(c) for c in homes)
         return {"members": members, **(parameters(thing) if own else {})}
     return parameters(thing) if callable(thing) else "value"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,8 +22,7 @@ from odm.views import Framed
 IOU = 0.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True, eq=False):
     """The boxes of one annotator, with numbers of images and classes that both share."""
 
     image: Longs
@@ -53,8 +52,7 @@ class Annotations:
         return len(self.image)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Agreement(Framed):
+class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
     """What two annotators agree on.
 
     Attributes

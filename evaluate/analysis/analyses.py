@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
 from odm.evaluate.analysis.images import image_table
@@ -76,8 +76,8 @@ def analyze(
             (drawn,) = bootstrap([plan], resampling)
             own = intervals(plan, drawn, resampling)
             bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
-        results.append(dataclasses.replace(result, analysis=Analyses(found), intervals=bounds))
-    return dataclasses.replace(evaluation, results=results, tags=tags)
+        results.append(replace(result, analysis=Analyses(found), intervals=bounds))
+    return replace(evaluation, results=results, tags=tags)
 
 
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
         _at(row, float(thresholds[k]), tp[k], fp[k], int(table.n[k])) for k, row in enumerate(result.classes)
     )
     overall = _at(result.overall, math.nan, sum(tp), sum(fp), int(table.n.sum()))
-    return dataclasses.replace(result, classes=classes, overall=overall, scores_from=source)
+    return replace(result, classes=classes, overall=overall, scores_from=source)
 
 
 def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
-    return dataclasses.replace(
+    return replace(
         row,
         score=score,
         precision=tp / (tp + fp) if tp + fp else math.nan,

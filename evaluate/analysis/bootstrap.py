@@ -16,12 +16,12 @@ Step-down correction over classes: Holm (1979).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of
@@ -57,8 +57,7 @@ NOT_BOOTSTRAPPED = "area ranges are bootstrapped only on request, by --bootstrap
 SHARED_NOT_BOOTSTRAPPED = "the operating point of all classes is not bootstrapped"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """The distribution of one number over the replicates.
 
     Attributes
@@ -87,8 +86,7 @@ def weights_of(n: int, replicates: range, seed: int) -> Longs:
     ).astype(np.int64)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Resampling:
+class Resampling(msgspec.Struct, frozen=True):
     """How images are drawn: how many times and which draws, and the nominal coverage of intervals."""
 
     replicates: int = REPLICATES

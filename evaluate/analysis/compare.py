@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr, replace
 
 from odm.evaluate.analysis.bootstrap import (
     LEVEL,
@@ -46,8 +47,7 @@ DELTA_COLUMNS = (
 """The columns of the table of differences."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run: its name, its numbers and their intervals, by key."""
 
     name: str
@@ -66,8 +66,7 @@ class Run:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """The difference of a run from the first run, in one metric of the summary or one AP of a class."""
 
     run: str
@@ -98,8 +97,7 @@ class Delta:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(ComparisonViews):
+class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
     """Several runs over the same ground truth; every difference is to the first run.
 
     Attributes
@@ -127,13 +125,13 @@ class Comparison(ComparisonViews):
     """Images that were drawn from."""
     lower_is_better: bool = False
     images_reason: str = ""
-    ranking: list[Place] = dataclasses.field(default_factory=list)
+    ranking: list[Place] = msgspec.field(default_factory=list)
     """The runs, best first."""
     evaluations: tuple[Any, ...] = ()
     """The evaluation of each run, where `odm.compare` kept them for a page."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "deltas", Rows(self.deltas, DELTA_COLUMNS))
+        force_setattr(self, "deltas", Rows(self.deltas, DELTA_COLUMNS))
 
     @property
     def verdict(self) -> str:
@@ -279,7 +277,7 @@ def check_runs(runs: Mapping[str, Table]) -> None:
     first = tables[0]
     for name, table in list(runs.items())[1:]:
         # What was changed says how many images a run has beyond the ground truth's, which is no rule.
-        ours, theirs = (dataclasses.replace(own.rules, switched=()) for own in (first, table))
+        ours, theirs = (replace(own.rules, switched=()) for own in (first, table))
         if ours != theirs:
             raise UsageError(
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
@@ -325,15 +323,14 @@ def _class_deltas(
             own = delta_interval(*drawn, difference(ap, new), float(n[k]), level=how.level)
             deltas.append(Delta(run, key, row.name, ap, new, own))
         corrected = holm([delta.interval.p for delta in deltas])
-        found += [dataclasses.replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
+        found += [replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
     return found
 
 
 # ------------------------------------------------------------------------------------------------ gates
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RegressionGate:
+class RegressionGate(msgspec.Struct, frozen=True):
     """A bound on how much worse than the first a run may be.
 
     Attributes

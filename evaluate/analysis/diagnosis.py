@@ -8,14 +8,15 @@ of the images only: in each image the better one counts.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
@@ -57,8 +58,7 @@ CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """Another meaning of the four numbers of a box."""
 
     what: str
@@ -68,8 +68,7 @@ class Reading:
     """What says so of all files of a side, in the formats that have the option."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, eq=False):
     """A reading of a sample that explains the result."""
 
     what: tuple[str, ...]
@@ -177,8 +176,7 @@ def _sampled_images(joined: Joined) -> Longs:
     return np.sort(np.concatenate(taken))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Sample:
+class _Sample(msgspec.Struct, frozen=True, eq=False):
     """Some images of both sides, with the pairs of boxes that are compared."""
 
     joined: Joined
@@ -246,12 +244,12 @@ class _Sample:
 
     def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
         """The same with other corners."""
-        joined = dataclasses.replace(
+        joined = replace(
             self.joined,
             truth=_with_boxes(self.joined.truth, truth),
             detections=_with_boxes(self.joined.detections, detections),
         )
-        return dataclasses.replace(self, joined=joined)
+        return replace(self, joined=joined)
 
 
 def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
@@ -259,7 +257,7 @@ def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
     xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
     xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
     wh = xyxy[:, 2:] - xyxy[:, :2]
-    return dataclasses.replace(side, xyxy=xyxy, wh=wh, area=np.full(len(side), np.nan))
+    return replace(side, xyxy=xyxy, wh=wh, area=np.full(len(side), np.nan))
 
 
 # ------------------------------------------------------------------------------------------- coordinates
@@ -371,8 +369,7 @@ _WHOSE = {"det": "the detections", "gt": "the ground truth"}
 _LOOKS = {"det": "the detections look like", "gt": "the ground truth looks like"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True, eq=False):
     """A way to read one side, and what it covers."""
 
     side: str
@@ -539,9 +536,9 @@ def _applied(sample: _Sample, best: _Candidate) -> _Sample:
         return sample
     stays = moves | ~images[place]
     image = np.where(moves, sample.images[np.clip(target, 0, len(images) - 1)], joined.detections.image)
-    detections = dataclasses.replace(sample.joined.detections, image=image.astype(np.int32)).take(stays)
+    detections = replace(sample.joined.detections, image=image.astype(np.int32)).take(stays)
     order = np.argsort(detections.image, kind="stable")
-    joined = dataclasses.replace(sample.joined, detections=detections.take(order))
+    joined = replace(sample.joined, detections=detections.take(order))
     return _Sample.of(joined, sample.images, sample.sizes)
 
 
@@ -604,8 +601,8 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
         advice = "give all files of both sides the same class list"
     changes = affected[np.searchsorted(sample.images, detections.image)]
     category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
-    joined = dataclasses.replace(sample.joined, detections=dataclasses.replace(detections, category=category))
-    return dataclasses.replace(sample, joined=joined), said, advice
+    joined = replace(sample.joined, detections=replace(detections, category=category))
+    return replace(sample, joined=joined), said, advice
 
 
 def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[str, str]:
@@ -628,8 +625,8 @@ def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[st
 def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
     """With the scores the other way round, if right detections have lower ones than wrong ones."""
     if _has_lower_scores(joined):
-        turned = dataclasses.replace(joined.detections, score=-joined.detections.score)
-        joined = dataclasses.replace(joined, detections=turned)
+        turned = replace(joined.detections, score=-joined.detections.score)
+        joined = replace(joined, detections=turned)
     return (
         "the scores look inverted: the best have the lowest",
         "turn the scores around, as 1 - score",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ CLASS_COLUMNS = ("class", "old", "new", "unchanged", *WORDS.values())
 IMAGE_COLUMNS = ("image", "old_name", "change", "old", "new", *(WORDS[change] for change in OF_BOTH))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Differences(Shown, Framed):
+class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
     """What changed from an old version of annotations to a new one.
 
     Every box of either version is in one row: with its counterpart, or alone.

@@ -14,9 +14,9 @@ ground truths that count; with threshold t, the ends of all ranges included:
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,8 +35,7 @@ _REASONS_OF_KINDS = ("class", "localisation", "both", "duplicate", "background")
 _NUMBERS = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DetectionTable(Framed):
+class DetectionTable(Framed, msgspec.Struct, frozen=True, eq=False):
     """A row per detection, in the order of the input; detections that were dropped before are not there."""
 
     images: tuple[str, ...]

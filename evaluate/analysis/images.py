@@ -8,10 +8,10 @@ are at the operating point of the run (`Result.thresholds`), or at a given score
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
@@ -31,8 +31,7 @@ DELTAS = ("image", "delta_error", "error_first", "error_other", "new_fn", "new_f
 """The columns of `image_deltas`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ImageTable:
+class ImageTable(msgspec.Struct, frozen=True, eq=False):
     """Counts of every image at the thresholds of each class; all columns are (images,)."""
 
     images: tuple[str, ...]

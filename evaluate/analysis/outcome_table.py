@@ -6,12 +6,13 @@ tables are then put together. Analyses need not know how matches are stored.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
@@ -27,8 +28,7 @@ TP, FP, IGNORED = range(3)
 """The numbers of `Table.outcome`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Truths:
+class Truths(msgspec.Struct, frozen=True, eq=False):
     """The ground truths, one row each, ordered by image; all columns are (g,) but for the boxes."""
 
     row: Ints
@@ -47,8 +47,7 @@ class Truths:
         return len(self.row)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class OutcomeTable:
+class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What became of every detection under one protocol, and the ground truths.
 
     ``outcome``, ``gt`` and ``iou`` are those at the protocol's reference IoU and in its first area range.
@@ -164,7 +163,7 @@ class OutcomeTable:
         gt[taken] = by_key[np.searchsorted(key[by_key], wanted)]
         iou = np.full(len(outcome), np.nan)
         hit = np.flatnonzero((outcome == TP) & (gt >= 0))
-        iou[hit], share = overlap(dataclasses.replace(joined, detections=detections), rules, hit, gt[hit])
+        iou[hit], share = overlap(replace(joined, detections=detections), rules, hit, gt[hit])
         in_group = sides.group[gt[hit]]  # matched by the share of the detection that lies inside
         iou[hit[in_group]] = share[in_group]
         boxes = truth.row, truth.image, truth.category, truth.xyxy
@@ -195,8 +194,7 @@ class OutcomeTable:
             for part, start in zip(parts, starts, strict=False)
         ]
         columns = (
-            np.concatenate([getattr(part.truth, field.name) for part in parts])
-            for field in dataclasses.fields(Truths)
+            np.concatenate([getattr(part.truth, name) for part in parts]) for name in Truths.__struct_fields__
         )
         return cls(
             matches=matches,

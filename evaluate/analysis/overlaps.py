@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.order import first_of_runs
@@ -19,16 +20,14 @@ BACKGROUND = 0.1
 """A detection whose IoU with every ground truth is at most this lies on the background."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Best:
+class Best(msgspec.Struct, frozen=True, eq=False):
     """The best partner of each box: ``at`` (n,) its position, -1 = none, and ``iou`` (n,), 0 without."""
 
     at: Ints
     iou: Floats
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Overlaps:
+class Overlaps(msgspec.Struct, frozen=True, eq=False):
     """The best overlaps of the boxes of a `odm.evaluate.analysis.table.Table`, row by row.
 
     Of ground truths with equal IoU the first is taken, of detections the one that ranks higher.
@@ -79,7 +78,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+        plain = replace(rules, crowd_flags=Flag(0), group_weight=None)
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
         for pairs in pieces_of(collapsed(part), plain, 0.0):
             near, near_gt, iou = pairs.det, pairs.gt, pairs.iou
@@ -114,14 +113,14 @@ def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
     n = np.cumsum([0] + [len(part.any_iou) for part in shards]).tolist()
     g = np.cumsum([0] + [len(part.truth_same.at) for part in shards]).tolist()
     columns: dict[str, Any] = {}
-    for field in dataclasses.fields(Overlaps):
-        own = [getattr(part, field.name) for part in shards]
+    for name in Overlaps.__struct_fields__:
+        own = [getattr(part, name) for part in shards]
         if isinstance(own[0], Best):
-            starts = n if field.name.startswith("truth_") else g
+            starts = n if name.startswith("truth_") else g
             at = [np.where(b.at >= 0, b.at + np.int32(s), b.at) for b, s in zip(own, starts, strict=False)]
-            columns[field.name] = Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
+            columns[name] = Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
         else:
-            columns[field.name] = np.concatenate(own)
+            columns[name] = np.concatenate(own)
     return Overlaps(**columns)
 
 

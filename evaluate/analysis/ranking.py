@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.bootstrap import Interval, Resampling, delta_interval, difference, holm
@@ -15,8 +15,7 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A run among the others, by one metric; runs whose detections are the same share one."""
 
     run: str

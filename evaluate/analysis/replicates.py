@@ -9,9 +9,9 @@ estimate itself, up to rounding (about 1e-13, see `_Curves`).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,8 +24,7 @@ from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
 from odm.tables import Floats, Longs
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replicates:
+class Replicates(msgspec.Struct, frozen=True, eq=False):
     """The metrics of several weightings of the images."""
 
     summary: dict[str, Floats]

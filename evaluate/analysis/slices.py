@@ -8,12 +8,13 @@ whether they are of the slice.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.analysis.bootstrap import Interval, Resampling, bootstrap, delta_interval, difference
 from odm.evaluate.analysis.outcome_table import TP
@@ -44,8 +45,7 @@ _OUTSIDE = np.uint16(1 << 15)
 """A flag that no format sets: the boxes outside a slice."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ImageSlice:
+class ImageSlice(msgspec.Struct, frozen=True, eq=False):
     """Some images: ``name`` is the property that they are grouped by, ``value`` its value."""
 
     name: str
@@ -244,18 +244,14 @@ def _require_boxes(rules: Protocol) -> None:
 def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None) -> Table:
     """The table where boxes outside are ignored: ground truths, and detections that match nothing."""
     flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
-    joined = dataclasses.replace(
-        joined, truth=dataclasses.replace(joined.truth, flags=flags.astype(np.uint16))
-    )
-    rules = dataclasses.replace(
-        rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1]
-    )
+    joined = replace(joined, truth=replace(joined.truth, flags=flags.astype(np.uint16)))
+    rules = replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])
     matches = match(joined, rules)
     if detections_inside is not None:
         row = np.zeros(int(joined.detections.row.max(initial=0)) + 1, np.bool_)
         row[joined.detections.row] = detections_inside
         live = AreaBits(1) if matches.fp_if_unmatched is None else matches.fp_if_unmatched
-        matches = dataclasses.replace(
+        matches = replace(
             matches, fp_if_unmatched=np.where(row[matches.row], live, AreaBits(0)).astype(AreaBits)
         )
     return tabulate(joined, matches)
@@ -290,7 +286,7 @@ def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         inside = (flags & np.uint16(flag)) != 0
         own = rules
         if flag == Flag.DIFFICULT:
-            own = dataclasses.replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
+            own = replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
         rows.append(_truth_slice(joined, own, value, inside))
     rows.append(_truth_slice(joined, rules, "overlapping", _overlapping(joined, rules)))
     return rows
@@ -325,8 +321,8 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     """(g,) the ground truths that overlap with another counting one of their image."""
     truth = joined.truth
     nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
-    both = collapsed(dataclasses.replace(joined, detections=truth))
-    plain_rules = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+    both = collapsed(replace(joined, detections=truth))
+    plain_rules = replace(rules, crowd_flags=Flag(0), group_weight=None)
     overlapping = np.zeros(len(truth), np.bool_)
     for pairs in pieces_of(both, plain_rules, OVERLAP):
         overlapping[pairs.det[(pairs.det != pairs.gt) & ~nothing[pairs.gt]]] = True

@@ -14,7 +14,7 @@ from odm.evaluate.scores.protocols import AreaBits
 from odm.issues import UsageError
 
 
-class Table(OutcomeTable):
+class Table(OutcomeTable, frozen=True):
     """What became of every detection under one protocol, and the ground truths; see `OutcomeTable`.
 
     Tables of disjoint shards of the images can be put together with `concatenate_tables`.

@@ -12,11 +12,11 @@ The optimal LRP is the least over all score thresholds; equal scores are taken t
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.outcome_table import IGNORED, TP
@@ -30,8 +30,7 @@ VERSION = 1
 RULES = "f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True, eq=False):
     """The distinct scores of one class, or of all together, descending; each column is (m,).
 
     A threshold keeps the detections that score no lower, so equal scores are taken together. Ignored
@@ -95,8 +94,7 @@ def require_ap(table: Table, what: str) -> None:
 # ------------------------------------------------------------------------------------------------- rules
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """How a threshold is chosen.
 
     ``f1`` and ``fbeta:B`` take the highest F score; ``precision:P`` the highest recall with at least that

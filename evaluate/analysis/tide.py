@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.errors import CLS, KINDS, LOC, error_types
@@ -25,8 +25,7 @@ FIXES = (*KINDS, "Miss", "FalsePos", "FalseNeg")
 """What can be put right."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Fix:
+class Fix(msgspec.Struct, frozen=True, eq=False):
     """What AP would gain if one kind of error were put right.
 
     Attributes
@@ -44,8 +43,7 @@ class Fix:
     classes: dict[str, float | None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Tide:
+class Tide(msgspec.Struct, frozen=True, eq=False):
     """The AP at the reference IoU and what each kind of error costs."""
 
     ap: float

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ MOST_PAIRS = 2**22
 """With more overlapping pairs in one image the classes that are taken for each other are not looked for."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Counts:
+class Counts(msgspec.Struct, frozen=True, eq=False):
     """A sparse table: ``n`` (m,) at the places ``index`` (axes, m) of an array of the given shape."""
 
     shape: tuple[int, ...]
@@ -55,8 +54,7 @@ class Counts:
         return np.ravel_multi_index(self.index, self.shape).astype(np.int64)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Confusion:
+class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
     """How often ground truth of one class was found as another.
 
     ``table`` is (classes + 1, classes + 1): a row per class of the ground truth and a last one for the

@@ -6,11 +6,11 @@ is an error, a warning with the nearest name, or a count.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -110,8 +110,7 @@ def join(
     return joined
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True, eq=False):
     """Which images and classes of the two sides are the same; decided without comparing any box."""
 
     truth: Dataset
@@ -314,8 +313,7 @@ NO_DETECTIONS = Code(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DetectionSummary:
+class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
     """Counts and extremes of the detections of a dataset, or of several parts of it together."""
 
     n: int

@@ -7,11 +7,12 @@ something under any of them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.sides import Mask
@@ -29,8 +30,7 @@ TRUTHS = "ground truths "
 """How `Matches.dropped` begins to name what is dropped that is not a detection."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Matches:
+class Matches(msgspec.Struct, frozen=True, eq=False):
     """What became of every detection under one protocol; tables of shards can be concatenated.
 
     The first four columns have a row per detection. ``hit`` names the rows that matched something; bit
@@ -137,7 +137,7 @@ def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **o
         "hit_rank": column("hit_rank", np.int32),
         "hit_gt": column("hit_gt", np.int32, -1),
     }
-    return dataclasses.replace(totals, **{"order": None, **columns, **own})
+    return replace(totals, **{"order": None, **columns, **own})
 
 
 def word_blocks(protocol: Protocol) -> list[range]:
@@ -175,8 +175,7 @@ def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
     return outcome, gt
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Hits:
+class Hits(msgspec.Struct, frozen=True, eq=False):
     """The detections that matched something; bits as in `Matches`, `gt` a position in the joined truth."""
 
     det: Ints
@@ -203,4 +202,4 @@ class Hits:
 
 def join_hits(hits: Sequence[Hits]) -> Hits:
     """All hits as one table."""
-    return Hits(*(np.concatenate([getattr(h, f.name) for h in hits]) for f in dataclasses.fields(Hits)))
+    return Hits(*(np.concatenate([getattr(h, name) for h in hits]) for name in Hits.__struct_fields__))

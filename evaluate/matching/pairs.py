@@ -7,12 +7,13 @@ are made a bounded number at a time.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import operator
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.matching.order import argsort_descending, argsort_int, best_of_each, first_of_runs
 from odm.evaluate.matching.sides import Joined, Mask
@@ -45,8 +46,7 @@ CEILING = 1 - 1e-10
 """The highest IoU that `coco` asks for, as in pycocotools."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pairs:
+class Pairs(msgspec.Struct, frozen=True, eq=False):
     """Detections and ground truths of one image and class that overlap enough.
 
     ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
@@ -68,15 +68,13 @@ class Pairs:
         keep = self.iou >= floor
         if self.ioa is not None:
             keep |= self.ioa >= floor
-        large = tuple(dataclasses.replace(group, floor=floor) for group in self.large)
-        return dataclasses.replace(self.part(keep), large=large)
+        large = tuple(replace(group, floor=floor) for group in self.large)
+        return replace(self.part(keep), large=large)
 
     def of(self, detections: Mask) -> Pairs:
         """The pairs of some of the detections."""
-        large = tuple(
-            dataclasses.replace(group, det=group.det[detections[group.det]]) for group in self.large
-        )
-        return dataclasses.replace(self.part(detections[self.det]), large=large)
+        large = tuple(replace(group, det=group.det[detections[group.det]]) for group in self.large)
+        return replace(self.part(detections[self.det]), large=large)
 
     def part(self, keep: Mask | slice) -> Pairs:
         """Some of the pairs that are held."""
@@ -326,8 +324,7 @@ def _together(parts: Sequence[Found]) -> Found:
 # ------------------------------------------------------------------------------------------ large groups
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LargeGroup:
+class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     """The boxes of an image and class that has many of them."""
 
     boxes: _Boxes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.matches import TRUTHS
@@ -42,7 +42,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         exact = single.astype(np.float64)
         short = np.round(exact, 7)
         score = np.where(short.astype(np.float32) == single, short, exact)
-        joined = dataclasses.replace(joined, detections=dataclasses.replace(joined.detections, score=score))
+        joined = replace(joined, detections=replace(joined.detections, score=score))
     if protocol.drop_flags:
         dropped_flags = joined.truth.flags & np.uint16(protocol.drop_flags)
         keep(f"{TRUTHS}flagged as {protocol.drop_words}", truth=dropped_flags == 0)
@@ -130,7 +130,7 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
         columns[key] = (
             (*column, *[value] * n) if is_text else np.append(column, np.full(n, value, column.dtype))
         )
-    return dataclasses.replace(truth, images=Images(**columns))
+    return replace(truth, images=Images(**columns))
 
 
 def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Joined:
@@ -151,7 +151,7 @@ def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Join
     if joined.image_labels is not None:
         named.update(joined.image_labels[1].tolist())
     found = {other for c in named for other in above.get(joined.classes[c], ())}
-    return dataclasses.replace(joined, added=tuple(sorted(found - classes)))
+    return replace(joined, added=tuple(sorted(found - classes)))
 
 
 def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
@@ -185,7 +185,7 @@ def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
     columns = _columns(rows)
     if (own := joined.image_labels) is not None:
         columns = (np.r_[own[0], columns[0]], np.r_[own[1], columns[1]], np.r_[own[2], columns[2]])
-    return dataclasses.replace(joined, image_labels=columns)
+    return replace(joined, image_labels=columns)
 
 
 def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
@@ -259,7 +259,7 @@ def expand(joined: Joined) -> Joined:
     category = np.fromiter(
         (c for own in joined.truth.category.tolist() for c in (own, *up[own])), np.int32, len(source)
     )
-    truth = dataclasses.replace(joined.truth.take(source), category=category)
+    truth = replace(joined.truth.take(source), category=category)
     labels = joined.image_labels
     if labels is not None:
         rows = [
@@ -268,4 +268,4 @@ def expand(joined: Joined) -> Joined:
             for c in (own, *(down[own] if state == LabelState.ABSENT else up[own]))
         ]
         labels = _columns(rows)
-    return dataclasses.replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)
+    return replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES
 from odm.evaluate.matching.shapes import POSE_AREA, measured_areas
@@ -140,10 +140,10 @@ def ready_for(
         for side, what in ((truth, "ground truth"), (detections, "detections")):
             if side.boxes.shapes is None and len(side):
                 log.note(f"no box of the {what} is oriented: they are compared as upright rectangles")
-        joined = dataclasses.replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
+        joined = replace(joined, detections=_with_areas(joined, joined.detections, iou_type))
     elif np.isnan(joined.detections.area).any() and len(rules[0].areas) > 1:
         log.note(BOX_AREAS)
-    return dataclasses.replace(joined, truth=_with_areas(joined, joined.truth, iou_type)), list(rules)
+    return replace(joined, truth=_with_areas(joined, joined.truth, iou_type)), list(rules)
 
 
 BOX_AREAS = (
@@ -175,7 +175,7 @@ def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable
         return side
     area = side.area.copy()
     area[absent] = measured_areas(joined, side.take(absent), iou_type)
-    return dataclasses.replace(side, area=area)
+    return replace(side, area=area)
 
 
 def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> Joined:
@@ -185,7 +185,7 @@ def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
         return joined
     log.note(f"{int(absent.sum())} objects have no area: {POSE_AREA} of the area of their boxes is used")
     area = np.where(absent, truth.wh[:, 0] * truth.wh[:, 1] * POSE_AREA, truth.area)
-    return dataclasses.replace(joined, truth=dataclasses.replace(truth, area=area))
+    return replace(joined, truth=replace(truth, area=area))
 
 
 def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
@@ -217,7 +217,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
                 f"sigmas: {k} are needed, one for each key point (--sigmas 0.025,0.05,... or a file with one "
                 "a line); only those of COCO's 17 points are known"
             )
-        ready.append(dataclasses.replace(p, sigmas=sigmas))
+        ready.append(replace(p, sigmas=sigmas))
     return ready
 
 

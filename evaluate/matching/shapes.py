@@ -7,11 +7,11 @@ themselves are measured, those of some images at a time. Sources: `mask.py` and 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.pairs import Columns, Pairs, find_pairs, geometry, intersection
@@ -121,7 +121,7 @@ def _pieces(
     contending = np.flatnonzero(contends)
     if len(contending) < len(joined.detections):  # no shape of the others is looked at
         joined = joined.only(detections=contending)
-    around = dataclasses.replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
+    around = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
     for gt_start, det_start, own_order, part in _parts(joined, order):
         measure = _MEASURES[protocol.measure](part, protocol)
         near = find_pairs(measure.around(), around, 0.0, own_order)
@@ -161,9 +161,7 @@ def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Join
     for i in range(len(images)):
         gt, det = slice(gt_edge[i], gt_edge[i + 1]), slice(det_edge[i], det_edge[i + 1])
         if det.start < det.stop:
-            part = dataclasses.replace(
-                joined, truth=joined.truth.take(gt), detections=joined.detections.take(det)
-            )
+            part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
             yield gt.start, det.start, order[det] - det.start, part
 
 
@@ -212,10 +210,10 @@ class _Measure:
     def around(self) -> Joined:
         """The sides with these boxes in place of their own."""
         truth, detections = (
-            dataclasses.replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
+            replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
             for side, xyxy in ((self.joined.truth, self.gt_box), (self.joined.detections, self.det_box))
         )
-        return dataclasses.replace(self.joined, truth=truth, detections=detections)
+        return replace(self.joined, truth=truth, detections=detections)
 
     def bound(self, det: Ints, gt: Ints, in_group: Mask) -> Floats:
         """(n,) what no overlap of a pair exceeds; for groups that over the detection's area."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
@@ -23,8 +24,7 @@ Mask = NDArray[np.bool_]
 Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SideTable:
+class SideTable(msgspec.Struct, frozen=True, eq=False):
     """The boxes of one side, ordered by image, then as they were given.
 
     ``image`` and ``category`` are (n,) numbers in `Joined.images` and `Joined.classes`; ``row`` is the row
@@ -51,19 +51,18 @@ class SideTable:
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
         if isinstance(rows, slice):
-            return dataclasses.replace(self, **{name: own[rows] for name, own in self.columns().items()})
+            return replace(self, **{name: own[rows] for name, own in self.columns().items()})
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows  # faster than a mask
         taken = {name: column.take(rows, axis=0) for name, column in self.columns().items()}
-        return dataclasses.replace(self, **taken)
+        return replace(self, **taken)
 
     def columns(self) -> dict[str, Any]:
         """The columns by name."""
-        columns = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "source"}
+        columns = {name: getattr(self, name) for name in self.__struct_fields__ if name != "source"}
         return {name: column for name, column in columns.items() if column is not None}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JoinReport:
+class JoinReport(msgspec.Struct, frozen=True, eq=False):
     """What was joined, and what was found on one side only."""
 
     images_both: int
@@ -98,8 +97,7 @@ class JoinReport:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Joined:
+class Joined(msgspec.Struct, frozen=True, eq=False):
     """Both sides over one list of images and one list of classes.
 
     ``images`` stand in the order that decides ties: by id where the ground truth has ids (numbers before
@@ -115,7 +113,7 @@ class Joined:
     report: JoinReport
     image_labels: Labels | None = None
     """(n,) image, (n,) class and (n,) `LabelState`; None where there are no image labels."""
-    frequency: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    frequency: Mapping[str, str] = msgspec.field(default_factory=dict)
     """How frequent each class of the ground truth is, where that is known."""
     hierarchy: Mapping[str, frozenset[str]] | None = None
     """The ancestors of each class that has any."""
@@ -150,7 +148,7 @@ class Joined:
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
     ) -> Joined:
         """The same images and classes with only these boxes (masks, or ascending positions)."""
-        return dataclasses.replace(
+        return replace(
             self,
             truth=self.truth if isinstance(truth, slice) else self.truth.take(truth),
             detections=self.detections if isinstance(detections, slice) else self.detections.take(detections),
@@ -175,11 +173,9 @@ def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joi
     def one(side: SideTable) -> SideTable:
         if ranks is not None:
             side = side.take(np.lexsort((ranks[side.category], side.image)))
-        return dataclasses.replace(side, category=np.zeros(len(side), np.int32))
+        return replace(side, category=np.zeros(len(side), np.int32))
 
-    return dataclasses.replace(
-        joined, classes=(name,), truth=one(joined.truth), detections=one(joined.detections)
-    )
+    return replace(joined, classes=(name,), truth=one(joined.truth), detections=one(joined.detections))
 
 
 def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
@@ -194,9 +190,7 @@ def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
         stop = max(start + 1, int(np.searchsorted(pairs, pairs[start] + AT_A_TIME, side="right")) - 1)
         gt = slice(int(gt_edge[start]), int(gt_edge[stop]))
         det = slice(int(det_edge[start]), int(det_edge[stop]))
-        part = dataclasses.replace(
-            joined, truth=joined.truth.take(gt), detections=joined.detections.take(det)
-        )
+        part = replace(joined, truth=joined.truth.take(gt), detections=joined.detections.take(det))
         yield gt.start, det.start, part
         start = stop
 
@@ -216,8 +210,7 @@ NOTHING_LEFT = Code(
 ExtraImages = Literal["error", "background", "ignore"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, eq=False):
     """What part of the sides is evaluated."""
 
     drop_extra: bool = False
@@ -228,8 +221,7 @@ class Choice:
     score_min: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, eq=False):
     """What a `Choice` left of the sides; that of parts can be added up."""
 
     counts: Longs
@@ -283,7 +275,7 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
     if choice.drop_extra and len(joined.images) > joined.n_truth_images:
         keep = joined.detections.image < joined.n_truth_images
         images = joined.images[: joined.n_truth_images]
-        joined = counted(0, dataclasses.replace(joined.only(detections=keep), images=images))
+        joined = counted(0, replace(joined.only(detections=keep), images=images))
     if choice.classes is not None:
         tree = joined.hierarchy or {}
         known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
@@ -294,12 +286,12 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         order = np.lexsort((-detections.score, detections.image))
         rank = np.empty(len(order), np.int64)
         rank[order] = rank_in_runs(first_of_runs(detections.image[order]), len(order))
-        detections = dataclasses.replace(detections, rank_in_image=rank)
-        kept = dataclasses.replace(joined, detections=detections, wanted=frozenset(choice.classes))
+        detections = replace(detections, rank_in_image=rank)
+        kept = replace(joined, detections=detections, wanted=frozenset(choice.classes))
         joined = counted(1, kept if tree else keep_wanted(kept))  # the hierarchy may lead from others to them
     if choice.images is not None:
         chosen = distinct(np.asarray(choice.images, np.int64))
-        joined = counted(2, dataclasses.replace(joined.shard(chosen), chosen=chosen))
+        joined = counted(2, replace(joined.shard(chosen), chosen=chosen))
     if choice.score_min is not None:
         highest = float(joined.detections.score.max(initial=-np.inf))
         keep = joined.detections.score >= choice.score_min
@@ -317,12 +309,12 @@ def keep_wanted(joined: Joined) -> Joined:
     sides = []
     for side in (joined.truth, joined.detections):
         category = row[side.category] if len(side) else side.category
-        sides.append(dataclasses.replace(side, category=category).take(category >= 0))
+        sides.append(replace(side, category=category).take(category >= 0))
     labels = joined.image_labels
     if labels is not None:
         kept = row[labels[1]] >= 0
         labels = (labels[0][kept], row[labels[1]][kept].astype(np.int64), labels[2][kept])
-    return dataclasses.replace(
+    return replace(
         joined, classes=classes, truth=sides[0], detections=sides[1], image_labels=labels, wanted=None
     )
 

@@ -8,11 +8,12 @@ matrix are made again at every level.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
@@ -44,8 +45,7 @@ POSITIONS = 100
 """The most steps that a score slider has."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TruthTable:
+class TruthTable(msgspec.Struct, frozen=True, eq=False):
     """A row per ground truth box, by image; where a class hierarchy is applied also for every ancestor."""
 
     row: Ints
@@ -72,8 +72,7 @@ class TruthTable:
         return len(self.row)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Pairing:
+class Pairing(msgspec.Struct, frozen=True, eq=False):
     """The detections and objects that the confusion matrix pairs, in the order in which pairs are taken.
 
     ``det`` and ``gt`` (n,) are rows of the two tables. At any score the pairs of what is left are gone
@@ -88,8 +87,7 @@ class Pairing:
     """(ground truths,) which are in the matrix."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReportData:
+class ReportData(msgspec.Struct, frozen=True, eq=False):
     """What `report_data` answers for one result.
 
     Attributes
@@ -169,10 +167,10 @@ class ReportData:
 
     def at(self, iou: AtIou) -> ReportData:
         """The same under another IoU threshold; the confusion stays that of `CONFUSION_IOU`."""
-        truth = dataclasses.replace(self.truth, found_by=iou.found_by)
+        truth = replace(self.truth, found_by=iou.found_by)
         n_classes, n_levels = len(self.classes), len(self.levels)
         shape = n_classes, len(KINDS), n_levels
-        return dataclasses.replace(
+        return replace(
             self,
             kind=iou.kind,
             truth=truth,

@@ -6,11 +6,12 @@ are those of `odm.evaluate.analysis.errors` at that IoU.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable, kinds_at, reasons_of
@@ -35,8 +36,7 @@ def outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArr
     return kind.astype(np.int8)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AtIou:
+class AtIou(msgspec.Struct, frozen=True, eq=False):
     """What became of the boxes of a `DetectionTable` and its ground truths at one IoU."""
 
     iou: float
@@ -55,7 +55,7 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     """
     if rules.size_threshold or rules.metric in ("corloc", "top-k"):  # where a class counts once per image
         return
-    plain = dataclasses.replace(rules, crowd_flags=Flag(0), group_weight=None)
+    plain = replace(rules, crowd_flags=Flag(0), group_weight=None)
     sides, _ = prepare(joined, rules)
     own = rules.ious[rules.reference]
     ious = sorted({own, *(iou for iou in IOUS if not math.isclose(iou, own))})
@@ -63,7 +63,7 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows))
-    each = [dataclasses.replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
+    each = [replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
     for matches in match_all(joined, each):
         yield _at(joined, table, matches, pairs, place)
 

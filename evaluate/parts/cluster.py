@@ -7,7 +7,6 @@ time.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.arrays import pack
 from odm.evaluate.matching.matches import Matches, concatenate
@@ -279,6 +279,4 @@ class Job:
 def _of_classes(totals: Matches, some: Mask) -> Matches:
     """The totals of some of the classes."""
     classes = tuple(np.array(totals.classes, object)[some])
-    return dataclasses.replace(
-        totals, classes=classes, npos=totals.npos[some], gt_ignored=totals.gt_ignored[some]
-    )
+    return replace(totals, classes=classes, npos=totals.npos[some], gt_ignored=totals.gt_ignored[some])

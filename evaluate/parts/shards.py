@@ -16,12 +16,13 @@ The ground truth is in the memory of this process, and each task is given what i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.arrays import pack
 from odm.evaluate.evaluation import checked_rules, report_after, report_before, switched
@@ -44,8 +45,7 @@ ROWS_PER_TASK = 4_000_000
 # --------------------------------------------------------------------------------------------------- plan
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Whole:
+class Whole(msgspec.Struct, frozen=True, eq=False):
     """All parts as one: their images and classes, and which of them each part's are."""
 
     dataset: Dataset
@@ -90,13 +90,13 @@ class Whole:
                 line=boxes.line,
             )
             builder.named &= categories.named
-        dataset = dataclasses.replace(builder.build(), path=path)
+        dataset = replace(builder.build(), path=path)
         ordered = all(one.dataset.categories.ordered for one in surveys)
-        categories = dataclasses.replace(dataset.categories, ordered=ordered)
+        categories = replace(dataset.categories, ordered=ordered)
         summary = DetectionSummary.together(
             [s.summary for s in surveys], all_classes, all_images, len(dataset.categories)
         )
-        return cls(dataclasses.replace(dataset, categories=categories), summary, all_images, all_classes)
+        return cls(replace(dataset, categories=categories), summary, all_images, all_classes)
 
 
 def _owners(
@@ -188,7 +188,7 @@ def _plan(
     cuts = _cuts(per_class, names, whole, surveys, rows_per_task, len(base.images))
     bucket_of, n_buckets = _buckets(per_class, cuts, rows_per_task)
     none = np.zeros(0, np.int64)
-    small = dataclasses.replace(
+    small = replace(
         base.only(truth=none),
         images=(),
         added=known.added,
@@ -279,7 +279,7 @@ def evaluate_parts(
     points = job.overall_points(outcomes, totals, at_score)
     results = [finish(*own, at_score) for own in zip(totals, counted, points, strict=True)]
     report_after(results, source_of(whole.dataset), log)
-    return Evaluation(dataclasses.replace(known, detections=base.detections), results, log)
+    return Evaluation(replace(known, detections=base.detections), results, log)
 
 
 def rules_in_parts(

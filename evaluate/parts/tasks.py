@@ -5,13 +5,14 @@ They run in any process; each can be run twice with the same outcome.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.arrays import pack, unpack
@@ -62,8 +63,7 @@ class Store(Protocol):
         """Some bytes of a file."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class Work(msgspec.Struct, frozen=True, eq=False):
     """What every task has to know, whatever its part; small."""
 
     rules: tuple[Rules, ...]
@@ -88,8 +88,7 @@ def installed() -> tuple[str, str, str]:
 # ------------------------------------------------------------------------------------------------- survey
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Survey:
+class Survey(msgspec.Struct, frozen=True, eq=False):
     """What is known of a part: its images and classes, with a sample of the boxes, and sums over all."""
 
     dataset: Dataset
@@ -177,8 +176,7 @@ def _sample(boxes: Boxes, n_classes: int) -> Longs:
 # -------------------------------------------------------------------------------------------------- match
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, eq=False):
     """What a matching task answers, and where its file has the pieces of each bucket."""
 
     ends: list[int]
@@ -206,7 +204,7 @@ def match_part(
         cut = [pack(side.take(task == work.n_parts + k).columns()) for k in range(work.n_cut)]
         cut_ends = store.write(f"cut-{me}", cut)
         side = side.take(task == me)
-    return dataclasses.replace(_match(side, me, work, store), cut_ends=cut_ends)
+    return replace(_match(side, me, work, store), cut_ends=cut_ends)
 
 
 def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
@@ -227,9 +225,9 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
     local = np.unique(np.concatenate([detections.image, truth.image, *labels[:1]]))
 
     def renumbered(side: SideTable) -> SideTable:
-        return dataclasses.replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
+        return replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
 
-    joined = dataclasses.replace(
+    joined = replace(
         work.joined,
         images=("",) * len(local),
         n_truth_images=int(np.searchsorted(local, work.joined.n_truth_images)),
@@ -239,11 +237,11 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
     choice = work.choice
     if choice.images is not None:
         here = np.flatnonzero(np.isin(local, np.asarray(choice.images)))
-        choice = dataclasses.replace(choice, images=here.tolist())
+        choice = replace(choice, images=here.tolist())
     joined, kept = narrow(joined, choice)
     if labels:
         image = np.searchsorted(local, labels[0]).astype(np.int64)
-        joined = dataclasses.replace(joined, image_labels=(image, labels[1], labels[2]))
+        joined = replace(joined, image_labels=(image, labels[1], labels[2]))
     pieces: list[list[Columns]] = [[] for _ in range(work.n_buckets + 1)]
     totals, true_scores = [], []
     for matches in match_all(joined, work.rules):
@@ -339,8 +337,7 @@ def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs
 # about as long as the ground truth, and is counted by the same code as a class that was never cut.
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
+class Cuts(msgspec.Struct, frozen=True, eq=False):
     """Where the ranking of a class is cut: before the detections of a score from an image on, and all lower.
 
     ``score`` and ``image`` are (ranges - 1,), in the order in which detections rank.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.matches import Matches, bits_of_area
@@ -81,7 +82,7 @@ def count_classes(
     blocks = by_threads(functools.partial(_count_classes, matches, at_score), ranked)
     counted = ClassCounts.together(blocks, matches.protocol)
     if matches.protocol.shared_score:
-        counted = dataclasses.replace(counted, read=read_classes(matches, order, at_score, weights))
+        counted = replace(counted, read=read_classes(matches, order, at_score, weights))
     return counted
 
 
@@ -121,8 +122,7 @@ def finish(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ClassCounts:
+class ClassCounts(msgspec.Struct, frozen=True, eq=False):
     """The numbers of some classes; arrays end with the classes' axis."""
 
     ap: Floats

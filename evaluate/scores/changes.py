@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
+
+from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES
 from odm.evaluate.scores.protocols import (
@@ -93,7 +94,7 @@ def resolve(
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         for chosen in [base.ious] if ious is None else _thresholds(ious, base):
             said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
-            one = dataclasses.replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
+            one = replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
             if one not in resolved:
                 resolved.append(one)
     _check_one_type(resolved)
@@ -139,7 +140,7 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
     if base.name not in (fitting := BY_IOU_TYPE[iou_type]):
         use = ", ".join(fitting)
         raise UsageError(f"iou_type {iou_type}: {base.name} does not define it; use --protocol {use}")
-    return dataclasses.replace(base, **BY_IOU_TYPE[iou_type][base.name])
+    return replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
 def _pixels(given: str, base: Protocol) -> str:
@@ -195,11 +196,11 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
         bounded = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
         if bounded or p.size_threshold or "pixels inclusive" in p.switched:
             raise UsageError(f"{p.name} is defined in pixels here, and no image has a size; {GIVE_SIZES}")
-        areas = [dataclasses.replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
+        areas = [replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
         changed: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
         if p.pixels == "inclusive":
             changed |= {"pixels": "edges", "switched": (*p.switched, "pixels edges")}
-        found.append(dataclasses.replace(p, **changed))
+        found.append(replace(p, **changed))
     log.note(
         "no image has a size, so boxes are compared as fractions of their images: area ranges and inclusive "
         f"pixels (width + 1) are not available ({GIVE_SIZES})"
@@ -322,7 +323,7 @@ def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
     found = _area(bounds, base, name)
     if found.low == found.high:
         raise UsageError(f"area {name}={bounds}: the lower end must be below the upper one")
-    return dataclasses.replace(found, name=name)
+    return replace(found, name=name)
 
 
 def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
@@ -331,7 +332,7 @@ def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> A
         if given in AREAS:
             named = AREAS[given]
             unlimited = len(base.areas) == 1 and named.high == LARGEST_AREA
-            return dataclasses.replace(named, high=math.inf) if unlimited else named
+            return replace(named, high=math.inf) if unlimited else named
         try:
             texts = [part.strip() for part in given.replace("..", ":").replace(",", ":").split(":")]
             if not any(texts):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TypedDict
 
+import msgspec
 import numpy as np
 
 from odm.evaluate.matching.matches import OUTCOMES, Matches, bits_of_area, outcomes
@@ -37,8 +37,7 @@ class OperatingPoint(TypedDict):
 UNDEFINED = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class Curve(msgspec.Struct, frozen=True, eq=False):
     """Recall, precision and score at every true positive, by descending score; each (n,)."""
 
     recall: Floats
@@ -46,8 +45,7 @@ class Curve:
     score: Floats
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class CurveArrays:
+class CurveArrays(msgspec.Struct, frozen=True, eq=False):
     """The arrays of pycocotools: T thresholds, R recalls, K classes, A area ranges, M detection caps.
 
     The value -1 stands where a class has no ground truth (in all of odm's other results that is NaN).
@@ -232,8 +230,7 @@ def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Long
 # ---------------------------------------------------------------------------------- detection by detection
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CurveTable:
+class CurveTable(msgspec.Struct, frozen=True, eq=False):
     """A row per detection, by class and descending score; under ``tf-weighted`` all classes are one ranking.
 
     Outcomes are those at the IoU threshold that the curves are of. A detection that is ignored is neither a

@@ -5,10 +5,12 @@ Gates are numbers that a result must reach, for continuous integration.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Collection, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
@@ -22,8 +24,7 @@ _TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}
 """Keys of classes as people type them."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MetricName:
+class MetricName(msgspec.Struct, frozen=True):
     """A metric as it was typed: its key or another name of it, and what it is limited to."""
 
     key: str
@@ -92,9 +93,7 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     if found:
         all_names = [one.name for one in rules]  # with the IoU where only that tells the result from others
         of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in found]
-        full = [
-            dataclasses.replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of
-        ]
+        full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of]
         texts = ", ".join(map(str, full))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(found)} results; name one of {texts}")
     asked = [one for one in rules if name.protocol in ("", one.name)]
@@ -131,8 +130,7 @@ TOLERANCE = 1e-9
 perfect detections can be 0.9999999999999999."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """A metric of one result must be at least ``bound``."""
 
     name: MetricName

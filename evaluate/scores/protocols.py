@@ -14,11 +14,12 @@ with lvis-api, but for the same.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.tables import Flag, Floats
@@ -33,8 +34,7 @@ IouType = Literal["bbox", "segm", "keypoints", "obb"]
 NO_FLAG = Flag(0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AreaRange:
+class AreaRange(msgspec.Struct, frozen=True):
     """Box areas from `low` to `high` square pixels, both ends inside."""
 
     name: str
@@ -64,8 +64,7 @@ AreaBits = np.uint16
 """A bit for each area range of a protocol."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Protocol:
+class Protocol(msgspec.Struct, frozen=True):
     """How one metric is computed.
 
     Attributes
@@ -388,15 +387,15 @@ _ULTRALYTICS = Protocol(
     single=True,
     stands_for="yolo val of Ultralytics 8.4.176 and later",
 )
-_OPEN_IMAGES = dataclasses.replace(_TF, name="openimages", group_weight=0, hierarchical=True)
+_OPEN_IMAGES = replace(_TF, name="openimages", group_weight=0, hierarchical=True)
 
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
         _VOC,
-        dataclasses.replace(_VOC, name="voc2007", interpolation="11"),
+        replace(_VOC, name="voc2007", interpolation="11"),
         _COCO,
-        dataclasses.replace(
+        replace(
             _COCO,
             name="lvis",
             ignored=Flag.DIFFICULT,
@@ -411,14 +410,14 @@ PROTOCOLS: dict[str, Protocol] = {
             by_frequency=True,
         ),
         _TF,
-        dataclasses.replace(_TF, name="tf-weighted", metric="pooled"),
+        replace(_TF, name="tf-weighted", metric="pooled"),
         _OPEN_IMAGES,
-        dataclasses.replace(_OPEN_IMAGES, name="openimages-challenge", group_weight=1, labelled_only=True),
+        replace(_OPEN_IMAGES, name="openimages-challenge", group_weight=1, labelled_only=True),
         Protocol("corloc", metric="corloc", drop_empty=True),
         Protocol("imagenet-loc", metric="top-k", pixels="inclusive", max_dets=5),
         Protocol("imagenet-det", pixels="inclusive", match="free", size_threshold=True),
         _ULTRALYTICS,
-        dataclasses.replace(
+        replace(
             _ULTRALYTICS,
             name="yolov5",
             match="best",
@@ -464,7 +463,7 @@ TUBE_PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
         Protocol("stt", match="greatest", tubes=True),
-        dataclasses.replace(_COCO, name="tube", crowd_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True),
+        replace(_COCO, name="tube", crowd_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True),
     )
 }
 """Those that measure tracks, see `odm.evaluate.tubes`."""

@@ -6,10 +6,10 @@ are the detections before it that are false if unmatched, less those of them tha
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ BLOCK = 2**16
 """Hits that are counted at a time: their columns stay in the processor's cache."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Weights:
+class Weights(msgspec.Struct, frozen=True, eq=False):
     """How many detections each row stands for, where it is not one."""
 
     n: Longs
@@ -122,8 +121,7 @@ class Ranked:
         return self.counted(*bits_of_area(rules)[rules.reference], self.unmatched(0))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _Unmatched:
+class _Unmatched(msgspec.Struct, frozen=True, eq=False):
     """The detections that would be false positives if they matched nothing."""
 
     before: Counts

@@ -19,11 +19,12 @@ no box. Where a record cannot be read any further, such as without a key it must
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.codes import NO_SIZE
 from odm.files import Output
@@ -535,8 +536,7 @@ def line_items(reader: Reader, file: str) -> Iterator[Item]:
 # ----------------------------------------------------------------------------------------------- writing
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Box:
+class Box(msgspec.Struct, eq=False):
     """A box to be written; whole numbers are ints, so that they are written without a point."""
 
     row: int
@@ -670,8 +670,8 @@ def round_boxes(dataset: Dataset, log: Log) -> Dataset:
     whole = whole_edges(dataset.boxes.xyxy)
     if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
         log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
-    boxes = dataclasses.replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
-    return dataclasses.replace(dataset, boxes=boxes)
+    boxes = replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
+    return replace(dataset, boxes=boxes)
 
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:

@@ -19,7 +19,6 @@ Nothing is trusted on the way:
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import functools
 import json
 import operator
@@ -29,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NoReturn
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,8 +75,7 @@ class Repeated(dict[str, Any]):
     repeated: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Field:
+class Field(msgspec.Struct, frozen=True, eq=False):
     """A key of a record and what its column becomes.
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
@@ -90,8 +89,7 @@ class Field:
     required: bool = False
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Chunk:
+class Chunk(msgspec.Struct, eq=False):
     """Some records of a list: as columns, or where that was not possible as Python values in ``records``.
 
     ``start`` is the index of the first in its list and ``n`` how many there are. ``extras`` counts the keys
@@ -101,10 +99,10 @@ class Chunk:
 
     start: int
     n: int
-    columns: dict[str, Column] = dataclasses.field(default_factory=dict)
-    extras: Counter[str] = dataclasses.field(default_factory=Counter)
-    written_float: dict[str, int] = dataclasses.field(default_factory=dict)
-    rest: dict[str, list[bytes]] = dataclasses.field(default_factory=dict)
+    columns: dict[str, Column] = msgspec.field(default_factory=dict)
+    extras: Counter[str] = msgspec.field(default_factory=Counter)
+    written_float: dict[str, int] = msgspec.field(default_factory=dict)
+    rest: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
     """The JSON of the keys that no field names, where these were asked for; they are then no extras."""
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""

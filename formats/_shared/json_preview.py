@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import functools
 import re
 from collections.abc import Callable
+
+import msgspec
 
 from odm.files import Source
 from odm.issues import Code, printable
@@ -49,8 +50,7 @@ TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOT
 """A text, the second quote missing where it is cut; a sign; or anything else up to the next one."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JsonPreview:
+class JsonPreview(msgspec.Struct, frozen=True, eq=False):
     """What the first bytes of a text show: what it is, and the keys outermost and in the first records.
 
     ``top`` is the first character, or ``[]`` for an empty list. ``keys`` maps each key of the outermost
@@ -134,8 +134,7 @@ def glance(head: bytes) -> JsonPreview:
 # ------------------------------------------------------------------------------------------- recognition
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sniff:
+class Sniff(msgspec.Struct, frozen=True, eq=False):
     """How sure a format is that a source is its own, and why, in words for the user."""
 
     confidence: int

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,8 +122,7 @@ class ImageOptions(Options):
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Picture:
+class Picture(msgspec.Struct, frozen=True, eq=False):
     """A picture of the data set: its ``/``-separated name below the folder of pictures, and its path."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
+
+import msgspec
 
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log
@@ -23,8 +24,7 @@ _OBJECTS = tuple(f"tag:yaml.org,2002:python/{kind}" for kind in ("object", "name
 """Tags that ask a program to make or to call something; others change nothing for a reader of plain text."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Node:
+class Node(msgspec.Struct, eq=False):
     """A value of a YAML file: a text, a list of nodes, or a dict of nodes; ``line`` counts from 1."""
 
     value: Any

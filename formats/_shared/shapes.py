@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from odm.tables import Floats, ShapeRows, keypoints_of
@@ -17,8 +17,7 @@ ELLIPSE = 64
 """Corners of the outline of an ellipse."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Drawn:
+class Drawn(msgspec.Struct, eq=False):
     """What one box has besides its edges."""
 
     kind: Literal["none", "polygons", "oriented", "mask"] = "none"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ from odm.names import accept_name, stem
 from odm.tables import NO_ID, Ints, Longs
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, eq=False):
     """A file that names images, and its column for them."""
 
     file: int

@@ -5,11 +5,11 @@ A row is judged as it is taken, by itself; what depends on all rows waits for `T
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Builder, Floats, Ints
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Columns:
+class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The columns of a table, and which of them is what."""
 
     columns: tuple[str, ...]
@@ -45,7 +44,7 @@ class Columns:
     form: str = "ltrb"
     coords: str = "abs"
     """``abs`` are pixels, ``rel`` fractions of the image; ``sniff`` where the dialect has both."""
-    constants: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    constants: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What all rows have in place of the column of a role."""
     title: str = ""
     has_ids: bool = False
@@ -194,8 +193,7 @@ class Decimals:
             log.note(f"{path}: numbers have decimal commas, which are read as decimal points")
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Boxes:
+class _Boxes(msgspec.Struct, eq=False):
     """Boxes as they stand in the rows of a file, before pixels and kinds are decided."""
 
     layout: Columns

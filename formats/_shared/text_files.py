@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
+
+import msgspec
 
 from odm.codes import STRAY_FILE
 from odm.files import Source
@@ -27,8 +28,7 @@ _NAME_LISTS = frozenset({"class_names.txt", "labels.txt"})
 _AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".labels", ".cache", *PICTURE_SUFFIXES)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, eq=False):
     """The files of a folder of labels by what they are."""
 
     labels: list[str]
@@ -92,8 +92,7 @@ SAMPLE = 200
 """How many files a sniffer looks at."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Sample:
+class Sample(msgspec.Struct, eq=False):
     """What some lines of some files look like."""
 
     files: int = 0
@@ -110,7 +109,7 @@ class Sample:
     """Lines that end with four numbers after a class."""
     separated: int = 0
     """Lines that are a class and numbers once they are split at commas, semicolons or bars."""
-    counts: dict[int, int] = dataclasses.field(default_factory=dict)
+    counts: dict[int, int] = msgspec.field(default_factory=dict)
     """How many lines have how many numbers after the class."""
 
     @property

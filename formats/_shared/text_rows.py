@@ -7,12 +7,12 @@ scores and the writing are here.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,8 +44,7 @@ from odm.names import BAD_CLASS_NAME, refuse_class, stem
 from odm.tables import Builder, Dataset, Floats, Ints, Longs, ShapeKind, Shapes, distinct
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Shape:
+class Shape(msgspec.Struct, frozen=True, eq=False):
     """What the values of a row are, by their positions in it."""
 
     numbers: Sequence[int]
@@ -59,8 +58,7 @@ KindOf = Callable[[int], str]
 """What the value at a position is: ``number``, ``word``, or nothing where it is empty."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Grammar:
+class Grammar(msgspec.Struct, frozen=True, eq=False):
     """How the rows of a format are taken apart."""
 
     shape: Callable[[int, KindOf], Shape | None]
@@ -81,7 +79,7 @@ class Grammar:
     """Columns that are 0 or 1."""
     headers: tuple[bytes, ...] = ()
     """Beginnings of lines that are no rows."""
-    marks: Mapping[bytes, bytes] = dataclasses.field(default_factory=dict)
+    marks: Mapping[bytes, bytes] = msgspec.field(default_factory=dict)
     """Words after the first that stand for numbers; `prepare` has replaced them."""
     prepare: Callable[[Chunk], None] | None = None
     more: tuple[Callable[[Chunk, NDArray[Any]], NDArray[Any]], int] | None = None

@@ -12,13 +12,13 @@ before a ``\n`` (``\r\r\n``) all belong to the end. Blanks are spaces and tabs, 
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,8 +60,7 @@ _OUTER = bytes.maketrans(b"\x1e\x1d", b" \t")
 EMPTY = b"\x1c"
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Chunk:
+class Chunk(msgspec.Struct, eq=False):
     """The lines of some files that are not blank, as n rows of tokens."""
 
     tokens: list[bytes]
@@ -331,8 +330,7 @@ def _separate(data: bytes, sep: bytes) -> bytes:
     return b" ".join(piece.translate(_INNER) for piece in data.split(sep))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Rows:
+class Rows(msgspec.Struct, frozen=True, eq=False):
     """Where rows were read: the files, and for each of n rows its file and line."""
 
     source: Source

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +29,7 @@ FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Table:
+class Table(msgspec.Struct, eq=False):
     """The boxes of one file, as columns that grow, and what their ids mean."""
 
     path: str
@@ -42,28 +41,28 @@ class Table:
     n: int = 0
     seen: int = 0
     """Records of the list, bad ones included."""
-    columns: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
-    ids: dict[str, list[NDArray[Any] | list[Any]]] = dataclasses.field(default_factory=dict)
-    rows: dict[str, NDArray[np.int32]] = dataclasses.field(default_factory=dict)
+    columns: dict[str, NDArray[Any]] = msgspec.field(default_factory=dict)
+    ids: dict[str, list[NDArray[Any] | list[Any]]] = msgspec.field(default_factory=dict)
+    rows: dict[str, NDArray[np.int32]] = msgspec.field(default_factory=dict)
     """Row numbers for the ids of a key, where they were looked up already."""
-    track_scores: dict[tuple[int, Id], float] = dataclasses.field(default_factory=dict)
+    track_scores: dict[tuple[int, Id], float] = msgspec.field(default_factory=dict)
     """The scores that the list of tracks gives, by video (-1 = not given) and id."""
-    images: dict[Id, int] = dataclasses.field(default_factory=dict)
-    categories: dict[Id, int] = dataclasses.field(default_factory=dict)
-    unlisted: set[str] = dataclasses.field(default_factory=set)
+    images: dict[Id, int] = msgspec.field(default_factory=dict)
+    categories: dict[Id, int] = msgspec.field(default_factory=dict)
+    unlisted: set[str] = msgspec.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
-    own: OwnRows = dataclasses.field(default_factory=OwnRows)
+    own: OwnRows = msgspec.field(default_factory=OwnRows)
     hint: str = ""
     """What an unknown category may come from, in brackets."""
     shape_keys: tuple[str, ...] = ()
     """The keys of shapes that are read."""
     outlines: bool = False
     """Whether outlines and masks are asked for; else they are read only beside oriented boxes."""
-    unread: Counter[str] = dataclasses.field(default_factory=Counter)
+    unread: Counter[str] = msgspec.field(default_factory=Counter)
     """Shapes that were not asked for, by key."""
     boxes_of_shapes: bool = False
     """Whether boxes and areas are those of the shapes."""
-    drawn: list[Drawn] = dataclasses.field(default_factory=list)
+    drawn: list[Drawn] = msgspec.field(default_factory=list)
     _room: int = 0
     _scale: Any = None
     """(n, 2) width and height of the image of each box, where the boxes are relative to it."""

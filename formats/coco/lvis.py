@@ -42,11 +42,11 @@ above).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.files import Output, Source
 from odm.formats._contract import NARROWER, RELATIONAL, format_of
@@ -85,7 +85,7 @@ def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
 
 
 def _with_whole_ids(fields: Sequence[Field]) -> list[Field]:
-    return [dataclasses.replace(field, kind="int") if field.kind == "id" else field for field in fields]
+    return [replace(field, kind="int") if field.kind == "id" else field for field in fields]
 
 
 LVIS = Dialect(

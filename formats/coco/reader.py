@@ -6,13 +6,13 @@ and millions of results are read as columns.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.codes import NO_REFERENCE
@@ -396,7 +396,7 @@ class Reader:
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         keeps, shapes = self._builder.keeps_own, table.shape_keys
         if shapes:  # which say what the box is, where it is not given
-            fields = [dataclasses.replace(f, required=f.required and f.key != "bbox") for f in fields]
+            fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
             fields += [Field(key, "kept") for key in shapes]
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.

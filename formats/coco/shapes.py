@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,8 +39,7 @@ def keys_for(wants: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class Drawn(msgspec.Struct, frozen=True, eq=False):
     """The shapes of some records."""
 
     shapes: Shapes

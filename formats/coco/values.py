@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from odm.formats._shared.class_lists import DUPLICATE_CLASS
 from odm.formats._shared.codes import (
@@ -74,8 +75,7 @@ def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
     return "file_name", record.get("file_name")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What differs between COCO JSON and files that are like it; as it stands, COCO itself."""
 
     image: tuple[Field, ...] = (
@@ -114,7 +114,7 @@ class Dialect:
     """Whether an image without a name is called by its id."""
     kept: frozenset[str] = frozenset()
     """Keys that are read and kept for writing as well."""
-    labels: Mapping[str, LabelState] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, LabelState] = msgspec.field(default_factory=dict)
     """Lists of ids of classes that images have, and what they say of these."""
     least_id: int = 0
     """The lowest id of an image, class, video or track that is written."""

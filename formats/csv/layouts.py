@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from odm.csv_text import QuoteFault, plain_lines, read_record
 from odm.files import Source
 from odm.formats._contract import option
@@ -93,14 +95,13 @@ class CsvOptions(ImageOptions):
     )
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class ClassNames:
+class ClassNames(msgspec.Struct, eq=False):
     """A file of class names: MIDs with their names, names with their ids, or only names."""
 
     path: str
-    order: list[str] = dataclasses.field(default_factory=list)
+    order: list[str] = msgspec.field(default_factory=list)
     """The classes in their order, where the file sets one."""
-    by_cell: dict[str, str] = dataclasses.field(default_factory=dict)
+    by_cell: dict[str, str] = msgspec.field(default_factory=dict)
     """The name of the class that a cell means."""
 
 
@@ -182,8 +183,7 @@ def class_labels(path: str | None, log: Log) -> dict[str, str]:
     return {name: label for label, name in reversed(by_cell.items()) if label != name}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Layout(Columns):
+class Layout(Columns, frozen=True, kw_only=True, eq=False):
     """What a file looks like: its separator, its columns, and which of them is what."""
 
     sep: str
@@ -197,8 +197,7 @@ class Layout(Columns):
     sure: bool = True
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class HeaderFaults:
+class HeaderFaults(msgspec.Struct, eq=False):
     """Why a header is not sufficient."""
 
     columns: tuple[str, ...]

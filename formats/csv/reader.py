@@ -7,11 +7,11 @@ millions of rows are read as columns.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import re
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, records
 from odm.files import Source
@@ -105,14 +105,14 @@ class Reader(TableReader):
         coords, names = self._options.coords or layout.coords, layout.columns
         image = layout.roles.get("image", 0)
         has_ids = coords == "rel" and names[image].lower() == "imageid"
-        layout = dataclasses.replace(layout, coords=coords, has_ids=has_ids)
+        layout = replace(layout, coords=coords, has_ids=has_ids)
         if layout.packed is not None:
             packed = (*names, *[names[layout.packed]] * 4)
-            return dataclasses.replace(layout, columns=packed, corners=tuple(range(len(names), len(packed))))
+            return replace(layout, columns=packed, corners=tuple(range(len(names), len(packed))))
         if layout.strings is None:
             return layout
         roles = {"image": 0, "class": 1, "score": 2, "left": 3, "top": 4, "right": 5, "bottom": 6}
-        return dataclasses.replace(layout, columns=(names[image], *[names[layout.strings]] * 6), roles=roles)
+        return replace(layout, columns=(names[image], *[names[layout.strings]] * 6), roles=roles)
 
     def _columns(self, piece: bytes, line: int, layout: Layout, path: str) -> tuple[list[list[str]], Ints]:
         """The columns of the good rows of a piece that begins with this line, and the line of each row."""
@@ -203,7 +203,7 @@ class Reader(TableReader):
             inverted = sum(int(np.count_nonzero((v[:, 2:] < v[:, :2]).any(axis=1))) for v in corners)
             form = "ltrb" if inverted * 20 < sum(len(part.line) for part in packed) else "ltwh"
             for part in packed:
-                part.layout = dataclasses.replace(part.layout, form=form)
+                part.layout = replace(part.layout, form=form)
             what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
             as_edges = f"as edges {inverted or 'none'} would be inverted"
             log.note(f"{self.source.path}: the numbers of a box are {what}: {as_edges}")
@@ -229,7 +229,7 @@ class Reader(TableReader):
         if not within or (within < n and not (fractions and 2 * within >= n)):
             return
         for part in sniffed:
-            part.layout = dataclasses.replace(part.layout, coords="rel")
+            part.layout = replace(part.layout, coords="rel")
         how = f"all {n} boxes lie" if within == n else f"{within} of {n} boxes lie"
         how = "its one box lies" if n == 1 else how
         self.log.note(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -149,8 +149,7 @@ def _prediction_strings(dataset: Dataset, classes: list[str], quote: Quote) -> t
     ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True, eq=False):
     """What a dialect holds, and how it is written."""
 
     keeps: frozenset[str]

@@ -9,6 +9,7 @@ import dataclasses
 import re
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,8 +63,7 @@ def kind_by_name(path: str) -> Kind | None:
     return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Sequence:
+class Sequence(msgspec.Struct, frozen=True, eq=False):
     """What is known about the frames of one sequence."""
 
     prefix: str

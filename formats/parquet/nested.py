@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,14 +38,13 @@ NAMES = ("file_name", "filename", "image_name", "image_path", "path", "name", "i
 """Columns that name an image, the first that is there."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class NestedLayout:
+class NestedLayout(msgspec.Struct, frozen=True, eq=False):
     """Where the lists of a file are: paths of columns by what they hold."""
 
     objects: str
     """The column of the objects; empty where each list is a column of its own."""
     is_struct: bool
-    """Whether `objects` is a struct of lists, else a list of structs."""
+    """Whether `objects` is a struct of lists, else a list of msgspec.structs."""
     lists: dict[str, str]
     image: str
     sizes: bool

@@ -6,10 +6,10 @@ TensorFlow.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,8 +44,7 @@ from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class _Boxes:
+class _Boxes(msgspec.Struct, eq=False):
     """The boxes of one record, before their classes have names."""
 
     image: int

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from odm.codes import COORDINATES_DIFFER
@@ -75,8 +76,7 @@ _SEPARATORS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True):
     """What the four numbers mean, and why."""
 
     is_relative: bool
@@ -86,8 +86,7 @@ class Meaning:
     """False where it could not be decided; the issue is in the log, and no box can be made."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Decided:
+class Decided(msgspec.Struct, frozen=True, eq=False):
     """The rows of a source, what they mean, and the issues of deciding that."""
 
     labels: Labels

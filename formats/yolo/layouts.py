@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -104,8 +105,7 @@ class YoloOptions(ImageOptions):
         return None if self.split is None else ALIASES.get(self.split, self.split)
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Group:
+class Group(msgspec.Struct, eq=False):
     """Labels and pictures that belong together: one split, or one folder of it."""
 
     split: str
@@ -113,26 +113,25 @@ class Group:
     """Image name without extension -> label file, relative to the source."""
     folders: tuple[str, ...] = ()
     """Where the pictures may lie."""
-    listed: dict[str, str] = dataclasses.field(default_factory=dict)
+    listed: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a list of pictures: image name without extension -> path of the picture relative to the source."""
     only_listed: bool = False
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Plan:
+class Plan(msgspec.Struct, eq=False):
     """What a source holds, before any label is read."""
 
     source: Source
     groups: list[Group]
-    bases: list[str] = dataclasses.field(default_factory=lambda: [""])
+    bases: list[str] = msgspec.field(default_factory=lambda: [""])
     """Folders in which the places of a description are looked for, best first, as the source has them."""
-    places: set[str] = dataclasses.field(default_factory=set)
+    places: set[str] = msgspec.field(default_factory=set)
     """The folders that the description names."""
-    elsewhere: list[str] = dataclasses.field(default_factory=list)
+    elsewhere: list[str] = msgspec.field(default_factory=list)
     """Those of them that lie outside the folder of the description."""
     names: list[str] | None = None
     names_from: str = ""
-    name_lists: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
+    name_lists: list[tuple[str, list[str]]] = msgspec.field(default_factory=list)
     """The lists of class names that were found, each with its path; `settle_names` chooses."""
     names_above: tuple[str, list[str]] | None = None
     """The list of a ``data.yaml`` above the folder ``labels`` that was named, with its path."""
@@ -142,13 +141,13 @@ class Plan:
     """How many numbers of key points follow a box."""
     dims: int = 3
     """How many of these a point has: 3 with its visibility, else 2."""
-    point_names: dict[int, list[str]] = dataclasses.field(default_factory=dict)
+    point_names: dict[int, list[str]] = msgspec.field(default_factory=dict)
     """The names of the key points of classes, by number."""
     flip_idx: tuple[str, list[int]] | None = None
     """The path of the description, and which key point takes the place of each in a mirrored picture."""
     tracks: frozenset[int] = frozenset()
     """Which rows end in the id of a track; see `find_tracks`."""
-    lists: set[str] = dataclasses.field(default_factory=set)
+    lists: set[str] = msgspec.field(default_factory=set)
     """The lists of pictures that the description names."""
     sound: bool = True
 
@@ -365,8 +364,7 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
 # ------------------------------------------------------------------------------------------ images
 
 
-@dataclasses.dataclass(slots=True, eq=False, repr=False)
-class Image:
+class Image(msgspec.Struct, eq=False):
     """An image of the data set."""
 
     key: str

@@ -6,11 +6,13 @@ are for the caller's mistakes and the operating system; they carry the exit code
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr, replace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +32,7 @@ CODES: dict[str, Code] = {}
 """Every code that was declared so far, by name."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """A kind of fault, declared once, next to its use.
 
     ``template`` is filled with the values given to `Log.report` and says what was found; ``advice`` says the
@@ -78,8 +79,7 @@ INVERTED = Code(
 """The rules for one side and the evaluation of two both report these two, and neither knows the other."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(msgspec.Struct, frozen=True):
     """One fault and its place. ``line`` and ``column`` count from 1, 0 = none."""
 
     path: str
@@ -94,7 +94,7 @@ class Issue:
 
     def __post_init__(self) -> None:
         # Here, not where messages are made: no value from the data gets around it.
-        object.__setattr__(self, "message", printable(self.message))
+        force_setattr(self, "message", printable(self.message))
 
     @property
     def location(self) -> str:
@@ -187,7 +187,7 @@ class Log:
         if reason and room and len(rows) > 1:
             first = self.issues[-1]
             message = f"{first.message} ({len(rows) - 1} more like it: {reason})"
-            self.issues[-1] = dataclasses.replace(first, message=message)
+            self.issues[-1] = replace(first, message=message)
         self.counts[code.name] += max(0, len(rows) - room)
 
     def fresh(self, *, keep: int | None = None) -> Log:
@@ -215,7 +215,7 @@ class Log:
 
     def set_place(self, path: str) -> None:
         """Give the issues without a place this one."""
-        self.issues = [i if i.path else dataclasses.replace(i, path=path) for i in self.issues]
+        self.issues = [i if i.path else replace(i, path=path) for i in self.issues]
 
     def track(self, items: Sequence[T], what: str) -> Iterable[T]:
         """The same items; on a terminal a progress bar named `what` follows them."""

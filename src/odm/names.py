@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
+
+import msgspec
 
 from odm.issues import Code, Log, printable
 
@@ -121,8 +122,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "__MACOSX/")) or "/." in name or "/__MACOSX/" in name
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(msgspec.Struct, frozen=True):
     """How the image names of a source are shortened: to their last part, or by a prefix."""
 
     prefix: str | None = None

@@ -9,12 +9,12 @@ What cannot be paired is reported here, and so is a pairing that the boxes contr
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -113,8 +113,7 @@ FEW_AGREE, MOST_AGREE = 0.1, 0.5
 """A reading is doubted if at most this share agrees, and replaced by one where at least that share does."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Pairing:
+class Pairing(msgspec.Struct, frozen=True, eq=False):
     """Which image and which class of the detections is which of the ground truth."""
 
     image: Longs

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from odm import checks
 from odm.converters.load import load
 from odm.converters.pending import PendingSource, Request, choose_options, reading_options, report_unread
@@ -124,8 +127,7 @@ def evaluate_shards(
         store.remove()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DetectionPart:
+class DetectionPart(msgspec.Struct, frozen=True):
     """Some rows of a source of detections; small, and sent to the process that reads them."""
 
     name: str
@@ -178,7 +180,7 @@ def detection_parts(
             path = _absolute(name)
             given = {s.name: getattr(own, s.name) for s in option_specs(type(own)) if s.is_path}
             own = dataclasses.replace(own, **{key: _absolute(value) for key, value in given.items() if value})
-        own_request = dataclasses.replace(request, path=path)
+        own_request = replace(request, path=path)
         parts.append(DetectionPart(name, format_.name, one.rows, own, own_request))
     unread = Log()
     report_unread(source, unread)

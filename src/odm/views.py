@@ -6,12 +6,13 @@ The code that makes them imports the modules of the values, so it is imported on
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import importlib
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,8 +67,7 @@ class Rows(list[T], Framed):
         return {name: [None if (v := row.get(name)) == "" else v for row in rows] for name in self.names}
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class WebPage:
+class WebPage(msgspec.Struct, frozen=True):
     """A page: the path that it was written to, or its HTML, which a notebook shows in a frame of its own."""
 
     path: str = ""

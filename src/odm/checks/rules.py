@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -176,8 +176,7 @@ class DerivedColumns:
         return Trusted(printable(path) + (f"#{pointer}" if pointer else f":{line}" if line else ""))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BoxRule:
+class BoxRule(msgspec.Struct, frozen=True, eq=False):
     """A fault of single boxes."""
 
     code: Code
@@ -188,8 +187,7 @@ class BoxRule:
     validate_only: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SetRule:
+class SetRule(msgspec.Struct, frozen=True, eq=False):
     """A fault of the whole."""
 
     code: Code

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate import PROTOCOLS, join, match
@@ -89,7 +90,7 @@ def _protocol(p: Any) -> Protocol:
         for name, (low, high) in zip(p.areaRngLbl, p.areaRng, strict=True)
     )
     changed = BY_IOU_TYPE.get(p.iouType, {}).get("coco", {})
-    rules = dataclasses.replace(PROTOCOLS["coco"], **changed)
+    rules = replace(PROTOCOLS["coco"], **changed)
     given: dict[str, Any] = {
         "ious": tuple(float(t) for t in p.iouThrs),
         "areas": areas,
@@ -98,7 +99,7 @@ def _protocol(p: Any) -> Protocol:
     }
     if p.iouType == "keypoints":
         given["sigmas"] = tuple(float(s) for s in p.kpt_oks_sigmas)
-    return dataclasses.replace(rules, **given)
+    return replace(rules, **given)
 
 
 def _tables(evaluation: Any, records: Records, p: Any, kind: str) -> Dataset | None:
@@ -149,7 +150,6 @@ def _shapes(records: Records, iou_type: str) -> dict[str, Any] | None:
     """The shapes of the records; None where one is wrong, which is then found as pycocotools finds it."""
     if iou_type == "bbox":
         return {}
-    import msgspec
 
     encode = msgspec.json.Encoder(enc_hook=_plain).encode
     if iou_type == "keypoints":

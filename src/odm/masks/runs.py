@@ -5,9 +5,9 @@ Pixels are counted down the columns of the image: the one in column x and row y 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -25,8 +25,7 @@ _MOST_GROUPS = 7
 """Groups of five bits of one number in a text: enough for a difference of two runs of `MOST_PIXELS`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class Measured(msgspec.Struct, frozen=True, eq=False):
     """What is known of n masks without their pixels."""
 
     height: Longs
@@ -41,8 +40,7 @@ class Measured:
     """(n, 4) left, top, width and height of the pixels, zeros for none."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Runs:
+class Runs(msgspec.Struct, frozen=True, eq=False):
     """n masks: the pixels ``edge[0]`` to ``edge[1] - 1``, ``edge[2]`` to ``edge[3] - 1``, ... of each."""
 
     first: Longs

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,8 +48,7 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
     return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Edges:
+class _Edges(msgspec.Struct, frozen=True, eq=False):
     """Upright stretches between inside and outside, as long as they go; by mask, x and y."""
 
     mask: Longs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime as dt
 import hashlib
 import html
@@ -13,6 +12,8 @@ import pkgutil
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from odm.files import Output
 from odm.issues import Log, PathError, UsageError, printable
@@ -60,8 +61,7 @@ SCRIPTS = {
 """The files of each kind of page, which stand between those that all have and ``end.js``."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Page:
+class Page(msgspec.Struct, frozen=True, eq=False):
     """What a report shows.
 
     Attributes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from odm.evaluate.output.report_data import KINDS, MISSES, ReportData
 from odm.evaluate.results import Result, plain
@@ -23,8 +24,7 @@ FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
 """Of an image: wrong in the first run only, in the other only, in both, in neither."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClassDelta:
+class ClassDelta(msgspec.Struct, frozen=True):
     """How a number changed from the first run to the other, of a class or of all.
 
     ``delta`` is other - first and ``low`` to ``high`` its interval; None or NaN is undefined.
@@ -42,8 +42,7 @@ class ClassDelta:
     """Whether lower is better."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RunBoxes:
+class RunBoxes(msgspec.Struct, frozen=True, eq=False):
     """What one run made of an image: a row per box."""
 
     kind: Sequence[str]
@@ -55,12 +54,11 @@ class RunBoxes:
     """(n,) NaN for ground truth."""
     why: Sequence[words.Said]
     """A few words for each."""
-    shapes: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    shapes: Mapping[str, Sequence[Any]] = msgspec.field(default_factory=dict)
     """Shapes and key points, as of `odm.report.shapes.shape_columns`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ImageChange:
+class ImageChange(msgspec.Struct, frozen=True, eq=False):
     """An image under two runs, with the false positives and misses of each."""
 
     name: str
@@ -70,15 +68,14 @@ class ImageChange:
     errors_other: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Changes:
+class Changes(msgspec.Struct, frozen=True, eq=False):
     """How many images are `FIXED`, `BROKEN`, wrong in `BOTH` and `RIGHT`, and those to be shown."""
 
     counts: Mapping[str, int]
     images: Sequence[ImageChange]
     scores: tuple[float, float] | None = None
     """The least score of the detections that each run is judged by."""
-    skeletons: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    skeletons: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """By class the pairs of key points that are joined by a line."""
 
 
@@ -192,8 +189,7 @@ def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
     return words.said("missed-because", why=words.said("miss." + MISSES[table.truth.miss[row]]))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RunPair:
+class RunPair(msgspec.Struct, frozen=True, eq=False):
     """A run beside the first: what a page shows of the two.
 
     ``curves`` are the two results and their tables, if their curves are to be drawn; ``slices`` rows as of
@@ -291,7 +287,7 @@ def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> di
     categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
     number = {name: i for i, name in enumerate(categories)}
     summary, classes = (
-        [{k: plain(v) for k, v in dataclasses.asdict(row).items()} for row in rows]
+        [{k: plain(v) for k, v in asdict(row).items()} for row in rows]
         for rows in (pair.summary, pair.classes)
     )
     return {

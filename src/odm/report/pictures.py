@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import math
 import os
@@ -13,6 +12,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from odm.files import Unreadable, open_binary
 from odm.pictures import TURNED, open_picture, orientation
@@ -35,8 +36,7 @@ _STRIP = 2**20
 """How many pixels are converted at once."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """An image of the data set, and where its picture lies."""
 
     name: str
@@ -48,8 +48,7 @@ class Picture:
     height: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shot:
+class Shot(msgspec.Struct, frozen=True):
     """A picture as shown: its JPEG, the size of the image in pixels, and a remark."""
 
     jpeg: bytes

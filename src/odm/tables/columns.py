@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from odm.tables.other_fields import Own, take_own
@@ -59,8 +60,7 @@ FREQUENCIES = ("r", "c", "f")
 """How many images of a training set show a class: rare (up to 10), common (up to 100), frequent."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(msgspec.Struct, frozen=True):
     """A file that rows were read from.
 
     ``pointer`` is empty for files with lines; for JSON it is the pointer of the list that the rows came
@@ -70,7 +70,7 @@ class SourceFile:
 
     path: str
     pointer: str = ""
-    own: Mapping[str, bytes] = dataclasses.field(default_factory=dict, compare=False)
+    own: Mapping[str, bytes] = msgspec.field(default_factory=dict)
     """What it says of itself beyond its rows: by key, the JSON of the value."""
 
     def location(self, line: int) -> tuple[str, int, str]:
@@ -80,29 +80,25 @@ class SourceFile:
         return self.path, 0, f"{self.pointer.rstrip('/')}/{line}"
 
 
-class _Table:
+class _Table(msgspec.Struct, frozen=True, eq=False):
     """A table: each field is a column with a value for each row, or None, or says something of the whole."""
 
-    __slots__: tuple[str, ...] = ()
-
     def __len__(self) -> int:
-        return len(getattr(self, self.__slots__[0]))
+        return len(getattr(self, self.__struct_fields__[0]))
 
     def __repr__(self) -> str:
         names = getattr(self, "name", None)
         return f"<{type(self).__name__}: {len(self) if names is None else listed_names(names)}>"
 
 
-class _Rows(_Table):
+class _Rows(_Table, frozen=True):
     """A table of which some rows can be taken, without renumbering what is in it."""
-
-    __slots__: tuple[str, ...] = ()
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The same table with the rows at `rows`, a mask or row numbers."""
         lists = hasattr(self, "name") or getattr(self, "own", None)
         listed = np.arange(len(self))[rows].tolist() if lists else []
-        columns: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, column in columns.items():
             if isinstance(column, np.ndarray):
                 columns[name] = frozen(column[rows])
@@ -115,8 +111,7 @@ class _Rows(_Table):
         return type(self)(**columns)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Images(_Rows, Framed):
+class Images(_Rows, Framed, frozen=True):
     """One row per image; the row number is the internal id."""
 
     name: tuple[str, ...]
@@ -137,7 +132,7 @@ class Images(_Rows, Framed):
     """Row of the video that the image is a frame of, -1 = none; (n,). None where no image has one."""
     frame: Ints | None = None
     """Its number in that video as the source counts, -1 = not given; (n,). None where no image has one."""
-    own: Own = dataclasses.field(default_factory=dict)
+    own: Own = msgspec.field(default_factory=dict)
     """Other fields of the source, if the reader was asked to keep them."""
 
     def columns(self) -> dict[str, Any]:
@@ -151,14 +146,7 @@ class Images(_Rows, Framed):
         return found
 
 
-class _Named:
-    """Boxes know the names of their images and classes once they are in a data set."""
-
-    __slots__ = ("_names",)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Categories(_Table):
+class Categories(_Table, frozen=True):
     """One row per category, in the source's order."""
 
     name: tuple[str, ...]
@@ -172,7 +160,7 @@ class Categories(_Table):
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
     """False where the order is that of first appearance, so that a class number is meaningless."""
-    own: Own = dataclasses.field(default_factory=dict)
+    own: Own = msgspec.field(default_factory=dict)
     """Other fields of the source, if the reader was asked to keep them."""
     keypoints: tuple[tuple[str, ...], ...] | None = None
     """The names of the key points of each, in their order; None where no category has any."""
@@ -180,8 +168,7 @@ class Categories(_Table):
     """Pairs of key points of each that are joined by a line, counted from 0; None where there are none."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Boxes(_Rows, Framed, _Named):
+class Boxes(_Rows, Framed, frozen=True, dict=True):
     """One row per box, in the order of the source."""
 
     image: Ints
@@ -204,7 +191,7 @@ class Boxes(_Rows, Framed, _Named):
     """Row of the track, -1 = none; (n,). None where no box has one."""
     wh_given: NDArray[np.bool_] | None = None
     """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
-    own: Own = dataclasses.field(default_factory=dict)
+    own: Own = msgspec.field(default_factory=dict)
     """Other fields of the source, such as ``attributes``, if the reader was asked to keep them."""
     shapes: Shapes | None = None
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
@@ -216,8 +203,8 @@ class Boxes(_Rows, Framed, _Named):
         names = (images, categories, scored)
         known = getattr(self, "_names", names)
         same = known[0] is images and known[1] is categories and known[2] is scored
-        own = self if same else dataclasses.replace(self)
-        object.__setattr__(own, "_names", names)
+        own = self if same else replace(self)
+        force_setattr(own, "_names", names)
         return own
 
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -282,8 +269,7 @@ class Boxes(_Rows, Framed, _Named):
         return int(np.count_nonzero(score > 1)) * 2 > len(score)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ImageLabels(_Rows):
+class ImageLabels(_Rows, frozen=True):
     """Image-level labels, one row per image and class; most sources have none."""
 
     image: Ints
@@ -292,8 +278,7 @@ class ImageLabels(_Rows):
     """(n,) `LabelState`; several may hold of one class and image."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Videos(_Table):
+class Videos(_Table, frozen=True):
     """One row per video; images are their frames."""
 
     name: tuple[str, ...]
@@ -304,8 +289,7 @@ class Videos(_Table):
     """(n,) int64 with `NO_ID` for none, or object holding int and str where some ids are strings."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tracks(_Table):
+class Tracks(_Table, frozen=True):
     """One row per object tracked through a video; its boxes refer to it by row."""
 
     video: Ints

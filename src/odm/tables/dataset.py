@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr, replace
 from numpy.typing import ArrayLike, NDArray
 
 from odm.tables.columns import (
@@ -35,8 +36,7 @@ from odm.tables.shapes import RAGGED, Keypoints, Shapes, join_ragged, shapes_of_
 from odm.views import DatasetViews
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dataset(DatasetViews):
+class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
     """Images, categories and boxes of one source, ground truth (``gt``) or detections (``det``)."""
 
     images: Images
@@ -44,17 +44,17 @@ class Dataset(DatasetViews):
     boxes: Boxes
     kind: Kind = "gt"
     files: tuple[SourceFile, ...] = ()
-    extras: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    extras: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Source fields outside this model, with counts: ``{"pose": 12, "segmentation": 3}``."""
     path: str = ""
     """What the user named, for messages about the whole."""
     skipped: int = 0
     """Rows that could not be read as boxes; each is an error in the log."""
-    labels: ImageLabels = dataclasses.field(
+    labels: ImageLabels = msgspec.field(
         default_factory=lambda: ImageLabels(_empty(np.int32), _empty(np.int32), _empty(np.uint8))
     )
-    videos: Videos = dataclasses.field(default_factory=lambda: Videos((), _empty(np.int32), _empty(np.int64)))
-    tracks: Tracks = dataclasses.field(
+    videos: Videos = msgspec.field(default_factory=lambda: Videos((), _empty(np.int32), _empty(np.int64)))
+    tracks: Tracks = msgspec.field(
         default_factory=lambda: Tracks(_empty(np.int32), _empty(np.int64), _empty(np.float64))
     )
     relative: bool = False
@@ -63,7 +63,7 @@ class Dataset(DatasetViews):
     def __post_init__(self) -> None:
         scored = self.kind == "det"
         boxes = self.boxes.named(self.images.name, self.categories.name, scored=scored)
-        object.__setattr__(self, "boxes", boxes)
+        force_setattr(self, "boxes", boxes)
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"
@@ -104,7 +104,7 @@ class Dataset(DatasetViews):
 
     def take(self, rows: NDArray[Any]) -> Dataset:
         """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
-        return dataclasses.replace(self, boxes=self.boxes.take(rows))
+        return replace(self, boxes=self.boxes.take(rows))
 
     @classmethod
     def from_arrays(
@@ -255,7 +255,7 @@ class Builder:
 
     def describe(self, file: int, own: Mapping[str, bytes]) -> None:
         """Keep what a file says of itself, as the JSON of its members."""
-        self._files[file] = dataclasses.replace(self._files[file], own=own)
+        self._files[file] = replace(self._files[file], own=own)
 
     def add_own(
         self,

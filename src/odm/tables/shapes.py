@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import force_setattr, replace
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
@@ -30,16 +31,15 @@ class ShapeKind(enum.IntEnum):
     """Four corners in the order of the source; from the first to the second is the width."""
 
 
-class _Ragged:
+class _Ragged(msgspec.Struct, frozen=True, eq=False):
     """Columns in which a row has any number of items.
 
     ``_LEVELS`` names the column of offsets of each level and those of the items below it: another column of
     offsets, or the values.
     """
 
-    __slots__: tuple[str, ...] = ()
-    _LEVELS: tuple[tuple[str, str], ...] = ()
-    _PLAIN: tuple[str, ...] = ()
+    _LEVELS: ClassVar[tuple[tuple[str, str], ...]] = ()
+    _PLAIN: ClassVar[tuple[str, ...]] = ()
 
     def __len__(self) -> int:
         return len(getattr(self, self._LEVELS[0][0])) - 1
@@ -53,7 +53,7 @@ class _Ragged:
         items = {self._LEVELS[0][0]: kept}
         for name, below in self._LEVELS:
             columns[name], items[below] = _taken(getattr(self, name), items.get(name, kept))
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
@@ -66,7 +66,7 @@ class _Ragged:
             offsets = getattr(self, name)[begin : end + 1]
             ends[below] = int(offsets[0]), int(offsets[-1])
             columns[name] = offsets - offsets[0]
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[slice(*ends[name])] if name in ends else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
 
@@ -78,17 +78,12 @@ class _Ragged:
             name: _joined_offsets([getattr(part, name) for part in parts])
             if name in offsets
             else np.concatenate([getattr(part, name) for part in parts])
-            for name in cls.__slots__
+            for name in cls.__struct_fields__
         }
         return cls(**{name: _frozen(column) for name, column in columns.items()})
 
 
-class _Remembering:
-    __slots__ = ("_measured",)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Shapes(_Ragged, _Remembering):
+class Shapes(_Ragged, frozen=True, dict=True):
     """The shapes of boxes, one row for each box."""
 
     kind: NDArray[np.uint8]
@@ -165,7 +160,7 @@ class Shapes(_Ragged, _Remembering):
     def scaled(self, factor: Floats) -> Shapes:
         """The same shapes with all corners multiplied by the factors of their box, (n, 2)."""
         corners = np.diff(self.point[self.ring])
-        return dataclasses.replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
+        return replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
 
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
         """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
@@ -203,7 +198,7 @@ class Shapes(_Ragged, _Remembering):
         found: Measured | None = getattr(self, "_measured", None)
         if found is None or (found.height != height)[self.kind == ShapeKind.MASK].any():
             found = measure(self.text, self.mask, height)
-            object.__setattr__(self, "_measured", found)
+            force_setattr(self, "_measured", found)
         return found
 
     def row_keys(self) -> list[bytes]:
@@ -218,8 +213,7 @@ class Shapes(_Ragged, _Remembering):
         ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Keypoints(_Ragged):
+class Keypoints(_Ragged, frozen=True):
     """The key points of boxes, one row for each box."""
 
     first: Longs

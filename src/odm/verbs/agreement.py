@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
+
+from msgspec.structs import replace
 
 from odm.converters.pending import SHAPE_WORDS
 from odm.evaluate.analysis.agree import IOU, Agreement, share
@@ -89,7 +90,7 @@ def agreement(
         if n:
             log.note(f"{printable(side.path)}: {n} images that the other side lacks are left out")
     found = agree_boxes(a, b, classes, iou=given["iou"])
-    return dataclasses.replace(found, sides=((sides[0], a), (sides[1], b)))
+    return replace(found, sides=((sides[0], a), (sides[1], b)))
 
 
 def write(found: Agreement, sources: Sequence[str], given: Mapping[str, Any], log: Log, tell: Tell) -> str:

@@ -5,11 +5,13 @@ The files of ``--tags`` give properties of images, such as weather or camera, as
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from os.path import basename, splitext
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from odm.csv_text import QuoteFault, plain_lines, records
 from odm.evaluate import Evaluation, Protocol
@@ -22,8 +24,7 @@ from odm.terminal import json_text
 from odm.verbs.sources import text_of_file
 
 
-@dataclasses.dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """The analyses that are asked for, checked before anything is read."""
 
     given: dict[str, Any]
@@ -84,7 +85,7 @@ class Asked:
                     f"as {shorten(unknown[0])!r}, use its default"
                 )
             results = [at_scores(result, scores, default, path) for result in evaluation.results]
-            evaluation = dataclasses.replace(evaluation, results=results)
+            evaluation = replace(evaluation, results=results)
         if self.analyses or given["ci"]:
             from odm.evaluate.analysis.analyses import analyze
             from odm.evaluate.analysis.bootstrap import Resampling
@@ -98,12 +99,10 @@ class Asked:
         if given["confusion"] is not None:
             of = None if given["confusion"] == "counts" else given["confusion"]
             results = [
-                dataclasses.replace(
-                    one, analysis=Analyses({**one.analysis, "confusion": one.confusion().to_dict(of)})
-                )
+                replace(one, analysis=Analyses({**one.analysis, "confusion": one.confusion().to_dict(of)}))
                 for one in evaluation.results
             ]
-            evaluation = dataclasses.replace(evaluation, results=results)
+            evaluation = replace(evaluation, results=results)
         return self._with_thresholds(evaluation, tell)
 
     def _with_thresholds(self, evaluation: Evaluation, tell: Callable[[str], None]) -> Evaluation:
@@ -124,8 +123,8 @@ class Asked:
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )
         data = {**chosen, "images": digest_of(evaluation.joined.evaluated)}
-        result = dataclasses.replace(result, analysis=Analyses({**result.analysis, "thresholds": data}))
-        return dataclasses.replace(evaluation, results=[result])
+        result = replace(result, analysis=Analyses({**result.analysis, "thresholds": data}))
+        return replace(evaluation, results=[result])
 
     def save_thresholds(self, evaluation: Evaluation) -> None:
         """Write the file of thresholds, if one is asked for."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from msgspec.structs import replace
 
 from odm.converters import KeptTruth
 from odm.evaluate import Evaluation, Protocol
@@ -121,7 +122,7 @@ def compare(
     tables, evaluations, slices = tables_of(gt, sources, given, log)
     comparison = compared(tables, slices, given, log)
     write(comparison, evaluations, paths_of(gt, *sources.values()), given, log, log.extend)
-    return dataclasses.replace(comparison, evaluations=tuple(evaluations)) if given["keep"] else comparison
+    return replace(comparison, evaluations=tuple(evaluations)) if given["keep"] else comparison
 
 
 def named(runs: Any) -> dict[str, Any]:

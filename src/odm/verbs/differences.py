@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.converters.pending import SHAPE_WORDS
 from odm.evaluate.analysis.agree import IOU
@@ -110,7 +110,7 @@ def write(found: Differences, sources: Sequence[str], given: Mapping[str, Any], 
     lacking = [i for i in np.flatnonzero(found.renamed).tolist() if not pictures[i].path]
     under_old = pictures_of([found.old.images.name[found.partner[i]] for i in lacking], sets, given, tell)
     for i, picture in zip(lacking, under_old, strict=True):
-        pictures[i] = dataclasses.replace(picture, name=found.names[i])
+        pictures[i] = replace(picture, name=found.names[i])
     page = diff_page(
         found,
         pictures,

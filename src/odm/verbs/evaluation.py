@@ -6,11 +6,11 @@ It is long because `eval` has 56 arguments, each with a line and its description
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+import msgspec
 import numpy as np
 
 from odm.converters import Edits, KeptTruth, Ledger
@@ -214,8 +214,7 @@ class_agnostic, diagnose
     return evaluation
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """An evaluation that is asked for, with everything that can be refused before anything is read."""
 
     gt: Any

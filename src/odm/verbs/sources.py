@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from odm import arguments, inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
@@ -169,7 +170,7 @@ def dataset_of(
     asked = {**given["options"][""], **given["options"].get(side, {})}
     spare = {"images"} if given.get("report") or given.get("inline") else set()
     requests = [
-        dataclasses.replace(
+        replace(
             request_of(os.fspath(path), given, side, kind, "" if side else "--format"),
             options=asked,
             shared={},
