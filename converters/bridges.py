@@ -40,7 +40,7 @@ TAKEN = (
 def from_object(
     value: Any, kind: Kind | None = None, other: Callable[[], Dataset | None] | None = None
 ) -> Dataset:
-    """A data set from an object of another library, which its shape tells.
+    """A data set from an object of another library, recognised by its structure.
 
     That is a COCO dictionary, or a list of results in COCO's format; a table with the columns of
     `to_columns`; or what `from_supervision` takes. A list of `supervision.Detections` has one for each image,
@@ -49,17 +49,17 @@ def from_object(
     Parameters
     ----------
     kind
-        ``gt`` or ``det`` where the object does not tell.
+        ``gt`` or ``det`` where the object does not show it.
     other
-        Gives the other side of an evaluation, whose images the ids of COCO's results, or the members of a
-        list of `supervision.Detections`, mean.
+        Gives the other side of an evaluation, to whose images the ids of COCO results, or the members of a
+        list of `supervision.Detections`, refer.
 
     Raises
     ------
     TypeError
         If it is none of these.
     ValueError
-        As by the function that reads it.
+        As for the function that reads it.
     """
     if isinstance(value, Mapping) and {"images", "annotations"} <= value.keys():
         return from_coco(value)
@@ -106,9 +106,9 @@ def from_supervision(
     detections
         The data set, or a mapping.
     classes
-        The names that ``class_id`` counts; without them those of the data set, or ``data["class_name"]``.
+        The names by ``class_id``; without them those of the data set, or ``data["class_name"]``.
     kind
-        ``gt`` or ``det`` where that is not to be seen, as with no boxes at all.
+        ``gt`` or ``det`` where the data do not show it, as with no boxes at all.
 
     Raises
     ------
@@ -324,11 +324,11 @@ def from_torchvision(
         For each image ``boxes`` (n, 4) as left, top, right, bottom, ``labels`` (n,), and where it is there
         ``scores``, ``iscrowd``, ``area`` and ``image_id``.
     classes
-        The names that labels count, with the background, such as ``weights.meta["categories"]``.
+        The names of the labels by number, with the background, such as ``weights.meta["categories"]``.
     image_ids
         A name or number for each image; without them each ``image_id``, or the position.
     kind
-        ``gt`` or ``det`` where that is not to be seen.
+        ``gt`` or ``det`` where the data do not show it.
 
     Raises
     ------
@@ -398,7 +398,7 @@ def from_fiftyone(
     classes
         All names, in order; without them the labels that occur, in the order of their first box.
     kind
-        ``gt`` or ``det`` where that is not to be seen.
+        ``gt`` or ``det`` where the data do not show it.
 
     Raises
     ------

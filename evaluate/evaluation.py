@@ -91,7 +91,7 @@ def evaluate(
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     iou_type
         What is compared: boxes (``bbox``), masks (``segm``), key points (``keypoints``) or oriented boxes
-        (``obb``); what the protocol is about if omitted. See `BY_IOU_TYPE` for the protocols of each.
+        (``obb``); that of the protocol if omitted. See `BY_IOU_TYPE` for the protocols of each.
     sigmas
         How far each key point may lie from where it should, as in COCO; those of its 17 points if omitted.
     only_classes, only_images

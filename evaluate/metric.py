@@ -41,9 +41,9 @@ class Metric:
     classes
         The names of the classes; a label is a position in this list.
     protocol
-        A name of `PROTOCOLS`, or several. There is no default: the one of the commands is ``voc2012``, and
-        most training loops report ``coco``. Not one that needs to know which classes were looked for in each
-        image (`lvis`, `openimages-challenge`).
+        A name of `PROTOCOLS`, or several. There is no default: that of the commands is ``voc2012``, but
+        most training loops report ``coco``. Protocols that need to know which classes were looked for in each
+        image (`lvis`, `openimages-challenge`) are not supported.
     box
         Meaning of a row of ``boxes``: ``xyxy`` (left, top, right, bottom), ``xywh`` (left, top, width,
         height) or ``cxcywh`` (centre, width, height), in pixels.

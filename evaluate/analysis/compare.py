@@ -98,7 +98,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
-    """Several runs over the same ground truth; every difference is to the first run.
+    """Several runs over the same ground truth; every difference is from the first run.
 
     Attributes
     ----------

@@ -120,7 +120,7 @@ def image_slices(
 def compare_slices(
     names: Sequence[str], plans: Sequence[Plan], slices: Sequence[ImageSlice], how: Resampling
 ) -> list[dict[str, Any]]:
-    """Each slice of the images under every run but the first, with the difference to the first.
+    """Each slice of the images under every run but the first, with the difference from the first.
 
     The rows are those of `image_slices` with ``run``; ``delta``, ``low`` and ``high`` are of the run less the
     first run, on the images of the slice.

@@ -61,8 +61,8 @@ def join(
     log
         Takes the issues and the notes.
     extra_images
-        What an image is that only the detections have: an ``error``, or ``background`` whose boxes are all
-        false positives, or nothing (``ignore``): it is left out.
+        What to do with images that only the detections have: ``error``, ``background`` (their boxes are all
+        false positives) or ``ignore`` (they are left out).
     only_classes, only_images
         Names to keep; an image's may lack the extension.
     score_min

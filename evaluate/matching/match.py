@@ -50,7 +50,7 @@ def match(
     pairs
         The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
     order
-        Positions of the detections of the prepared sides by descending score, if ties do not stand as there.
+        Positions of the detections of the prepared sides by descending score, if ties are ordered otherwise.
     """
     sides, dropped = prepare(joined, protocol)
     if order is None:

@@ -54,7 +54,7 @@ def resolve(
     Raises
     ------
     UsageError
-        If a protocol is not known, a switch has no meaning for it, or a value is out of range.
+        If a protocol is not known, a switch does not apply to it, or a value is out of range.
     """
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
     if not names:

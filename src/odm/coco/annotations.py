@@ -64,7 +64,7 @@ class COCO:
                 self.catToImgs[record["category_id"]].append(record["image_id"])
 
     def info(self) -> None:
-        """Print what the file says of itself."""
+        """Print the ``info`` of the file."""
         for key, value in self.dataset.get("info", {}).items():
             sys.stdout.write(f"{key}: {value}\n")
 
@@ -100,7 +100,7 @@ class COCO:
         ]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
-        """Ids of the images among some, or with objects of all of some categories."""
+        """Those of `imgIds`, or of all images, that have objects of all of `catIds`."""
         images, categories = _listed(imgIds), _listed(catIds)
         if not images and not categories:
             return list(self.imgs)
@@ -123,20 +123,20 @@ class COCO:
         return [self.imgs[i] for i in _listed(ids)]
 
     def showAnns(self, anns: Any, draw_bbox: bool = False) -> None:  # noqa: N802
-        """Not here; UsageError that names what draws."""
+        """Not supported: UsageError, which names what draws annotations instead."""
         del anns, draw_bbox
         raise UsageError("showAnns is not part of odm.coco: odm.show(...) and odm show draw annotations")
 
     def download(self, tarDir: Any = None, imgIds: Any = ()) -> None:  # noqa: N803
-        """Not here: nothing is fetched from the network."""
+        """Not supported: UsageError, because odm fetches nothing from the network."""
         del tarDir, imgIds
         raise UsageError("download is not part of odm.coco: get the pictures from cocodataset.org")
 
     def loadRes(self, resFile: Any) -> COCO:  # noqa: N802, N803
         """Results as annotations of these images: a file, a list of records, or an array (n, 7).
 
-        As in pycocotools the first record says what all have: a caption, a box, a mask or key points; areas
-        are those of boxes where there is a box.
+        As in pycocotools, the first record decides what all are: captions, boxes, masks or key points; areas
+        are those of the boxes if there are boxes.
         """
         records: Any = resFile
         if isinstance(resFile, (str, PathLike)):

@@ -249,7 +249,7 @@ class COCOeval:
     # ----------------------------------------------------------------------------------------- accumulate
 
     def accumulate(self, p: Any = None) -> None:
-        """Make precision and recall of the matches: ``eval``, with pycocotools' arrays."""
+        """Compute precision and recall from the matches: ``eval``, with pycocotools' arrays."""
         if not self._paramsEval:
             raise UsageError("call evaluate() first")
         p = self.params if p is None else p

@@ -102,7 +102,7 @@ def write(
     log: Log | None = None,
     language: str | None = None,
 ) -> str:
-    """Write a report, whole or not at all, and answer the path of the page.
+    """Write a report, all or nothing, and return the path of the page.
 
     Parameters
     ----------

@@ -100,9 +100,9 @@ def changes_of(
     levels
         The position in the levels of each run at which it is judged; left out, those of the best F1.
     images
-        How many images are taken along: those whose errors changed most, then some of every change.
+        How many images are kept: those whose errors changed most, then some of every kind of change.
     datasets
-        Of each run; without them boxes are drawn only.
+        Of each run; without them only boxes are drawn.
     """
     at = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
@@ -231,9 +231,9 @@ def compare_page(
     classes
         One row per class, of `metric`.
     changes
-        What `changes_of` answers, or the same made elsewhere.
+        What `changes_of` returns, or the same made elsewhere.
     pictures
-        By the name of the image; those that lack are drawn blank.
+        By the name of the image; an image without one is drawn blank.
     names
         Of the two runs; of paths, the last parts that tell them apart are shown.
     definition

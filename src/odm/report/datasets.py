@@ -72,8 +72,8 @@ def statistics_page(
 ) -> Page:
     """What is in a data set, with samples of every class.
 
-    `statistics` is the JSON contract of ``odm stats``; the other parameters are those of `dataset_page`, but
-    that all images shown are samples of the classes.
+    `statistics` is the JSON contract of ``odm stats``; the other parameters are those of `dataset_page`,
+    except that all images shown are samples of the classes.
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
     shown = _chosen(dataset, np.minimum(per_image, 1).astype(np.int64), images)

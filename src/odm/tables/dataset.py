@@ -81,7 +81,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         return self._location(int(self.boxes.file[row]), int(self.boxes.line[row]))
 
     def image_place(self, row: int) -> tuple[str, int, str]:
-        """The same of image `row`."""
+        """The same for image `row`."""
         return self._location(int(self.images.file[row]), int(self.images.line[row]))
 
     def _location(self, file: int, line: int) -> tuple[str, int, str]:

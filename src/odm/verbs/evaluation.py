@@ -131,7 +131,7 @@ def eval(  # noqa: A001 -- the command's name
 ) -> Evaluation:
     """Evaluate detections against ground truth, as ``odm eval`` does.
 
-    In a notebook the result shows itself:
+    In a notebook the result displays itself:
 
     >>> r = odm.eval(truth, found, "coco", images="photos/")          # doctest: +SKIP
     >>> r.summary["AP"]                                               # doctest: +SKIP
@@ -161,7 +161,7 @@ class_agnostic, diagnose
         how far each key point may lie from where it should: numbers, ``"0.1,0.2"``, or a file with one per
         line.
     only_classes, only_images
-        Names to keep: a list, or ``"A,B"``; of images also ``"@FILE"``.
+        Names to keep: a list, or ``"A,B"``; for images also ``"@FILE"``.
     rename
         Classes of `det` to rename: ``{old: new}``, or ``"OLD=NEW"``.
     analyze
@@ -194,8 +194,8 @@ class_agnostic, diagnose
     Returns
     -------
     Evaluation
-        In a notebook it shows itself. ``.summary``, ``.classes``, ``.curves`` and the like are those of its
-        only result; with several protocols or IoUs choose one of ``.results``.
+        In a notebook it displays itself. ``.summary``, ``.classes``, ``.curves`` and the like are those of
+        its only result; with several protocols or IoUs choose one of ``.results``.
 
     Raises
     ------

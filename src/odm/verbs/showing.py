@@ -141,7 +141,7 @@ def show(
         A path, a list of paths, a `Dataset`, or what `odm.eval` takes.
     out, overwrite
         Where to write the page: ``NAME.html``, or a folder, and whether it may replace what is there. Without
-        `out` the page is in the answer, which shows it in a notebook.
+        `out` the page is only returned; in a notebook it displays itself.
     report_images, report_size, report_title, language
         At most how many images, the longest side of each in pixels, the title, and the language, which is
         otherwise that of the reader's browser.

@@ -141,14 +141,14 @@ def validate(
     Returns
     -------
     Validation
-        A list of `odm.Issue`, which shows itself in a notebook.
+        A list of `odm.Issue`, which displays itself in a notebook.
 
     Raises
     ------
     UsageError
         If there is no such format, option or code, or the format cannot be detected.
     PathError
-        If a path is missing or not usable. Bad data never raises, but for `fix`.
+        If a path is missing or not usable. Bad data never raises, except with `fix`.
     """
     given = gathered({**locals(), "target": out, "out": None}, "validate", "gt", "det")
     given |= {"out": given["target"], "report": given["report"]}
