@@ -8,9 +8,9 @@ Specification: "Building an object detector data source" in Apple's documentatio
 
 ``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the top left
 corner of the image, the defaults of Create ML. If all of them are in 0..1, they are relative to the image
-size, which must then be given by ``--images``, ``--image-size`` or ``--image-sizes``; ``-O units=pixel`` and
-``-O units=normalized`` override this. The alternative keys ``imagefilename`` and ``annotation`` of the same
-page are read as well. A null list is read as empty.
+size, from the pictures beside the file, ``--images``, ``--image-size`` or ``--image-sizes``;
+``-O units=pixel`` and ``-O units=normalized`` override this. The alternative keys ``imagefilename`` and
+``annotation`` of the same page are read as well. A null list is read as empty.
 
 Detections have a ``confidence`` beside the ``label``, as in the predictions of a model; Create ML ignores it.
 If every annotation has one, the file contains detections. If only some have one, it is read as ground truth
@@ -34,6 +34,7 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
+from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
@@ -70,7 +71,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
-    reader = Reader(source, builder, log, options, ask_other=relative)
+    reader = Reader(source, builder, log, options, own_folder(source), ask_other=relative)
     files = choose_files(source, looks_like, "Create ML JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
@@ -79,7 +80,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
-        relative, reader = True, Reader(source, builder, log, options, ask_other=True)
+        relative, reader = True, Reader(source, builder, log, options, own_folder(source), ask_other=True)
     for file, records in images.items():
         for image in records:
             image.reader = reader

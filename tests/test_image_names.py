@@ -252,6 +252,25 @@ def test_the_first_picture_found_decides(name, files, pictures, names, tmp_path)
     assert [stem(image) for image in read_names(tmp_path, name)] == names
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "place"),
+    [
+        ("coco", "train/_annotations.coco.json", "train/a.png"),  # as Roboflow exports them
+        ("createml", "train/_annotations.createml.json", "train/a.png"),
+        ("csv", "train/_annotations.csv", "train/a.png"),
+        ("cvat", "annotations.xml", "images/a.png"),
+        ("coco", "annotations/instances_val2017.json", "val2017/a.png"),
+        ("coco", "annotations/instances_val2017.json", "images/val2017/a.png"),
+    ],
+)
+def test_pictures_are_found_beside_the_file_that_names_them(name, file, place, tmp_path):
+    target = tmp_path / "set" / file
+    odm.convert(coco(tmp_path / "in.json", "a.png"), target, to=name)
+    for found in (place, "other/a.png"):
+        picture(tmp_path / "set" / found)
+    assert odm.read(tmp_path / "set").images.path == (str(tmp_path / "set" / place),)
+
+
 @pytest.mark.parametrize("pictures", [True, False])
 def test_image_path_leads_out_of_the_folder_of_the_annotations(pictures, tmp_path):
     shape = {"label": "car", "shape_type": "rectangle", "points": [[1, 2], [30, 40]]}

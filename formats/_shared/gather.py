@@ -6,6 +6,7 @@ known only after the last of them, so they wait in a `Gather` until `Gather.fini
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -18,7 +19,15 @@ from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FR
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
 from odm.formats._shared.shapes import ELLIPSE, Drawn, columns_of, ellipse
 from odm.issues import Log, Trusted, plural, printable
-from odm.names import BAD_CLASS_NAME, PICTURE_SUFFIXES, accept_name, is_usual, refuse_class, stem
+from odm.names import (
+    BAD_CLASS_NAME,
+    PICTURE_SUFFIXES,
+    accept_name,
+    is_usual,
+    refuse_class,
+    stem,
+    with_slashes,
+)
 from odm.tables import Builder, Floats, Id, Keypoints, Shapes
 
 NAN = float("nan")
@@ -172,11 +181,16 @@ class Gather:
 
     # -- images
 
+    def named(self, name: str, at: At) -> Picture | None:
+        """The picture of exactly that name, first beside the file that names it, or in ``images/`` there."""
+        beside = posixpath.dirname(with_slashes(at.path.removeprefix(self.source.path)).lstrip("/"))
+        return self.pictures.named(name, beside, posixpath.join(beside, "images"))
+
     def picture(self, name: str, at: At, *keys: str) -> Picture | None:
         """The picture of that name, else the one called as a key (or as the name) with an extension."""
         if not self.pictures:
             return None
-        found = self.pictures.named(name)
+        found = self.named(name, at)
         for key in keys or (name,):
             found = found or self.pictures.find(key, path=at.path, line=at.line)
         return found

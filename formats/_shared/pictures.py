@@ -274,10 +274,15 @@ class Pictures:
             )
         return found[0] if found else None
 
-    def named(self, name: str) -> Picture | None:
-        """The picture of exactly that name below the folder, else of that name without folders, else None."""
+    def named(self, name: str, *folders: str) -> Picture | None:
+        """The picture of exactly that name below these folders or the one of all pictures, else of that name
+        without folders, else None.
+        """
         name = self._short(name)
-        return self._by_name.get(name) or self._by_name.get(name.rsplit("/", 1)[-1])
+        for full in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):
+            if found := self._by_name.get(full):
+                return found
+        return None
 
     def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:
         """Width and height of an image in pixels, by the first source that knows; None if none does.

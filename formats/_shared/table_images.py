@@ -140,15 +140,15 @@ class TableImages:
         return 0
 
     def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_]) -> int:
-        taken, log, pictures = 0, gather.log, gather.pictures
+        taken, log = 0, gather.log
         for i, name in enumerate(self.rows):
             if not self.good[i]:
                 continue
             origin, at = self.origin[i], At(self.origin[i].path, line=self.line[i])
             without = stem(name) == name
             picture: Picture | None = None
-            if pictures:
-                picture = gather.picture(name, at) if origin.has_ids or without else pictures.named(name)
+            if gather.pictures:
+                picture = (gather.picture if origin.has_ids or without else gather.named)(name, at)
             shown = name
             if origin.has_ids and without and (full := with_extension(name, picture)) not in self.rows:
                 shown = full
@@ -173,5 +173,5 @@ class TableImages:
                     found = f"{size[0]}x{size[1]}"
                     log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=found)
             elif needed[i] and not stated:
-                pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
+                gather.pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
         return taken

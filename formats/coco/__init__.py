@@ -42,7 +42,8 @@ are numbered from 1 if they disagree. For any other target these keys are counte
 
 A folder is read as one data set with one class order: all its ``instances_<split>.json`` or, if there are
 none, every file that looks like COCO; ``<split>/_annotations.coco.json`` also gives its split. ``--split``
-selects one split.
+selects one split. Pictures in the folder are found beside the file that names them, and in ``<split>/`` or
+``images/<split>/``.
 
 Writing: a ``.json`` target is a single file, any other target a folder of ``instances_<split>.json``, or
 ``detections_<split>.json``. Ids of images and categories are kept if all are whole numbers, otherwise they

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from odm.formats._shared.codes import (
     UNNAMED_IMAGE,
     WRONG_TYPE,
 )
-from odm.formats._shared.gather import decide_kind
+from odm.formats._shared.gather import decide_kind, own_folder
 from odm.formats._shared.json_columns import (
     NONE,
     Broken,
@@ -129,13 +130,17 @@ class Reader:
         self._own = ""
         """A file with images of its own."""
         asks = (options.images, options.image_size, options.image_sizes) != (None, None, None)
-        self._pictures = Pictures(options, Builder(), log, source) if asks else None
+        folders = own_folder(source)
+        self._pictures = Pictures(options, Builder(), log, source, folders) if asks or folders else None
+        self._folders: tuple[str, ...] = ()
+        """Where pictures of the file that is read may lie: beside it, or in a folder of the split's name."""
         self._image_places: dict[str, tuple[str, int]] = {}
         self._reference_added = False
 
     def read(self, file: str, split: str) -> None:
         """Read one file; a syntax error ends it."""
         path = self._source.full(file)
+        self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
         plain = not (self._builder.keeps_own or any(self._shapes.values()))
         if not file and self._dialect.results and plain:
@@ -380,7 +385,7 @@ class Reader:
                 values.report(BAD_IMAGE_SIZE, location, key, value=Trusted(show(record[key])))
                 wrong, pixels = True, 0
             size.append(pixels)
-        picture = pictures.named(name) if pictures is not None else None
+        picture = pictures.named(name, *self._folders) if pictures is not None else None
         file = picture.path if picture else ""
         if min(size) > 0 or wrong:
             return size[0], size[1], file
