@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import math
@@ -325,6 +324,8 @@ def _reference(result: Result) -> tuple[str, float]:
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Rows as CSV with a header line."""
     out = io.StringIO()
+    import csv
+
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)

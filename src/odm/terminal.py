@@ -192,11 +192,11 @@ def text_table(
     """
     kept = fitting(headers, rows, width=width, drop=drop)
     columns = [[headers[i], *(row[i] for row in rows)] for i in kept]
-    widths = [max(map(_columns_of, column)) for column in columns]
+    widths = [_width(column) for column in columns]
     if width is not None and (excess := sum(widths) + 2 * len(widths) - 2 - width) > 0:
         limit = max(min(LEAST_NAME, widths[0]), widths[0] - excess)
         columns[0] = [shorten(text, limit) for text in columns[0]]
-        widths[0] = max(map(_columns_of, columns[0]))
+        widths[0] = _width(columns[0])
     aligned = []
     for i, column in enumerate(columns):
         spaces = [" " * (widths[i] - _columns_of(text)) for text in column]
@@ -216,7 +216,7 @@ def fitting(
     kept = list(range(len(headers)))
     if width is None:
         return kept
-    widths = [max(_columns_of(row[i]) for row in (headers, *rows)) for i in kept]
+    widths = [_width(column) for column in zip(headers, *rows, strict=True)]
     widths[0] = min(widths[0], max(_columns_of(headers[0]), WANTED_NAME))
     for group in drop:
         if sum(widths[i] + 2 for i in kept) - 2 <= width:
@@ -242,6 +242,11 @@ def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, st
         at += room + 2
         i = last + 1
     return line.rstrip()
+
+
+def _width(column: Sequence[str]) -> int:
+    """How many places of a terminal the widest text takes."""
+    return max(map(len if "".join(column).isascii() else _columns_of, column))
 
 
 def _columns_of(text: str) -> int:

@@ -6,7 +6,6 @@ The code that makes them imports the modules of the values, so it is imported on
 
 from __future__ import annotations
 
-import html
 import importlib
 import os
 from collections.abc import Iterable
@@ -84,8 +83,10 @@ class WebPage(msgspec.Struct, frozen=True):
     def _repr_html_(self) -> str | None:
         if not self.html:
             return None
+        from html import escape
+
         return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-downloads" title="odm" '
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts allow-downloads" title="odm" '
             f'style="width:100%;height:{HEIGHT}px;border:1px solid #8884;border-radius:6px"></iframe>'
         )
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import io
 import itertools
-import queue
 import re
 import threading
 import time
@@ -143,6 +142,8 @@ def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None
     PathError
         If they take longer. What the call raises is raised here.
     """
+    import queue
+
     store = address.partition("?")[0].split("/")[2]
     if patience is not None and (patience := patience - _waited[store]) <= 0:
         raise _silent(address)

@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from odm.masks.polygons import rasterise_all
 from odm.masks.runs import MOST_PIXELS, Floats, Longs, Runs, offsets, read_texts, shared, sums, write_texts
-from odm.masks.trace import trace_all
 
 __all__ = ["area", "boxes", "decode", "encode", "iou", "outlines", "rasterise"]
 
@@ -130,6 +128,8 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
     ValueError
         If an outline has fewer than three corners or a value that is not finite, or the image is too large.
     """
+    from odm.masks.polygons import rasterise_all
+
     corners = [_corners_of(outline) for outline in outlines]
     _check_size(height, width)
     size = np.array([height]), np.array([width])
@@ -144,6 +144,8 @@ def outlines(mask: Compressed) -> list[Floats]:
     Filled by `rasterise` they give the same pixels. Parts that touch only at a corner are separate outlines,
     and a hole is joined to the outline around it by a bridge of no width. ValueError as for `decode`.
     """
+    from odm.masks.trace import trace_all
+
     runs, height, _ = _read(mask)
     return trace_all(runs, height)[0]
 

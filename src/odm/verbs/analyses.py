@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from odm.csv_text import QuoteFault, plain_lines, records
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.analysis.named import Analyses
 from odm.files import Output, Unreadable, read_bytes
@@ -239,6 +238,8 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
 
 def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header, and the rows with their lines; a list becomes a table of two columns."""
+    from odm.csv_text import QuoteFault, plain_lines, records
+
     text = plain_lines(text)
     first = next(records(text), None)
     if (first is None or "image" not in first[2]) and not path.lower().endswith(".csv"):

@@ -15,7 +15,6 @@ import numpy as np
 
 from odm.converters import Edits, KeptTruth, Ledger
 from odm.converters.edit import apply
-from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
 from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
@@ -359,13 +358,15 @@ def arguments(given: dict[str, Any], log: Log) -> dict[str, Any]:
     """What `evaluate` is asked for."""
     options = given["options"]
     classes = options["gt"].get("classes", options[""].get("classes"))
-    mids = given["image_labels"] or given["hierarchy"]
-    names = read_descriptions(classes, log) if classes and mids else {}
     image_labels, hierarchy = given["image_labels"], given["hierarchy"]
-    if isinstance(image_labels, str):
-        image_labels = read_image_labels(image_labels, log, names)
-    if isinstance(hierarchy, str):
-        hierarchy = read_hierarchy(hierarchy, log, names)
+    if image_labels or hierarchy:
+        from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
+
+        names = read_descriptions(classes, log) if classes else {}
+        if isinstance(image_labels, str):
+            image_labels = read_image_labels(image_labels, log, names)
+        if isinstance(hierarchy, str):
+            hierarchy = read_hierarchy(hierarchy, log, names)
     return {
         "protocol": list(dict.fromkeys(given["protocol"])),
         "iou": list(dict.fromkeys(given["iou"])) or None,
