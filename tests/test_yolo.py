@@ -155,6 +155,21 @@ def test_key_points_are_left_out(tmp_path):
     assert rows(data) == [("x", "a", 40, 40, 60, 60)]
 
 
+@pytest.mark.parametrize("kind", ["det", None])
+def test_predicted_key_points_are_known_without_a_description(tmp_path, kind):
+    # yolo pose predict save_txt=True save_conf=True: each point with its confidence, then that of the box;
+    # a point that is not likely may be anywhere
+    row = "0 .5 .5 .2 .4 .45 .4 .98 .55 .6 .87 .9 .1 .2 {}\n"
+    folder = put(tmp_path / "labels", {"x.txt": "".join(map(row.format, (0.9, 0.8, 0.7)))})
+    data, _ = read(folder, kind=kind, **SIZE)
+    assert data.boxes.score.tolist() == [0.9, 0.8, 0.7]
+    assert rows(data)[0] == ("x", "0", 40, 30, 60, 70)
+    data = odm.read(folder, kind=kind, shapes=True, image_size="100x100")
+    assert data.boxes.keypoints.counts().tolist() == [3, 3, 3]
+    if kind is None:  # ground truth has no confidences
+        assert "key points" not in "".join(read(folder, kind="gt", **SIZE)[1].notes)
+
+
 # ------------------------------------------------------------------------------------------- the layouts
 
 NAMES = "a\nb\n"

@@ -41,10 +41,11 @@ Outlines, oriented boxes and key points
     or more coordinates is an outline (``segment``); if all outlines have 8, they are the corners of oriented
     boxes (``obb``). Rows with key points (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
     not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows are read so
-    if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points.
-    ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one around it. Where
-    only boxes are needed, outlines are read as such, with a warning, and key points are ignored. A confidence
-    is the last number of a row of any task.
+    if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points; detections
+    if all have 6 + 3k numbers, of which every third and the last are in 0..1, and the box contains the likely
+    points. ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one around it.
+    Where only boxes are needed, outlines are read as such, with a warning, and key points are ignored. A
+    confidence is the last number of a row of any task.
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
@@ -166,7 +167,7 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
         plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
         n = plan.key_points // plan.dims
         log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
-    elif not plan.key_points and (found := find_key_points(plan.source, files)):
+    elif not plan.key_points and (found := find_key_points(plan.source, files, builder.kind)):
         plan.key_points = found
         read = "" if builder.wants else ", which are not read"
         log.note(

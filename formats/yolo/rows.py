@@ -441,20 +441,27 @@ def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[
     return best[1:]
 
 
-def find_key_points(source: Source, files: list[str]) -> int:
+def find_key_points(source: Source, files: list[str], kind: str | None = None) -> int:
     """How many numbers follow the box in rows with key points, 0 where the first files show no such rows.
 
     All rows must have the same length, every third number must be 0, 1 or 2, and each box must hold the
-    points that are visible: a polygon has no such rows.
+    points that are visible: a polygon has no such rows. In detections, of two points and more, every third
+    number and the last one are confidences, and nearly all points that are likely must lie in their box.
     """
     table = _table(source, files)
-    if table is None or table.shape[1] < 8 or (table.shape[1] - 5) % 3:
+    if table is None or table.shape[1] < 8 or (scored := (table.shape[1] - 5) % 3) > 1:
         return 0
-    box, points = table[:, 1:5], table[:, 5:].reshape(len(table), -1, 3)
-    visible = points[:, :, 2] > 0
-    if not (np.isin(points[:, :, 2], (0, 1, 2)).all() and visible.any()):
+    n = table.shape[1] - 5 - scored
+    points = table[:, 5 : 5 + n].reshape(len(table), -1, 3)
+    inside, third = _contains(table[:, 1:5], points), points[:, :, 2]
+    if not scored:
+        visible = third > 0
+        return n if np.isin(third, (0, 1, 2)).all() and visible.any() and inside[visible].all() else 0
+    likely = third > 0.5
+    if kind == "gt" or n < 6 or len(table) < _ROWS or not likely.any():
         return 0
-    return table.shape[1] - 5 if _contains(box, points)[visible].all() else 0
+    rates = np.column_stack([third, table[:, -1]])
+    return n if ((rates >= 0) & (rates <= 1)).all() and inside[likely].mean() >= 0.9 else 0
 
 
 def may_be_points(source: Source, files: list[str]) -> bool:
