@@ -1180,11 +1180,13 @@ def test_a_source_lists_in_code_point_order_and_counts_what_is_hidden(tmp_path):
         ("fodl", r" \(did you mean 'fold'\?\)$"),
         ("fold/else.txt", "No such file or directory$"),
         ("not/there/at/all", "No such file or directory$"),
+        ("lost", "lost: No such file or directory$"),
     ],
 )
 def test_a_source_that_is_not_there(path, near, tmp_path, monkeypatch):
     (tmp_path / "fold").mkdir()
     (tmp_path / "fold" / "annotations.json").touch()
+    (tmp_path / "lost").symlink_to("nothing")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PathError, match="No such file or directory.*" + near if "mean" in near else near):
         Source(path)

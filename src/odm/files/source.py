@@ -93,7 +93,7 @@ class Source:
             if isinstance(e, FileNotFoundError):
                 folder, name = os.path.split(path.rstrip("/\\"))
                 with contextlib.suppress(OSError, ValueError):
-                    near = hint(name, sorted(os.listdir(folder or ".")))
+                    near = hint(name, sorted({*os.listdir(folder or ".")} - {name}))  # a link to nothing
             raise PathError(f"{printable(path)}: {reason_of(e)}{near}") from None
         self.is_dir = stat.S_ISDIR(status.st_mode)
         if not self.is_dir and not stat.S_ISREG(status.st_mode):
