@@ -87,8 +87,11 @@ def sniff(source: Source) -> Sniff | None:
     return text_rows.sniff_lines(fits, lines, what) if words else None
 
 
-def _results(source: Source) -> list[str]:
+def _results(source: Source, kind: str | None = None) -> list[str]:
+    """The result files; those beside ``labelTxt/`` only where detections are asked for."""
     files = source.with_suffix(".txt") if source.is_dir else [source.path.replace("\\", "/")]
+    if kind != "det" and any(GRAMMAR.folders.fullmatch(part) for f in files for part in f.split("/")[:-1]):
+        return []
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
@@ -113,7 +116,7 @@ GRAMMAR = text_rows.Grammar(
 
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
     """Read a folder of label files, or one; or result files."""
-    if results := _results(source):
+    if results := _results(source, builder.kind):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
     files = text_rows.label_files(source, GRAMMAR)

@@ -117,6 +117,17 @@ def test_mot_lists_the_frames_without_boxes_and_reads_the_kind_that_is_wanted(tm
     assert data.boxes.score.tolist() == [0.5]
 
 
+def test_labels_of_dota_are_read_beside_results_and_these_where_detections_are_wanted(tmp_path):
+    row = "10 10 50 10 50 30 10 30"
+    results = {f"Task1/Task1_{name}.txt": f"P1 0.5 {row}\n" for name in "abcdef"}
+    lay(tmp_path, {"labelTxt/P1.txt": f"{row} a 0\n{row} b 0\n", **results})
+    for kind in (None, "gt"):
+        data, log = read(tmp_path, "dota", kind)
+        assert (data.kind, len(data.boxes)) == ("gt", 2)
+        assert [note for note in log.notes if "ignored: Task1/Task1_a.txt" in note and note.endswith(", ...")]
+    assert read(tmp_path, "dota", "det")[0].boxes.score.tolist() == [0.5] * 6
+
+
 def test_dont_care_survives_from_kitti_to_kitti(tmp_path):
     import odm
 

@@ -39,7 +39,7 @@ from odm.formats._shared.text_tokens import (
     pages,
     text_of,
 )
-from odm.issues import Code, Log, Trusted, plural, printable
+from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
 from odm.tables import Builder, Dataset, Floats, Ints, Longs, ShapeKind, Shapes, distinct
 
@@ -452,8 +452,8 @@ def report_files(source: Source, files: list[str], log: Log) -> None:
     if source.is_dir:
         kinds = listing(source)
         report_others(source, kinds, log)
-        if rest := sorted(set(kinds.labels) - set(files))[:5]:
-            log.note(f"{printable(source.path)}: not label files, ignored: {', '.join(map(printable, rest))}")
+        if rest := sorted(set(kinds.labels) - set(files)):
+            log.note(f"{printable(source.path)}: not label files, ignored: {first_few(rest, 5, printable)}")
 
 
 # -------------------------------------------------------------------------------------------------- sniffing
