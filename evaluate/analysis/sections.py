@@ -174,7 +174,7 @@ def _slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
             for r in marked
         ]  # fmt: skip
         headers = ["ground truth", "GT", "missed", "recall", "AR", "mean IoU"]
-        yield "recall by attribute of the ground truth", headers, rows
+        yield "recall by attribute of the ground truth, mean over classes", headers, rows
 
 
 def slice_rows(slices: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
