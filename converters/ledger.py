@@ -93,6 +93,12 @@ class Ledger(Shown, msgspec.Struct):
             rows.append((n, "file left out, with its images:" if n == 1 else f"{BAD_FILES}:"))
         return rows
 
+    def __repr__(self) -> str:
+        numbers = (
+            f"{self.read} boxes read, {self.written} written, {self.images} images, {len(self.files)} files"
+        )
+        return f"<Ledger: {self.source_format} to {self.target_format}, {numbers}>"
+
     def __str__(self) -> str:
         rows = self.rows()
         width = max(len(str(n)) for n, _ in rows)

@@ -214,6 +214,10 @@ class Statistics(msgspec.Struct, frozen=True):
     shapes: ShapeCounts | None = None
     """None where no box has a shape or key points."""
 
+    def __repr__(self) -> str:
+        what = "detections" if self.kind == "det" else "ground truth"
+        return f"<Statistics: {what}, {self.images} images, {self.boxes} boxes, {len(self.classes)} classes>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, the JSON contract; what is undefined is None."""
         data: dict[str, Any] = {"version": VERSION} | msgspec.to_builtins(self)

@@ -146,6 +146,21 @@ def test_what_is_shown_names_runs_and_keywords_and_says_nothing_twice(sides, com
     assert "<b>tables to csv" in odm.convert(table, tmp_path / "a.csv")._repr_html_()
 
 
+def test_every_value_is_one_line_in_a_shell(sides, evaluation, tmp_path):
+    truth, _ = sides
+    ledger = odm.convert(truth, tmp_path / "out", to="voc")
+    shown = [repr(one) for one in (ledger, odm.stats(truth), odm.agree(truth, truth), evaluation.detections)]
+    assert [text.split(":")[0] for text in shown] == [
+        "<Ledger",
+        "<Statistics",
+        "<Agreement",
+        "<DetectionTable",
+    ]
+    assert all(len(text) < 110 and "\n" not in text for text in shown)
+    n = len(truth)
+    assert f"{n} boxes read, {n} written" in shown[0]
+
+
 def test_html_is_escaped_by_the_one_function_that_makes_it():
     from odm.verbs.html import Html, element, table
 

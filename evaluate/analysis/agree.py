@@ -94,6 +94,11 @@ class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
     iou: Floats
     sides: tuple[tuple[Dataset, Annotations], ...] = ()
 
+    def __repr__(self) -> str:
+        first, other = self.boxes
+        numbers = f"F1 {self.f1:.4f}, mean IoU {self.mean_iou:.4f}, kappa {self.kappa:.4f}"
+        return f"<Agreement: {first} and {other} boxes, {self.pairs} pairs, {numbers}>"
+
     def columns(self) -> dict[str, list[Any]]:
         """The list of pairs as columns, image by image, and of the boxes that only one drew.
 

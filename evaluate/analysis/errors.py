@@ -67,6 +67,9 @@ class DetectionTable(Framed, msgspec.Struct, frozen=True, eq=False):
     result: Any = None
     """The result that it is of."""
 
+    def __repr__(self) -> str:
+        return f"<DetectionTable: {len(self)} detections of {len(self.images)} images>"
+
     def __len__(self) -> int:
         return len(self.row)
 
