@@ -57,7 +57,7 @@ Examples:
 @choice(
     "--shapes",
     AS_SHAPES,
-    "Write outlines, masks and oriented boxes as this where DST can hold it. [default: as they are]",
+    "Write outlines, masks and oriented boxes as this kind if DST can hold it. [default: as they are]",
 )
 @option(
     "--rename OLD=NEW",

@@ -159,7 +159,7 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
         one, two = _called(truth[0], datasets), _called(scored[0], datasets)
         raise UsageError(
             f"{one} is ground truth and {two} has detections, and only sources of one kind can be merged; "
-            "leave one of them out, or say with --kind what all of them are"
+            "leave one of them out, or set the kind of all of them with --kind"
         )
     numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
     named = [d for d in datasets if len(d.categories) and d.categories.named]
@@ -172,7 +172,7 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     relative = [d for d in boxed if d.relative]
     if relative and len(relative) < len(boxed):
         one = _called(relative[0], datasets)
-        raise UsageError(f"the images of {one} have no size, those of others have; {GIVE_SIZES}")
+        raise UsageError(f"the images of {one} have no size, but those of others do; {GIVE_SIZES}")
     if boxed:
         return boxed[0].kind
     return "det" if all(d.kind == "det" for d in datasets) else "gt"

@@ -72,9 +72,7 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     limit = dataset.limits().astype(np.float64)[boxes.image]
     known = limit.min(axis=1, initial=np.inf) > 0
     if not known.all():
-        log.note(
-            f"{int(np.count_nonzero(~known))} boxes are not clipped, the size of their image is not known"
-        )
+        log.note(f"{int(np.count_nonzero(~known))} boxes are not clipped: the size of their image is unknown")
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
     upright: NDArray[np.bool_] = known & np.isfinite(boxes.xyxy).all(axis=1) & (high >= low).all(axis=1)
     inner_low, inner_high = np.clip(low, 0, limit), np.clip(high, 0, limit)

@@ -127,7 +127,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         raise UsageError(f"--min-box and --min-area are in pixels, but no image has a size; {GIVE_SIZES}")
     if selection.min_box:
         small = dataset.boxes.wh.min(axis=1, initial=np.inf) < selection.min_box
-        reason = f"boxes narrower or lower than {selection.min_box:g} (--min-box)"
+        reason = f"boxes less than {selection.min_box:g} wide or high (--min-box)"
         dataset = ledger.leave_out(dataset, small, reason)
     if selection.min_area:
         with np.errstate(over="ignore"):

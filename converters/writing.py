@@ -123,7 +123,7 @@ def as_one(
     )
     if merged.equal:
         ledger.left_out["boxes that an earlier source has as well"] = merged.equal
-    ledger.change("images of several sources that are one now", merged.joined)
+    ledger.change("images of several sources joined into one", merged.joined)
     for what, n in merged.changed.items():
         ledger.change(what, n)
     for sort, n in merged.renumbered.items():
@@ -178,7 +178,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.strict and not ledger.lossless:
         ledger.dry_run = True
         shown = printable(target.path)
-        raise StrictLoss(f"{shown}: --strict, and there would be a loss: {losses(ledger)}", log, ledger)
+        raise StrictLoss(f"{shown}: not written (--strict): it would lose {losses(ledger)}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     # The target holds nothing that was read: a list file may have led to other folders.
     real = os.path.realpath(output.target)
@@ -226,7 +226,7 @@ def check_parts(selection: Selection, output: Output, format_: Format) -> None:
     if output.single and not holds_parts:
         what = "folds" if selection.folds is not None else "parts"
         raise UsageError(
-            f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and say "
+            f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and add "
             f"--to {format_.name}"
         )
     strange = [name for name in selection.parts if name not in format_.split_names]
@@ -305,7 +305,7 @@ def _put(
         if not output.written and (dataset.kind != "det" or has_classes):
             raise DataError(
                 f"{printable(output.target)}: not written, because the data has no images and {format_.name} "
-                "has a file or record per image, so nothing could be read back; coco can store classes only",
+                "has a file or record per image, so nothing could be read back; coco can store classes alone",
                 log,
             )
 
@@ -325,7 +325,7 @@ def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> 
     if how and _is_single(target, format_):
         raise UsageError(
             f"{printable(target)}: one file cannot hold the pictures of --{how}-images; name a folder, and "
-            f"say --to {format_.name}"
+            f"add --to {format_.name}"
         )
     return rest, how
 

@@ -335,7 +335,7 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
     if version != STATE_VERSION:
         raise ValueError(f"the state of a metric has version {version!r}; this odm reads {STATE_VERSION}")
     if zlib.crc32(memoryview(data)[:-4]) != int.from_bytes(data[-4:], "little"):
-        raise ValueError(f"{_DAMAGED}: its checksum is another")
+        raise ValueError(f"{_DAMAGED}: its checksum is wrong")
     data = data[:-4]
     try:
         arrays: dict[str, NDArray[Any]] = {}

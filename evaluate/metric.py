@@ -95,13 +95,12 @@ class Metric:
         rules = resolve(self.protocol, **{k: v for k, v in switches.items() if k in _RULES})
         if over_tracks := next((p.name for p in rules if p.tubes), None):
             raise ValueError(
-                f"{over_tracks} measures tracks of videos, and a metric takes boxes of images: "
+                f"{over_tracks} measures tracks of videos, but Metric takes boxes of images: "
                 f"use odm.evaluate.evaluate"
             )
         if shaped := next((p for p in rules if p.measure != "bbox"), None):
             raise ValueError(
-                f"{shaped.name} compares {shaped.iou_type}, and a metric takes boxes: "
-                f"use odm.evaluate.evaluate"
+                f"{shaped.name} compares {shaped.iou_type}, but Metric takes boxes: use odm.evaluate.evaluate"
             )
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(

@@ -230,7 +230,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     def sides(self) -> Joined:
         """The boxes of both sides. UsageError if the result was made from matches only."""
         if self.rules.tubes:
-            raise UsageError(f"{self.protocol} measures whole tracks, and this is made of single boxes")
+            raise UsageError(f"{self.protocol} measures whole tracks, but this is made of single boxes")
         if self.joined is None:
             raise UsageError("this result was made from matches only, which do not contain the boxes")
         return self.joined

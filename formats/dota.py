@@ -83,7 +83,7 @@ def sniff(source: Source) -> Sniff | None:
         if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
             words += not NUMBER.fullmatch(cells[8])
             fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
-    what = "four corners, a category and a mark, as in DOTA"
+    what = "four corners, a category and a difficulty, as in DOTA"
     return text_rows.sniff_lines(fits, lines, what) if words else None
 
 

@@ -280,7 +280,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     classed = bool(set(classes) - {CLASS})
     listed = classes if classed or len(np.unique(boxes.category)) < len(classes) else ()
     for name in (commas := [name for name in classes if "," in name]):
-        reason = "a comma ends the class in a row"
+        reason = "the comma would end the class"
         log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not text_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
         return

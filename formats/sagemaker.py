@@ -56,7 +56,7 @@ _BOX = frozenset({"class_id", *_PLACE})
 class SagemakerOptions(SplitOptions):
     """Options of manifests."""
 
-    job: str = option("", "name of the labelling job, by which its labels are called")
+    job: str = option("", "name of the labelling job, the key of its labels")
     prefix: str = option("", "prefix of the image names, as in s3://bucket/folder", side="write")
 
 

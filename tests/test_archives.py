@@ -82,7 +82,7 @@ def entry(name, data=b"x", mode=0o100644):
 
 
 @pytest.mark.parametrize(("files", "says"), [
-    ([entry("../x.txt")], "no safe name"), ([entry("/etc/x")], "no safe name"), ([entry("a\\..\\b.txt")], "no safe name"),
+    ([entry("../x.txt")], "not a safe name"), ([entry("/etc/x")], "not a safe name"), ([entry("a\\..\\b.txt")], "not a safe name"),
     ([entry("a", b"/etc/passwd", 0o120777)], "is a link"), ([entry("a"), entry("a")], "two entries"),
     ([entry("a", b"\0" * 2**24)], "in 16"),
 ])  # fmt: skip
@@ -104,7 +104,7 @@ def test_damage_is_named(home, capfd):
     Path("cut.json.gz").write_bytes(Path("gt.json.gz").read_bytes()[:-20])
     Path("bomb.json.gz").write_bytes(gzip.compress(b" " * 2**26))
     for name, says in (
-        ("bad.zip", "unreadable-file"), ("cut.zip", "no ZIP archive"), ("cut.json.gz", "cut"), ("bomb.json.gz", "more bytes")
+        ("bad.zip", "unreadable-file"), ("cut.zip", "not a readable ZIP archive"), ("cut.json.gz", "truncated"), ("bomb.json.gz", "more bytes")
     ):  # fmt: skip
         assert _app.run(["validate", name, "--format", "yolo" if "zip" in name else "coco"]) in (1, 3)
         shown = "".join(capfd.readouterr())

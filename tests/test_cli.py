@@ -205,7 +205,7 @@ def test_a_strict_conversion_refuses_the_loss_of_what_was_annotated_alone(odm_ru
     data["annotations"][0]["area"] = 7
     source.write_text(json.dumps(data))
     run = odm_run("convert", source, tmp_path / "two", "--to", "txt", "--strict", code=1)
-    assert "there would be a loss: 1 areas that differ from width * height" in run.err
+    assert "it would lose 1 areas that differ from width * height" in run.err
     assert not (tmp_path / "two").exists()
 
 

@@ -194,7 +194,7 @@ def test_the_table_fits_a_terminal(data):
     assert "B: b.csv" in lines
     assert all(len(line) <= 80 for line in lines[1:])
     assert any(line.startswith("AP50") and "37.02 %" in line and "+9.19" in line for line in lines)
-    assert "images are counted from the score of the best F1 or --at-score on: A 0." in out
+    assert "images are counted at these scores or above (best F1, or --at-score): A 0." in out
     assert "AP of classes, B minus A, the worst first" in lines
     verdict = "B differs from A by no more than chance: AP +7.90 points, 95 % interval"
     assert verdict in " ".join(lines[-2:])

@@ -256,7 +256,7 @@ def test_the_same_seed_gives_the_same_bytes(here, run, words):
 
 def test_a_sample_is_counted(here, run):
     out, _ = run("a.json", "out.json", "--sample", "5", "--min-box", "6")
-    assert "3  left out: boxes narrower or lower than 6 (--min-box)" in out
+    assert "3  left out: boxes less than 6 wide or high (--min-box)" in out
     assert "15  left out: images not in the sample (--sample)" in out
     assert odm.read("out.json").images.name == tuple(f"i{n}.jpg" for n in ("02", "05", "11", "12", "17"))
 
@@ -330,7 +330,7 @@ def test_one_split_that_was_chosen_may_be_one_file(tmp_path, run):
     out, _ = run(tmp_path / "in", tmp_path / "a.json", "--split", "val", "--strict")
     assert "images whose split is not written" in out
     _, err = run(tmp_path / "in", tmp_path / "b.json", "--strict", code=1)
-    assert "there would be a loss: 2 the split of an image" in err
+    assert "it would lose 2 the split of an image" in err
     assert f"{tmp_path / 'b'} --to coco" in err
 
 

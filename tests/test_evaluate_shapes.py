@@ -458,7 +458,7 @@ def test_what_cannot_be_measured_is_refused_with_the_reason():
     ):
         with pytest.raises(UsageError if said else DataError, match=said):
             evaluate(truth, found, protocol, **options)
-    with pytest.raises(ValueError, match="dota compares obb, and a metric takes boxes"):
+    with pytest.raises(ValueError, match="dota compares obb, but Metric takes boxes"):
         Metric(classes=["a"], protocol="dota")
 
 

@@ -104,7 +104,7 @@ def test_a_file_that_is_cut_is_named(monkeypatch):
     )
     log = Log()
     assert open_source("s3://b/x.json").read("", log) is None
-    assert "it is cut" in str(log.issues[0])
+    assert "it is truncated" in str(log.issues[0])
 
 
 @pytest.mark.parametrize("slow", ["from_uri", "get_file_info", "open_input_file"])

@@ -132,7 +132,7 @@ def test_what_is_shown_names_runs_and_keywords_and_says_nothing_twice(sides, com
     runs = {"old": found, "new": found, "newer": found.take(found.boxes.score > 0.5)}
     three = odm.compare(truth, runs, "coco", replicates=10)._repr_html_()
     assert ">old</th><th>this run</th>" in three
-    assert "Intervals are of one change alone" in three
+    assert "Each interval is for one change alone" in three
     changes = odm.diff(truth, truth.take(slice(3, None)))
     assert changes._repr_html_().count(changes.verdict) == 1
     table = {"image": [f"{i}" for i in range(12)], "class": ["c"] * 12} | dict.fromkeys(

@@ -964,7 +964,7 @@ def test_eval_needs_no_pictures(tmp_path, protocol, sizes):
         (["convert", "gt", "out.json", "--to", "coco"], 1, "image-size-unknown"),
         (["convert", "gt", "out", "--to", "txt"], 1, "image-size-unknown"),
         (["convert", "gt", "out", "--to", "yolo", "--min-box", "3"], 2, "are in pixels, but no image has a size"),
-        (["convert", "gt", "sized", "out", "--to", "yolo"], 2, "have no size, those of others have"),
+        (["convert", "gt", "sized", "out", "--to", "yolo"], 2, "have no size, but those of others do"),
     ],
 )  # fmt: skip
 def test_commands_without_pictures(tmp_path, monkeypatch, capsys, command, code, says):

@@ -218,7 +218,7 @@ class _Text:
             thresholds = found.image_tables[name].thresholds.tolist()
             score = "-" if not thresholds else "none" if math.isnan(thresholds[0]) else f"{thresholds[0]:.4g}"
             scores.append(f"{self.letter[name]} {score}")
-        counted = f"images are counted from the score of the best F1 or --at-score on: {', '.join(scores)}"
+        counted = f"images are counted at these scores or above (best F1, or --at-score): {', '.join(scores)}"
         return [self._titled(title, rows, headers) if rows else self._line(title), self._line(counted)]
 
     def _slices(self, run: str) -> list[str]:

@@ -215,7 +215,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
         elif not sigmas and k:
             raise UsageError(
                 f"sigmas: {k} are needed, one for each key point (--sigmas 0.025,0.05,... or a file with one "
-                "a line); only those of COCO's 17 points are known"
+                "per line); only those of COCO's 17 points are known"
             )
         ready.append(replace(p, sigmas=sigmas))
     return ready

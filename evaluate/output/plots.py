@@ -306,11 +306,11 @@ def _calibration(result: Result, found: dict[str, Any]) -> Figure:
     figure, axes = _axes("Calibration", f"{result.protocol}, {_iou_text(result)}; {numbers}")
     bins = [one for one in found["bins"] if one["n"]]
     score, precision = (np.array([one[key] for one in bins]) for key in ("score", "precision"))
-    for over, colour, label in ((True, _RED, "too sure"), (False, _BLUE, "not sure enough")):
+    for over, colour, label in ((True, _RED, "overconfident"), (False, _BLUE, "underconfident")):
         own = (precision < score) == over
         gap = precision[own] - score[own]
         axes.bar(score[own], gap, bottom=score[own], width=0.075, color=colour, alpha=0.35, label=label)
-    axes.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=1, label="as sure as right")
+    axes.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=1, label="perfectly calibrated")
     axes.plot(score, precision, "o-", color="black", linewidth=1.5, markersize=4, label="precision of a bin")
     axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="mean score of the bin", ylabel="precision")
     axes.legend(loc="upper left", frameon=False)

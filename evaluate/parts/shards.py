@@ -261,7 +261,7 @@ def evaluate_parts(
     whole = Whole.of(surveys, path)
     admitted = admit(truth, whole.dataset, whole.summary, log, image_labels=image_labels, **chosen)
     if extra_images == "ignore" and (admitted.pairing.image < 0).any():
-        raise UsageError("--extra-images ignore needs all detections at once; leave those images out before")
+        raise UsageError("--extra-images ignore needs all detections at once; leave those images out first")
     none = whole.dataset.boxes.take(np.zeros(0, np.int64))
     base = admitted.joined(none, hierarchy)
     choice = choose(base, score_min=score_min, **chosen)
@@ -311,7 +311,7 @@ def check_rules(rules: Sequence[Rules]) -> None:
         if p.tubes:
             why = "measures tracks, whose boxes may lie in several parts"
         elif p.measure != "bbox":
-            why = f"compares {p.iou_type}, and parts of files hold only boxes"
+            why = f"compares {p.iou_type}, but parts of files hold only boxes"
         elif p.metric != "ap":
             why = "ranks or counts the detections of all images and classes together"
         else:

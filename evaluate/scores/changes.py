@@ -195,7 +195,7 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
     for p in rules:
         bounded = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
         if bounded or p.size_threshold or "pixels inclusive" in p.switched:
-            raise UsageError(f"{p.name} is defined in pixels here, and no image has a size; {GIVE_SIZES}")
+            raise UsageError(f"{p.name} is defined in pixels here, but no image has a size; {GIVE_SIZES}")
         areas = [replace(area, low=math.inf, high=math.inf) for area in p.areas[1:]]
         changed: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
         if p.pixels == "inclusive":

@@ -54,7 +54,7 @@ def spaces_option(otherwise: str = "refuse") -> Any:
     """The option ``spaces`` of a format whose columns are separated by spaces."""
     return option(
         otherwise,
-        f"a class whose name has a space: {otherwise} it, or write an underscore for it",
+        f"class names with spaces: {otherwise} them, or write underscores for spaces",
         choices=(otherwise, "underscore"),
         side="write",
     )

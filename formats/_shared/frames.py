@@ -46,7 +46,7 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
     video, frame = columns
     if video is None or frame is None or lacks.any():
         name = printable(images.name[int(np.argmax(lacks))]) if len(images) else ""
-        raise UsageError(f"layout={layout} writes frames of videos, and the image {name!r} is none")
+        raise UsageError(f"layout={layout} writes frames of videos, but image {name!r} is not a frame")
     return video, frame
 
 

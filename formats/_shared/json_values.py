@@ -370,7 +370,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
     while line := stream.readline(LONGEST):
         number += 1
         if len(line) == LONGEST and not line.endswith(b"\n"):
-            reason = "the line is longer than 128 MiB, so it is no record of a line"
+            reason = "the line is longer than 128 MiB, so it cannot be one record"
             log.report(SYNTAX, path, line=number, reason=reason)
             return
         if number == 1:

@@ -553,7 +553,7 @@ def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bo
             reason = "leading and trailing spaces are lost"
         way = "rename the class"
         if reason is None and words and has_space(name):
-            reason, way = "a space ends it", f"{way}, or write underscores for spaces: -O spaces=underscore"
+            reason, way = "a space would end it", f"{way}, or write underscores: -O spaces=underscore"
         if reason is not None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way=way)
     return log.errors > errors

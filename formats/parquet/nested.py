@@ -237,7 +237,7 @@ def _find_form(collect: Collect) -> str | None:
         collect.log.note(
             f"{collect.nested[0][0]}: boxes are read as "
             f"{'corners' if chosen[0] == 'ltrb' else 'left, top, width, height'}, the only reading that "
-            f"fits all images (--box says it)"
+            f"fits all images (--box overrides this)"
         )
         return chosen[0]
     if n:

@@ -74,8 +74,8 @@ class TfrecordOptions(SplitOptions):
     label_map: str | None = option(
         None, "file with the ids and names of classes (.pbtxt)", side="read", path=True
     )
-    pictures: bool = option(True, "write the pictures that are known into the records", side="write")
-    shards: int = option(0, "number of files for each split, 0 for as few as 100 MB each allow", side="write")
+    pictures: bool = option(True, "write the available pictures into the records", side="write")
+    shards: int = option(0, "number of files for each split; 0: as few as at 100 MB each", side="write")
 
 
 def files_of(source: Source) -> list[str]:
@@ -134,7 +134,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
         if name is None or not number.isdecimal() or len(number) > 9:
             log.report(BAD_CLASS_LIST, path, line=line, reason="an item has no name, or no id above 0")
         elif int(number) in found:
-            log.report(BAD_CLASS_LIST, path, line=line, reason=f"the id {int(number)} stands twice")
+            log.report(BAD_CLASS_LIST, path, line=line, reason=f"the id {int(number)} occurs twice")
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=line, value=name, reason=reason)
         else:

@@ -47,7 +47,7 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
     The last one is `Damaged` where the file ends within a record, or where the length of one cannot be
     trusted, so that the rest of the file cannot be found.
     """
-    cut = "the file ends within it, as if it was cut"
+    cut = "the file ends within it, as if truncated"
     while head := stream.read(12):
         if len(head) < 12:
             yield Damaged(cut)
@@ -57,7 +57,7 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
             yield Damaged("the checksum of its length is wrong, so the rest of the file cannot be read")
             return
         if length >= MAX_RECORD:
-            yield Damaged(f"it is said to have {length} bytes")
+            yield Damaged(f"it claims to have {length} bytes")
             return
         data = stream.read(length)
         check = stream.read(4)
@@ -78,7 +78,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise Damaged("a number in it is cut or too long")
+            raise Damaged("a number in it is truncated or too long")
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -115,7 +115,7 @@ def _only(data: memoryview) -> Iterator[memoryview]:
     for number, kind, value in _fields(data):
         if number == 1:
             if kind != _BYTES:
-                raise Damaged("a field in it is of another kind than in tf.train.Example")
+                raise Damaged("a field in it has another type than in tf.train.Example")
             yield value
 
 
@@ -162,7 +162,7 @@ def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
     """Numbers of a list, which stand one by one or packed."""
     if number == 2 and kind in (_BYTES, _FIXED32):
         if len(value) % 4:
-            raise Damaged("a list of numbers in it is cut")
+            raise Damaged("a list of numbers in it is truncated")
         return np.frombuffer(value, "<f4").astype(np.float64)
     if number == 3 and kind in (_BYTES, _VARINT):
         numbers, at = [value] if kind == _VARINT else [], 0
@@ -171,7 +171,7 @@ def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
             numbers.append(one)
         # 64 bits, of which the highest is the sign
         return np.array([n & 0xFFFFFFFFFFFFFFFF for n in numbers], np.uint64).astype(np.int64)
-    raise Damaged("a list in it is of another kind than in tf.train.Example")
+    raise Damaged("a list in it has another type than in tf.train.Example")
 
 
 def _field(number: int, content: bytes) -> bytes:

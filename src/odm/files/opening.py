@@ -170,7 +170,7 @@ def _all_of(stream: IO[bytes], size: int) -> bytes:
     except OSError as e:
         raise Unreadable(reason_of(e)) from None
     if len(data) != size:
-        raise Unreadable("it is damaged in its archive: its size is another")
+        raise Unreadable("it is damaged in its archive: its size differs")
     return data
 
 
@@ -301,17 +301,17 @@ def _listed(
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as e:
-        raise Unreadable(f"it is no ZIP archive that can be read ({e})") from None
+        raise Unreadable(f"it is not a readable ZIP archive ({e})") from None
     found: dict[str, zipfile.ZipInfo] = {}
     infos = archive.infolist()
     if len(infos) > MOST_ENTRIES:
-        raise Unreadable(f"it has {len(infos)} entries, the most is {MOST_ENTRIES}")
+        raise Unreadable(f"it has {len(infos)} entries, more than the limit of {MOST_ENTRIES}")
     for info in infos:
         if info.is_dir():
             continue
         name = info.filename
         if (reason := refuse_name(name)) is not None:
-            raise Unreadable(f"its entry {name!r} is no safe name: {reason}")
+            raise Unreadable(f"its entry {name!r} is not a safe name: {reason}")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise Unreadable(f"its entry {name!r} is a link")
         if name in found:
@@ -400,7 +400,7 @@ def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
     if not unpack.eof and len(found) > min(most, max(2**20, MOST_RATIO * len(data))):
         raise Unreadable("it holds more bytes than --max-size or its own size allow")
     if not unpack.eof or unpack.unused_data:
-        raise Unreadable("it is a gzip file that is cut, or has several parts")
+        raise Unreadable("it is a gzip file that is truncated, or has several parts")
     return found
 
 

@@ -368,7 +368,7 @@ class Scratch:
             return e
         more = ""
         if not os.path.isdir(self.path):
-            more = ", or it is no folder that every worker shares"
+            more = ", or it is not a folder that all workers share"
         return PathError(f"scratch {printable(self.path)}: {reason_of(e)}{more}")
 
 

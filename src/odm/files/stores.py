@@ -326,7 +326,7 @@ class _Asked(Wrapped):
         wanted = min(most, self._size - self.tell(), CHUNK)
         data: bytes = ask(self._address, self._stream.read, wanted) if wanted > 0 else b""
         if wanted > 0 and not data:
-            raise OSError("it is cut")
+            raise OSError("it is truncated")
         return data
 
     def close(self) -> None:

@@ -130,7 +130,7 @@ class _Budget:
         if need > BUDGET:
             width, height = image.info["stored"]
             raise Unreadable(
-                f"its {width} x {height} pixels take {need >> 20} MB to decode, the most is {BUDGET >> 20}"
+                f"its {width} x {height} pixels take {need >> 20} MB to decode, the limit is {BUDGET >> 20}"
             )
         with self._changed:
             self._changed.wait_for(lambda: self._left >= need)

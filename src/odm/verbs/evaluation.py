@@ -325,7 +325,7 @@ def _sigmas_of(given: Any) -> list[float] | None:
         except ValueError:
             continue
     raise UsageError(
-        f"--sigmas {shorten(given)}: expected numbers, as in 0.025,0.05, or a file with one a line"
+        f"--sigmas {shorten(given)}: expected numbers, as in 0.025,0.05, or a file with one per line"
     )
 
 

@@ -281,7 +281,9 @@ def _(comparison: Comparison) -> str:
         table(headers, rows(whole[: 2 * ROWS]), text=1 + several),
     ]
     if several:
-        parts.append(element("p", "Intervals are of one change alone; the verdict is of all.", class_="dim"))
+        parts.append(
+            element("p", "Each interval is for one change alone; the verdict covers all.", class_="dim")
+        )
     if len(classes) > 1:
         headers[1 if several else 0] = "class (AP)"
         more = f", the {ROWS} of {len(classes)} that changed most" if len(classes) > ROWS else ""
