@@ -80,13 +80,8 @@ def print_annotations(log: Log, given: Mapping[str, Any], *, first: Iterable[Cod
     show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
 
 
-def issue_lines(
-    log: Log, *, only: Collection[str], limit: int, per_code: int, here: bool = False
-) -> Iterator[Issue | str]:
-    """The issues of some codes, code by code, errors first; after those of a code, how many there are more.
-
-    `here` says that this is what ``odm validate`` prints.
-    """
+def issue_lines(log: Log, *, only: Collection[str], limit: int, per_code: int) -> Iterator[Issue | str]:
+    """The issues of some codes, errors first; after those of a code, how many more there are."""
     found: dict[str, list[Issue]] = {}
     for issue in sorted(log.issues, key=_location):
         if issue.code in only:
@@ -97,12 +92,8 @@ def issue_lines(
         yield from issues
         more = log.counts[name] - len(issues)
         if more and issues:
-            code = CODES[name]
-            lists = code.row or code.file
-            where = " (odm validate FILE lists them)" if lists else " (--max-per-code N lists more)"
-            where = " (--max-per-code N lists more)" if here else where
-            if len(issues) == len(found[name]):  # no more are kept: one line stands for all
-                where = ""
+            # Where no more are kept, one line stands for all.
+            where = " (--max-per-code N lists more)" if len(issues) < len(found[name]) else ""
             yield f"... and {grouped(more)} more {name}{where}"
 
 

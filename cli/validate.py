@@ -230,6 +230,5 @@ def _lines(log: Log, output: str, given: dict[str, Any]) -> list[Issue | str]:
             only=log.counts,
             limit=given["max_errors"],
             per_code=PER_CODE_VALIDATE if per_code is None else per_code,
-            here=True,
         )
     ]

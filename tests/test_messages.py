@@ -42,7 +42,7 @@ def printed(capsys, log, first=(), **given):
 def test_three_of_a_code_then_how_many_more(capsys):
     lines = printed(capsys, log_of(12_345, 5))
     assert [line.split(" ")[1] for line in lines[:3]] == ["error"] * 3
-    assert lines[3] == "... and 12 342 more test-messages-error (odm validate FILE lists them)"
+    assert lines[3] == "... and 12 342 more test-messages-error (--max-per-code N lists more)"
     assert [line.split(" ")[1] for line in lines[4:7]] == ["warning"] * 3
     assert lines[7] == "... and 2 more test-messages-warning (--max-per-code N lists more)"
     assert lines[8:] == [
@@ -114,7 +114,7 @@ def run(capsys, *words, code=0):
 def test_a_common_fault_takes_four_lines(capsys, data, words):
     err = run(capsys, *words).err
     assert err.count("warning outside-image") == 3
-    assert "... and 117 more outside-image (odm validate FILE lists them)" in err
+    assert "... and 117 more outside-image (--max-per-code N lists more)" in err
     assert (
         run(capsys, *words, *(["--overwrite"] * (words[0] == "convert")), "--max-per-code", "120").err.count(
             "warning outside-image"
