@@ -8,7 +8,7 @@ Specification: "Building an object detector data source" in Apple's documentatio
 
 ``x`` and ``y`` are the centre of the box, ``width`` and ``height`` its size, in pixels from the top left
 corner of the image, the defaults of Create ML. If all of them are in 0..1, they are relative to the image
-size, from the pictures beside the file, ``--images``, ``--image-size`` or ``--image-sizes``;
+size, which comes from the pictures beside the file, ``--images``, ``--image-size`` or ``--image-sizes``;
 ``-O units=pixel`` and ``-O units=normalized`` override this. The alternative keys ``imagefilename`` and
 ``annotation`` of the same page are read as well. A null list is read as empty.
 

@@ -14,7 +14,7 @@ Layouts
       FiftyOne's ``images.txt`` and ``obj.names``;
     - ``data.yaml`` or ``obj.data`` itself. Its paths are then followed wherever they lead, to label files and
       pictures: ``path`` may be absolute, above, or relative to the file, the working folder, or a folder
-      ``datasets`` in or beside these. A note says from where. Where the folder was named instead, a leading
+      ``datasets`` in or beside these. A note says from where. If the folder was named instead, a leading
       ``../`` is removed, and any other path outside the folder is an error.
 
 Class names
@@ -40,12 +40,12 @@ Outlines, oriented boxes and key points
     All rows of a data set are of one task, which ``-O task=`` names or the rows show. A row of a class and 6
     or more coordinates is an outline (``segment``); if all outlines have 8, they are the corners of oriented
     boxes (``obb``). Rows with key points (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
-    not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows are read so
-    if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points; detections
-    if all have 6 + 3k numbers, of which every third and the last are in 0..1, and the box contains the likely
-    points. ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one around it.
-    Where only boxes are needed, outlines are read as such, with a warning, and key points are ignored. A
-    confidence is the last number of a row of any task.
+    not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows have
+    key points if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points;
+    in detections if all have 6 + 3k numbers, every third and the last are in 0..1, and the box contains the
+    likely points. ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one
+    around it. Where only boxes are needed, outlines are read as such, with a warning, and key points are
+    ignored. A confidence is the last number of a row of any task.
 
 Image sizes
     From the pictures in ``images/`` or beside the labels (any extension in any case; EXIF orientation is
@@ -58,7 +58,7 @@ Writing
     are relative to the file. ``--link-images`` or ``--copy-images`` add the pictures in ``images/``. Ids
     follow the order of the classes; the confidence is the last column. Numbers have enough decimals to
     preserve pixels within 1e-6. The task is that of a YOLO source; from other formats, ``obb`` if all boxes
-    are oriented, else ``detect``; ``-O task=segment`` and the others choose. ``segment`` writes one outline
+    are oriented, else ``detect``; ``-O task=`` chooses another. ``segment`` writes one outline
     for each object: parts and holes are joined by lines of no width, masks follow the edges of their pixels,
     and a box without an outline is its rectangle. ``pose`` writes ``kpt_shape`` and ``flip_idx`` (that of the
     source, or no exchange).
