@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.tables import Dataset, Flag, Floats, Keypoints, Kind, ShapeKind, Shapes, distinct
+from odm.views import Shown
 
 VERSION = 1
 """Of the JSON contract."""
@@ -213,6 +214,8 @@ class Statistics(msgspec.Struct, frozen=True):
     """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
     shapes: ShapeCounts | None = None
     """None where no box has a shape or key points."""
+
+    _repr_html_ = Shown._repr_html_
 
     def __repr__(self) -> str:
         what = "detections" if self.kind == "det" else "ground truth"

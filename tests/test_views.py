@@ -116,6 +116,8 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
         "boxes read": ledger,
         "oLRP".lower(): two.results[0].analysis.lrp,
         "removed": odm.diff(truth, truth.take(slice(3, None))),
+        "classes of the pairs (kappa)": odm.agree(truth, truth),
+        "boxes per image": odm.stats(truth),
     }
     for text, value in shown.items():
         page = value._repr_html_()

@@ -17,7 +17,7 @@ from odm.evaluate.results import plain
 from odm.issues import UsageError
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
-from odm.views import Framed
+from odm.views import Framed, Shown
 
 IOU = 0.5
 
@@ -93,6 +93,8 @@ class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
     other: Ints
     iou: Floats
     sides: tuple[tuple[Dataset, Annotations], ...] = ()
+
+    _repr_html_ = Shown._repr_html_
 
     def __repr__(self) -> str:
         first, other = self.boxes

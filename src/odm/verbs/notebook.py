@@ -16,7 +16,9 @@ import numpy as np
 
 from odm import arguments
 from odm.converters import Ledger
+from odm.converters.statistics import Statistics
 from odm.evaluate import Evaluation, Result
+from odm.evaluate.analysis.agree import Agreement
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.diff import Differences
 from odm.evaluate.analysis.named import Analysis, Table
@@ -335,6 +337,39 @@ def _(changes: Differences) -> str:
     text, _, verdict = render_differences(changes, "text", width=None).rstrip().rpartition("\n\n")
     text = text.replace("--save DIR or --output csv list all", ".table('images') has all")
     return view(element("p", element("b", verdict)), lines_of(text))
+
+
+@html_of.register
+def _(agreement: Agreement) -> str:
+    first, other = agreement.boxes
+    own = [*agreement.classes.items()][:CLASSES]
+    rows = [
+        (name, number(one["f1"]), *(one[key] for key in ("first", "other", "pairs"))) for name, one in own
+    ]
+    values = ("locations", agreement.f1_location), ("classes of the pairs (kappa)", agreement.kappa)
+    numbers = ", ".join(f"{number(value)} of {what}" for what, value in values)
+    pairs = f"{first} and {other} boxes, {agreement.pairs} pairs with IoU >= {agreement.iou_least:g}"
+    return view(
+        element("p", element("b", f"F1 {number(agreement.f1)}"), f" of locations and classes; {numbers}"),
+        element("p", f"{pairs}, mean IoU {number(agreement.mean_iou)}"),
+        table(["class", "F1", "A", "B", "pairs"], rows),
+    )
+
+
+@html_of.register
+def _(statistics: Statistics) -> str:
+    own = sorted(statistics.classes, key=lambda one: -one.boxes)[:CLASSES]
+    by_class = [(one.name, one.boxes, one.images, one.small, one.medium, one.large) for one in own]
+    measured = ("boxes_per_image", "box_width", "box_height", "area", "aspect")
+    spread = [(name.replace("_", " "), getattr(statistics, name)) for name in measured]
+    columns = ("min", "median", "mean", "max")
+    return view(
+        element("p", element("b", repr(statistics)[1:-1])),
+        table(["class", "boxes", "images", "small", "medium", "large"], by_class),
+        table(
+            ["", *columns], [(name, *(number(getattr(d, c), ".6g") for c in columns)) for name, d in spread]
+        ),
+    )
 
 
 # ---------------------------------------------------------------------------------- pages and drawings
