@@ -289,7 +289,8 @@ def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> clic
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:
-        names = f" ({', '.join(name for name, _ in found)})" if len(found) <= MOST_NAMED else ""
+        few = len(found) <= MOST_NAMED and spec.side != "write"  # pictures are put beside every format
+        names = f" ({', '.join(name for name, _ in found)})" if few else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
     choices = tuple(dict.fromkeys(c for _, s in found for c in s.choices or ()))
     if spec.is_switch:

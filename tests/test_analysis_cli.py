@@ -143,7 +143,7 @@ def test_thresholds_are_written_and_used(data):
     printed = evaluated("--thresholds", "recall:0.6")
     lines = printed.splitlines()
     table = next(i for i, line in enumerate(lines) if line.startswith("(all)"))
-    assert lines.index("score thresholds by the rule recall:0.6; - keeps nothing") > table
+    assert lines.index("score thresholds by the rule recall:0.6; -: no detection is kept") > table
     assert [line.split() for line in lines if line.startswith("bird")][-1] == ["bird", "-", "-", "0"]
     given = json.loads(evaluated("--thresholds", "recall:0.6", "--output", "json", "-q"))["results"][0]
     assert given["analysis"]["thresholds"]["classes"]["cat"]["score"] == 0.42

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from odm.evaluate.results import Result
-from odm.issues import shorten
+from odm.issues import plural, shorten
 from odm.terminal import cell, number, percent
 
 IMAGES_SHOWN = 10
@@ -75,7 +75,7 @@ def summary_columns(result: Result) -> dict[str, Any]:
 def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
     keys = ["score", "precision", "recall"]
     rows = [[name, *(number(own[key], ".4g") for key in keys)] for name, own in data["classes"].items()]
-    yield f"score thresholds by the rule {data['rule']}; - keeps nothing", ["class", *keys], rows
+    yield f"score thresholds by the rule {data['rule']}; -: no detection is kept", ["class", *keys], rows
 
 
 def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
@@ -97,7 +97,8 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
     pairs = sorted(
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )
-    title += f"; the {min(len(pairs), PAIRS_SHOWN)} most frequent of {len(pairs)} confusions"
+    few = f"the {PAIRS_SHOWN} most frequent of " if len(pairs) > PAIRS_SHOWN else ""
+    title += f"; {few}{plural(len(pairs), 'confusion')}"
     found = [
         [rows[gt][0], [*names, "(missed)"][det], str(-n), *([texts[gt][det]] if of else [])]
         for n, gt, det in pairs[:PAIRS_SHOWN]
