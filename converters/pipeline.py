@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from odm import arguments, checks, inputs
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
-from odm.converters.load import Loaded, Reference, check_shared, is_refused, load, load_all, refusal
+from odm.converters.load import Check, Loaded, Reference, check_shared, is_refused, load, load_all, refusal
 from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import SHAPE_WORDS, Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
@@ -38,7 +38,7 @@ from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 
-CHECKS: dict[bool, Any] = {
+CHECKS: dict[bool, Check] = {
     False: checks.run,
     True: functools.partial(checks.run, without=("outside-image", "outline-outside")),
 }
@@ -67,7 +67,7 @@ def write_tables(
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    CHECKS[wanted.get("clip", False)](dataset, log)
+    CHECKS[wanted.get("clip", False)](dataset, log, ())
     if log.errors > errors:
         raise not_written(log, target)
     own, pictures = pictures_asked(options, target, format_)

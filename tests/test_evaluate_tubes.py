@@ -407,7 +407,7 @@ def test_one_video_each_is_one_video():
     found = dataset([t for t in A1_FOUND if t[0] == 0], videos=("MOT17-02",), kind="det")
     log = Log()
     assert evaluate(truth, found, "stt", log=log).classes[0].tp == 1
-    assert any("taken for one" in note for note in log.notes)
+    assert any("taken to be the same" in note for note in log.notes)
 
 
 @pytest.mark.parametrize(

@@ -419,7 +419,7 @@ def test_a_scratch_that_vanishes_is_named(tmp_path):
             shutil.rmtree(path)
 
     for n in (3, 5):
-        with pytest.raises(PathError, match="no folder that every worker shares"):
+        with pytest.raises(PathError, match="not a folder that all workers share"):
             evaluate_shards(truth, folder, scratch=str(scratch), executor=Failing(n, vanish))
 
 

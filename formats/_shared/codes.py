@@ -172,7 +172,7 @@ MISSING_BOX_KEY = Code(
     "missing-box-key",
     "error",
     "the annotation has no key {value!r}",
-    "add it{otherwise}, or remove the annotation",
+    "add it, or remove the annotation",
     "A box needs an image, a category and coordinates.",
     row=True,
 )

@@ -166,7 +166,7 @@ class Reader(Gather):
         """Report a key that is not there."""
         code = MISSING_BOX_KEY if row else MISSING_KEY
         if self.log.keeps(code):
-            self.log.report(code, at.path, **at.where, value=key, otherwise="")
+            self.log.report(code, at.path, **at.where, value=key)
         else:
             self.log.counts[code.name] += 1
 

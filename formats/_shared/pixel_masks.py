@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import io
 import os
 import posixpath
@@ -147,19 +148,28 @@ def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
     return bands
 
 
-def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Numbers of Pascal VOC's colours: a colour takes every third bit of its number, the lowest bit first."""
+@functools.cache
+def _palette() -> tuple[Longs, Longs]:
+    """Pascal VOC's colours, ascending, and their numbers: a colour takes every third bit of its number, the
+    lowest bit first.
+    """
     number, palette = np.arange(256), np.zeros(256, np.int64)
     for bit in range(8):
         for band, shift in enumerate((16, 8, 0)):
             if 3 * bit + band < 8:
                 palette |= (number >> (3 * bit + band) & 1) << (shift + 7 - bit)
     order = np.argsort(palette)
+    return palette[order], order
+
+
+def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Numbers of Pascal VOC's colours."""
+    palette, number = _palette()
     colours = bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
-    at = np.minimum(np.searchsorted(palette, colours, sorter=order), 255)
-    if (palette[order[at]] != colours).any():
+    at = np.minimum(np.searchsorted(palette, colours), 255)
+    if (palette[at] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
-    return order[at].astype(np.uint8)
+    return number[at].astype(np.uint8)
 
 
 def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:

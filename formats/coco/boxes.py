@@ -184,7 +184,7 @@ class Table(msgspec.Struct, eq=False):
             if len(own):
                 pointer = f"{self.pointer}/{index[own[0]]}/score"
                 if found < total:
-                    values = {"found": found, "total": total}
+                    values: dict[str, Any] = {"found": found, "total": total}
                     log.report(SOME_SCORES, self.path, pointer=pointer, field="score", **values)
                 elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
@@ -255,7 +255,7 @@ class Table(msgspec.Struct, eq=False):
         if len(lacking):
             edges, area = boxes_of(drawn, lacking, labelled=builder.kind != "det")
             bad = lacking[np.isnan(edges).any(axis=1)]
-            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox", "otherwise": ""})
+            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
             good[bad] = False
             xyxy[lacking], wh[lacking] = edges, edges[:, 2:] - edges[:, :2]
             if builder.kind == "det":

@@ -258,7 +258,7 @@ class Values:
     def id(self, record: Mapping[str, Any], key: str, location: str, codes: Codes = ENTRY) -> Id | None:
         """An id, or None and an issue."""
         if key not in record:
-            self.log.report(codes[0], self.path, pointer=location, value=key, otherwise="")
+            self.log.report(codes[0], self.path, pointer=location, value=key)
             return None
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
@@ -307,8 +307,9 @@ class Values:
                 return outline
         if "bbox" not in record:
             kind = next((kind for key, kind in _COMPARED.items() if record.get(key)), "")
-            otherwise = Trusted(kind and f", compare the shape it has (eval --iou-type {kind})")
-            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox", otherwise=otherwise)
+            compared = f"add it, compare the shape it has (eval --iou-type {kind}), or remove the annotation"
+            advice = compared if kind else ""
+            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox", advice=advice)
             return ()
         box = record["bbox"]
         if not isinstance(box, list):

@@ -267,7 +267,7 @@ class Reader:
     def category(self, label: str | None, line: int) -> int:
         """The row of a class, -1 if it has none yet; `_Bad`, and an issue, if it cannot be one."""
         if label is None:
-            self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label", otherwise="")
+            self.log.report(MISSING_BOX_KEY, self.path, line=line, field="label", value="label")
             raise _Bad
         row = self.categories.get(label, -1)
         if row < 0 and (reason := refuse_class(label)) is not None:
@@ -303,7 +303,7 @@ class Reader:
         line, found = shape.sourceline or 0, []
         for field, text in zip(fields, words, strict=True):
             if text is None:
-                self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field, otherwise="")
+                self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field)
                 continue
             with contextlib.suppress(_Bad):
                 found.append(self.finite(text, line, field))

@@ -460,7 +460,7 @@ class Reader:
         for tag in ("name", "bndbox"):
             if tag not in parts and not (tag == "bndbox" and "robndbox" in parts):
                 field = f"object/{tag}"
-                self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag, otherwise="")
+                self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
                 sound = False
         category = self._category(texts["name"], path, line) if "name" in texts else -1
         corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
@@ -498,7 +498,7 @@ class Reader:
         """The number of one of the four edges; None, and an issue, if it is missing or no number."""
         field = f"object/{home}/{tag}"
         if edge is None:
-            self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag, otherwise="")
+            self._log.report(MISSING_BOX_KEY, path, line=line, field=field, value=tag)
             return None
         text = self._text(edge, path, field)
         line = edge.sourceline

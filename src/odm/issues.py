@@ -148,18 +148,20 @@ class Log:
         column: int = 0,
         field: str = "",
         pointer: str = "",
+        advice: str = "",
         **values: Any,
     ) -> None:
         """Report one fault; `values` fill the code's template (strings and bytes are made printable).
 
-        In place of the path it takes path, line and JSON pointer, as `Dataset.location` gives them.
+        In place of the path it takes path, line and JSON pointer, as `Dataset.location` gives them. `advice`
+        is given in place of the code's own.
         """
         if not isinstance(path, str):
             path, line, pointer = path
         self.counts[code.name] += 1
         if self.counts[code.name] <= self._keep:
             shown = {k: _shown(v) for k, v in values.items()}
-            message = f"{code.template.format(**shown)}; {code.advice.format(**shown)}"
+            message = f"{code.template.format(**shown)}; {advice or code.advice.format(**shown)}"
             self.issues.append(Issue(path, line, column, field, code.name, code.severity, message, pointer))
 
     def report_rows(

@@ -103,7 +103,7 @@ def run(
     tolerance
         Pixels by which a box may reach beyond its image.
     without
-        Codes of warnings about what is mended anyway.
+        Codes of warnings that are not wanted, as about boxes that are clipped anyway.
 
     Returns
     -------
