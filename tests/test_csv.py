@@ -977,3 +977,16 @@ def test_side_files_may_have_long_cells_but_no_open_quotes(tmp_path):
     labels.write_text('ImageID,LabelName,Confidence\na,"c,1\n')
     with pytest.raises(DataError):
         read_image_labels(str(labels), Log())
+
+
+def test_folders_and_names_of_files_give_the_split(tmp_path):
+    for i, file in enumerate(("train/_annotations.csv", "valid/_annotations.csv", "test_labels.csv")):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        read_text(
+            tmp_path, f"filename,width,height,class,xmin,ymin,xmax,ymax\n{i}.jpg,64,48,cat,1,1,9,9\n", file
+        )
+    images = read(tmp_path)[0].images
+    splits = {"0.jpg": "train", "1.jpg": "val", "2.jpg": "test"}
+    assert dict(zip(images.name, images.split, strict=True)) == splits
+    assert read(tmp_path, split="val")[0].images.name == ("1.jpg",)
+    assert set(read(tmp_path / "test_labels.csv")[0].images.split) == {""}

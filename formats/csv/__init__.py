@@ -27,6 +27,9 @@ detections. Other dialects are recognised by their headers:
   objects; SKU110K (``image,x1,y1,x2,y2,class,image_width,image_height``) and makesense.ai
   (``label,x,y,width,height,image,image_width,image_height``), which have none either.
 
+In a folder, ``train``, ``val`` or ``test`` in the name of a file, or else of its folder, is the split of its
+images; ``--split`` selects one.
+
 Any other header is read if its columns have common names (``xmin``, ``left`` or ``x1``; ``label`` or
 ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one cell; in any
 case), otherwise with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class,
@@ -57,6 +60,7 @@ from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff, format_of
 from odm.formats._shared.column_roles import ROLES
 from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
+from odm.formats._shared.split_names import files_of_split
 from odm.formats._shared.text_tokens import NUMBER_TEXT
 from odm.formats.csv.layouts import (
     CsvOptions,
@@ -146,6 +150,8 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
     if not kept:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
+    else:
+        kept = files_of_split(kept, reader.split_of, options.split, source, log)
     for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:
         reader.read_file(file, track=len(kept) == 1)
     reader.finish()

@@ -15,7 +15,7 @@ from odm.formats._shared.class_lists import is_description, read_described
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8
 from odm.formats._shared.column_roles import FORMS, Header, key_of, parse_columns
 from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
-from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.table_rows import NUMBER, Columns
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, number_of, refuse_class
@@ -58,7 +58,7 @@ def _parse_sep(text: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CsvOptions(ImageOptions):
+class CsvOptions(SplitOptions):
     """How a CSV file is read and written."""
 
     sep: str | None = option(

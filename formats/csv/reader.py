@@ -18,6 +18,7 @@ from odm.files import Source
 from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
+from odm.formats._shared.split_names import split_in_name
 from odm.formats._shared.table_rows import TableReader, TableRows
 from odm.formats.csv.layouts import ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
 from odm.issues import Log, Trusted, plural
@@ -47,6 +48,10 @@ class Reader(TableReader):
             builder.category(name)
         self._titles: dict[str, list[str]] = {}
         """The files of each kind of layout."""
+
+    def split_of(self, file: str) -> str:
+        """The split that a file of a folder, or its own folder, is named after, else nothing."""
+        return split_in_name(file) if self.source.is_dir else ""
 
     # -- one file
 
@@ -207,6 +212,9 @@ class Reader(TableReader):
             what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
             as_edges = f"as edges {inverted or 'none'} would be inverted"
             log.note(f"{self.source.path}: the numbers of a box are {what}: {as_edges}")
+        splits = {self.source.full(file): self.split_of(file) for file in self.source.files}
+        if any(splits.values()):
+            images.splits = {i: splits[origin.path] for i, origin in enumerate(images.origin)}
         self._settle_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
