@@ -48,7 +48,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
-from odm.issues import Log, Trusted
+from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Dataset, ShapeKind
 
 _SUFFIXES = (".ndjson", ".jsonl")
@@ -169,7 +169,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         record |= {"split": split} if split else {}
         texts.append(dump({**record, "annotations": found}))
     if n := sum(not split for split in dataset.images.split):
-        log.note(f"{n} images have no split, without which Ultralytics does not train (--split-into)")
+        log.note(f"{plural(n, 'image')} without a split, on which Ultralytics does not train (--split-into)")
     target.write(name, "".join(f"{text}\n" for text in texts).encode())
 
 

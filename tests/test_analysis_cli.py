@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import analysis_cases as cases
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -13,8 +14,8 @@ from msgspec.structs import replace
 import odm
 from odm.cli._app import app
 from odm.evaluate.analysis.analyses import ANALYSES
-from odm.issues import OdmError
-from odm.tables import Dataset
+from odm.issues import Log, OdmError
+from odm.tables import Dataset, Flag
 
 
 @pytest.fixture
@@ -241,6 +242,18 @@ def test_agreement_of_two_files(data):
     assert not any(name in shown for name in HOSTILE)
     with pytest.raises(OdmError, match="--iou 2"):
         run("agree", "gt.csv", "b.csv", "--iou", "2")
+
+
+def test_agreement_says_what_it_leaves_out():
+    other, log = second(), Log()
+    flags = np.array([Flag.CROWD, Flag.GROUP_OF, 0, 0, 0, 0], np.uint16)
+    found = odm.agree(cases.truth(), replace(other, boxes=replace(other.boxes, flags=flags)), log=log)
+    assert found.to_dict()["boxes"] == [6, 4]
+    assert [note.partition("left out: ")[2] for note in log.notes] == [
+        "3 images that the other side lacks",
+        "1 box of crowds or groups",
+        "2 boxes of crowds or groups",
+    ]
 
 
 def test_the_list_of_pairs(data):

@@ -24,7 +24,7 @@ from odm.formats.voc.terms import (
     refuse_class,
     refuse_names,
 )
-from odm.issues import Code, Log, Trusted, UsageError, shorten
+from odm.issues import Code, Log, Trusted, UsageError, plural, shorten
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Floats
 
@@ -194,7 +194,7 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
         return
     empty = len(images) - len(np.unique(boxes.image))
     if empty:
-        log.note(f"result files do not name the {empty} images without detections")
+        log.note(f"result files do not name images without detections: {plural(empty, 'image')}")
     note_spaces(names, log)
     order = np.argsort(boxes.category, kind="stable")
     ends = np.searchsorted(boxes.category[order], np.arange(len(classes) + 1)).tolist()
