@@ -20,7 +20,7 @@ Reading
 - The sets TRAINING (or TRAIN), VALIDATION and TEST are the splits train, val and test, in any letter case.
   ``--split`` selects one of them.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, the pictures in the folder, or
-  the other side of an evaluation.
+  the other side of an evaluation; if no image has one, coordinates stay fractions, as those of ``yolo``.
 - A twelfth cell is a score; Google's own format has none.
 
 Writing

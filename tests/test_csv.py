@@ -385,8 +385,12 @@ def test_open_images_flags_ids_and_sizes(tmp_path):
     (tmp_path / "names.csv").write_text('LabelName,DisplayName\n/m/1,Cat\n/m/2,"Dog, big"\n')
     dataset, log = read_text(tmp_path, text, image_size="100x200", classes=str(tmp_path / "names.csv"))
     assert dataset.categories.name == ("Cat", "Dog, big")
-    _, log = read_text(tmp_path, text)
-    assert log.counts == {"image-size-unknown": 2}
+    dataset, log = read_text(tmp_path, text)  # no size is known, so coordinates stay fractions
+    assert dataset.relative
+    assert not log.counts
+    assert dataset.boxes.xyxy.tolist() == [[0.25, 0.1, 0.5, 0.2], [0, 0, 1, 1]]
+    write(dataset, tmp_path / "again.csv", dialect="openimages")
+    assert rows(read(tmp_path / "again.csv")[0]) == rows(dataset)
     (tmp_path / "sizes.csv").write_text("0a1.jpg,100,200\n0b2,100,200\n")
     dataset, log = read_text(tmp_path, text, image_sizes=str(tmp_path / "sizes.csv"))
     assert not log.counts
@@ -990,3 +994,15 @@ def test_folders_and_names_of_files_give_the_split(tmp_path):
     assert dict(zip(images.name, images.split, strict=True)) == splits
     assert read(tmp_path, split="val")[0].images.name == ("1.jpg",)
     assert set(read(tmp_path / "test_labels.csv")[0].images.split) == {""}
+
+
+def test_open_images_need_no_sizes_to_be_evaluated_or_converted(tmp_path):
+    (tmp_path / "gt.csv").write_text(f"{OPEN_IMAGES}\na,x,cat,1,0.1,0.5,0.1,0.4,0,0,0,0,0\n")
+    header = "ImageID,LabelName,Score,XMin,XMax,YMin,YMax"
+    (tmp_path / "det.csv").write_text(f"{header}\na,cat,0.9,0.1,0.4,0.1,0.4\na,cat,0.8,0.1,0.5,0.1,0.4\n")
+    sides, values = (tmp_path / "gt.csv", tmp_path / "det.csv"), []
+    for known in ({}, {"image_size": "200x100"}):
+        values.append(odm.eval(*sides, protocol="coco", **known).to_dict()["results"][0]["summary"]["AP"])
+    assert values[0] == values[1] > 0
+    odm.convert(sides[0], tmp_path / "yolo", to="yolo")
+    assert (tmp_path / "yolo/labels/a.txt").read_text() == "0 0.3 0.25 0.4 0.3\n"

@@ -7,9 +7,10 @@ known only after the last of them, so they wait in a `Gather` until `Gather.fini
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,6 +128,31 @@ def own_folder(source: Source) -> tuple[str, ...]:
     """The source itself as a folder of pictures, if it holds any."""
     holds = source.is_dir and any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
     return (source.path,) if holds else ()
+
+
+class Unsized(msgspec.Struct, frozen=True, eq=False):
+    """An image of unknown size whose coordinates are fractions of it."""
+
+    name: str
+    picture: Picture | None
+    pictures: Pictures
+    at: At
+    field: str = ""
+
+
+def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool) -> bool:
+    """Whether coordinates stay fractions, as no image is `sized` and nothing is in the way of a size.
+
+    Otherwise each image of unknown size is reported.
+    """
+    silent = (image.pictures.is_silent(image.name, image.picture) for image in unknown)
+    if unknown and not sized and all(silent):
+        builder.relative = True
+        return True
+    for image in unknown:
+        at = image.at
+        image.pictures.report_no_size(image.name, image.picture, at.path, **at.where, field=image.field)
+    return False
 
 
 class Gather:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import SIZE_FROM_PICTURE, SIZE_MISSING
-from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with_extension
 from odm.formats._shared.pictures import Picture
 from odm.issues import Log
 from odm.names import accept_name, stem
@@ -110,14 +110,15 @@ class TableImages:
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
 
-    def add_to(self, gather: Gather, needed: NDArray[np.bool_]) -> int:
+    def add_to(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool = True) -> int:
         """Add the images, whose pictures and sizes are looked for; a size must be found for those `needed`.
 
-        `sizes` then holds the sizes of all that were met, 0 where unknown. Answers how many images took
+        `sizes` then holds the sizes of all that were met, 0 where unknown, or 1 where all coordinates stay
+        fractions, which they cannot where some boxes are in `pixels`. Answers how many images took
         theirs from elsewhere.
         """
         if gather.asks or needed.any():
-            return self._add_with_pictures(gather, needed)
+            return self._add_with_pictures(gather, needed, pixels=pixels)
         names, good = list(self.rows), self.good[: len(self.rows)]
         for i in sorted(self.zeros):
             if self.sizes[i, 0] == 0 and good[i]:
@@ -139,8 +140,9 @@ class TableImages:
             )
         return 0
 
-    def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_]) -> int:
+    def _add_with_pictures(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool) -> int:
         taken, log = 0, gather.log
+        unknown: list[Unsized] = []
         for i, name in enumerate(self.rows):
             if not self.good[i]:
                 continue
@@ -173,5 +175,7 @@ class TableImages:
                     found = f"{size[0]}x{size[1]}"
                     log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=found)
             elif needed[i] and not stated:
-                gather.pictures.report_no_size(name, picture, at.path, line=at.line, field=origin.field)
+                unknown.append(Unsized(name, picture, gather.pictures, at, origin.field))
+        if stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
+            self.sizes[:] = 1
         return taken

@@ -275,7 +275,8 @@ class TableReader:
         for part in boxes:
             if part.layout.coords == "rel":
                 needed[part.image] = True
-        taken = images.add_to(self.gather, needed)
+        pixels = any(part.layout.coords != "rel" for part in boxes)
+        taken = images.add_to(self.gather, needed, pixels=pixels)
         number = images.numbers()
         if images.frames:
             video, frame = np.full((2, builder.n_images), -1, np.int32)

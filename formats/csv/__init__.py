@@ -17,8 +17,9 @@ detections. Other dialects are recognised by their headers:
 
 - TF Object Detection ``filename,width,height,class,xmin,ymin,xmax,ymax``: pixels, or relative if all values
   are in 0..1, with a note; ``--coords abs|rel`` overrides this.
-- Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative, so
-  image sizes are needed (``--images``, ``--image-size``, ``--image-sizes``). ``Confidence`` is not a score.
+- Open Images boxes ``ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsOccluded,...``: relative to
+  image sizes (``--images``, ``--image-size``, ``--image-sizes``); if no image has one, coordinates stay
+  fractions, as those of ``yolo``. ``Confidence`` is not a score.
   Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions that map MIDs to names; a file
   ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used automatically.
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``

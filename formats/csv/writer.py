@@ -50,8 +50,8 @@ def _relative_edges(dataset: Dataset) -> list[list[str]]:
     comes back from the pixels.
     """
     boxes, images = dataset.boxes, dataset.images
-    sizes = np.stack([images.width, images.height], axis=1)[boxes.image]
-    cells = relative(boxes.xyxy / np.tile(sizes, 2), sizes[:, 0], sizes[:, 1])
+    values = boxes.xyxy / np.tile(dataset.limits()[boxes.image], 2)
+    cells = relative(values, images.width[boxes.image], images.height[boxes.image])
     return [texts(cells[k::4]) for k in range(4)]
 
 

@@ -20,7 +20,7 @@ from odm.files import Source, may_exist
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
-from odm.formats._shared.gather import At, Gather, with_extension
+from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with_extension
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
 from odm.formats._shared.split_names import SPLITS
 from odm.formats._shared.text_files import Listing, image_key, listing
@@ -504,7 +504,7 @@ def add_images(
         found = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
         frames = [(match[1], int(match[2])) for match in found]
         frames = frames if len(set(frames)) == len(images) else []
-    unknown: list[tuple[Image, str, str]] = []
+    unknown: list[Unsized] = []
     needed = np.zeros(len(images), bool)
     needed[used] = True
     rows = np.full(len(images), -1, np.int32)
@@ -529,17 +529,9 @@ def add_images(
             continue
         rows[i], sizes[i] = row, gather.builder.image_size(row)
         if needed[i] and not sizes[i, 0] and log.errors == errors:
-            unknown.append((image, name, at.path))
+            unknown.append(Unsized(name, picture, image.pictures, at))
         elif image.lonely:
             log.report(NO_PICTURE, at.path, value=name)
-    if (
-        unknown
-        and not sizes.any()
-        and all(image.pictures.is_silent(name, image.picture) for image, name, _ in unknown)
-    ):
-        gather.builder.relative = True
+    if stay_fractions(gather.builder, unknown, sized=bool(sizes.any())):
         sizes[:] = 1
-    else:
-        for image, name, path in unknown:
-            image.pictures.report_no_size(name, image.picture, path)
     return rows, sizes
