@@ -33,8 +33,8 @@ NO_MATCH = Code(
     "classes, or one has its boxes in another convention or for another image size.",
 )
 
-TURNED_BOXES = Code(
-    "turned-boxes",
+ORIENTED_AS_BOXES = Code(
+    "oriented-as-boxes",
     "warning",
     "most boxes of both sides are oriented, but only the upright boxes around them are compared",
     "compare the oriented boxes themselves: --iou-type obb, with --protocol coco, dota or ultralytics",
@@ -62,7 +62,7 @@ DOUBTFUL = (
     PERCENT,
     LIKELY_CAUSE,
     GROUPS_AS_OBJECTS,
-    TURNED_BOXES,
+    ORIENTED_AS_BOXES,
     NOTHING_LEFT,
     NO_MATCH,
     FRAMES_SHIFTED,

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH, TURNED_BOXES
+from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH, ORIENTED_AS_BOXES
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import TRUTHS
@@ -173,7 +173,7 @@ def _report(
     path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
     if boxes and _turned(truth) and _turned(detections):
         log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
-        log.report(TURNED_BOXES, source_of(truth))
+        log.report(ORIENTED_AS_BOXES, source_of(truth))
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 

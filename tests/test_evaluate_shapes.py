@@ -642,7 +642,7 @@ def test_boxes_around_oriented_boxes_are_doubtful(tmp_path):
         log = Log()
         odm.eval(gt, det, protocol, log=log, **options)
         assert not log.counts["outlines-as-boxes"]  # one cause, one message
-        return log.counts["turned-boxes"]
+        return log.counts["oriented-as-boxes"]
 
     assert doubted(*sides, "coco") == 1
     assert doubted(*sides, "dota") == doubted(*sides, "coco", iou_type="obb") == 0
