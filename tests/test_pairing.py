@@ -268,7 +268,7 @@ def test_splits_without_detections_are_a_doubt_with_a_way_out(run, tmp_path):
     size = ("--gt-image-size", "120x80")
     text = run("eval", "-q", "set/data.yaml", "predictions.json", *size)
     assert (
-        "warning split-without-detections there are no detections in the 3 images of the split 'train', so 9 of 18 "
+        "warning split-without-detections there are no detections in the split 'train' (3 images), so 9 of 18 "
         "ground truth boxes are missed; if the detector was not run on these images, evaluate only the others "
         "with --gt-split val\n"
     ) in text

@@ -69,8 +69,7 @@ CLASS_ONLY_IN_DETECTIONS = Code(
 SPLIT_WITHOUT_DETECTIONS = Code(
     "split-without-detections",
     "warning",
-    "there are no detections in the {n} images of {splits}, so {boxes} of {total} ground truth boxes are "
-    "missed",
+    "there are no detections in {splits} ({images}), so {boxes} of {total} ground truth boxes are missed",
     "if the detector was not run on these images, evaluate only the others with {option}",
     "A data set description lists all splits, but detections are usually of one. The objects of the others "
     "lower recall and AP, although the detector was never run on them.",
@@ -248,7 +247,7 @@ def report_splits(
     log.report(
         SPLIT_WITHOUT_DETECTIONS,
         source_of(truth),
-        n=int(np.isin(split, chosen).sum()),
+        images=Trusted(plural(int(np.isin(split, chosen).sum()), "image")),
         splits=Trusted(f"the split{'s' if len(missed) > 1 else ''} {some(missed)}"),
         boxes=int(boxes[chosen].sum()),
         total=len(truth),
