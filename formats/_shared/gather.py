@@ -145,8 +145,7 @@ def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool)
 
     Otherwise each image of unknown size is reported.
     """
-    silent = (image.pictures.is_silent(image.name, image.picture) for image in unknown)
-    if unknown and not sized and all(silent):
+    if not sized and all(image.pictures.is_silent(image.name, image.picture) for image in unknown):
         builder.relative = True
         return True
     for image in unknown:

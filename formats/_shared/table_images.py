@@ -176,6 +176,6 @@ class TableImages:
                     log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=found)
             elif needed[i] and not stated:
                 unknown.append(Unsized(name, picture, gather.pictures, at, origin.field))
-        if stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
+        if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):
             self.sizes[:] = 1
         return taken

@@ -532,6 +532,6 @@ def add_images(
             unknown.append(Unsized(name, picture, image.pictures, at))
         elif image.lonely:
             log.report(NO_PICTURE, at.path, value=name)
-    if stay_fractions(gather.builder, unknown, sized=bool(sizes.any())):
+    if unknown and stay_fractions(gather.builder, unknown, sized=bool(sizes.any())):
         sizes[:] = 1
     return rows, sizes
