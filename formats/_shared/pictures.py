@@ -330,7 +330,7 @@ class Pictures:
     def _reasons(self, name: str) -> tuple[str, str] | None:
         """Why this image has no size although others do, and what to do about it, if known."""
         other = self._builder.counterpart()
-        if other is None or not (other.images.width > 0).any():
+        if other is None or not self._others:  # which `size` has looked for
             return None
         last = stem(name).rpartition("/")[2]
         same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
