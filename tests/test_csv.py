@@ -994,6 +994,11 @@ def test_folders_and_names_of_files_give_the_split(tmp_path):
     assert dict(zip(images.name, images.split, strict=True)) == splits
     assert read(tmp_path, split="val")[0].images.name == ("1.jpg",)
     assert set(read(tmp_path / "test_labels.csv")[0].images.split) == {""}
+    (tmp_path / "train/more.csv").write_text((tmp_path / "test_labels.csv").read_text())
+    _, log = read(tmp_path)
+    assert [(i.code, i.path, i.line) for i in log.issues if i.severity == "error"] == [
+        ("duplicate-image", str(tmp_path / "train/more.csv"), 2)
+    ]
 
 
 def test_open_images_need_no_sizes_to_be_evaluated_or_converted(tmp_path):
