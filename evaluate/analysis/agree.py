@@ -299,7 +299,7 @@ def iou_of(a: Floats, b: Floats) -> Floats:
 
 def share(
     first: Dataset, other: Dataset
-) -> tuple[Annotations, Annotations, tuple[str, ...], tuple[int, int]]:
+) -> tuple[Annotations, Annotations, tuple[str, ...], list[tuple[int, int]]]:
     """The boxes of two data sets on the images that both have, and the classes of either.
 
     Images are paired as `odm.pairing.pair_images` says. Boxes that stand for many objects (crowd, group-of)
@@ -308,7 +308,8 @@ def share(
     Returns
     -------
     tuple
-        Both annotators, the names of the classes, and how many images of each the other does not have.
+        Both annotators, the names of the classes, and of each how many images, which the other does not have,
+        and how many boxes of many objects are left out.
 
     Raises
     ------
@@ -324,13 +325,15 @@ def share(
     if not set(first.categories.name) & set(other.categories.name):
         raise UsageError("the two sides have no class in common")
     row = {name: i for i, name in enumerate(names)}
-    sides = []
+    sides, left_out = [], []
     of_images = (np.where(partner >= 0, np.arange(len(partner)), -1), number)
     for dataset, image in zip((first, other), of_images, strict=True):
         boxes = dataset.boxes
         category = np.array([row[name] for name in dataset.categories.name], np.int64)
-        keep = np.flatnonzero((image[boxes.image] >= 0) & ((boxes.flags & np.uint16(GROUPS)) == 0))
+        groups = (boxes.flags & np.uint16(GROUPS)) != 0
+        left_out.append((int((image < 0).sum()), int(groups.sum())))
+        keep = np.flatnonzero((image[boxes.image] >= 0) & ~groups)
         sides.append(
             Annotations.of(image[boxes.image[keep]], category[boxes.category[keep]], boxes.xyxy[keep], keep)
         )
-    return sides[0], sides[1], names, (int((partner < 0).sum()), int((number < 0).sum()))
+    return sides[0], sides[1], names, left_out

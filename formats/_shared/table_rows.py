@@ -18,6 +18,7 @@ from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_FRAME,
     BAD_IMAGE_SIZE,
+    DUPLICATE_IMAGE,
     NO_IMAGE_NAME,
     NOT_A_NUMBER,
     NOT_FINITE,
@@ -26,10 +27,10 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
 from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
-from odm.formats._shared.gather import Gather, decide_kind, own_folder
+from odm.formats._shared.gather import At, Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import ImageOptions, are_far
 from odm.formats._shared.table_images import Origin, TableImages
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Builder, Floats, Ints
 
@@ -373,10 +374,8 @@ class TableRows:
             self._take_sizes(images, real)
         if "video" in roles:
             self._take_frames(images, real)
-        if "split" in roles:
-            some, first = np.unique(images, return_index=True)
-            for image, row in zip(some.tolist(), first.tolist(), strict=True):
-                self._table.images.splits.setdefault(image, columns[roles["split"]][row])
+        if "split" in roles or "split" in layout.constants:
+            self._take_splits(images)
         track = _track_ids(columns[roles["track"]]) if "track" in roles else None
         self._report()
         says = ~no_box | ~np.isnan(score)
@@ -492,6 +491,18 @@ class TableRows:
                 self._faults.add(row, column, BAD_FRAME, value=cell, among=", from 0")
             elif videos[row].strip():
                 self._table.images.frames.setdefault(i, (videos[row], frame))
+
+    def _take_splits(self, images: Ints) -> None:
+        """Take the split of each image from its first row; rows of an image that has another one are lost."""
+        table, faults, column = self._table.images, self._faults, self._roles.get("image", 0)
+        constant = self._layout.constants.get("split", "")
+        some, first = np.unique(images, return_index=True)
+        for image, row in zip(some.tolist(), first.tolist(), strict=True):
+            split = self._columns[self._roles["split"]][row] if "split" in self._roles else constant
+            if table.splits.setdefault(image, split) != split:
+                place = Trusted(str(At(table.origin[image].path, line=table.line[image])))
+                faults.add(row, column, DUPLICATE_IMAGE, value=self._columns[column][row], first=place)
+                faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, real: NDArray[np.bool_]) -> None:
         """Take the image sizes in the rows."""

@@ -184,8 +184,9 @@ class Table(msgspec.Struct, eq=False):
             if len(own):
                 pointer = f"{self.pointer}/{index[own[0]]}/score"
                 if found < total:
-                    values: dict[str, Any] = {"found": found, "total": total}
-                    log.report(SOME_SCORES, self.path, pointer=pointer, field="score", **values)
+                    log.report(
+                        SOME_SCORES, self.path, pointer=pointer, field="score", found=found, total=total
+                    )
                 elif not log.counts[ALL_SCORED.name]:  # once, however many files there are
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
             score = None

@@ -29,7 +29,7 @@ detections. Other dialects are recognised by their headers:
   (``label,x,y,width,height,image,image_width,image_height``), which have none either.
 
 In a folder, ``train``, ``val`` or ``test`` in the name of a file, or else of its folder, is the split of its
-images; ``--split`` selects one. An image with boxes in two splits is an error.
+images; ``--split`` selects one. An image in two splits is an error.
 
 Any other header is read if its columns have common names (``xmin``, ``left`` or ``x1``; ``label`` or
 ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one cell; in any

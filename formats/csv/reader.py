@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, records
 from odm.files import Source
-from odm.formats._shared.codes import COMMENTED, DUPLICATE_IMAGE, NOT_UTF8, WRONG_COUNT
+from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.split_names import split_in_name
 from odm.formats._shared.table_rows import TableReader, TableRows
 from odm.formats.csv.layouts import ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
-from odm.issues import Log, Trusted, plural, printable
+from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Ints
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -85,6 +85,8 @@ class Reader(TableReader):
                 log.report(code, path, line=line, field=field, **values)
             return
         self._titles.setdefault(layout.title, []).append(path)
+        if split := self.split_of(file):
+            layout = replace(layout, constants={**layout.constants, "split": split})
         if layout.header:
             record = read_record(head, start, layout.sep, spaced=layout.spaced)
             stop = record[1] + 1
@@ -212,7 +214,6 @@ class Reader(TableReader):
             what = "left, top, right, bottom" if form == "ltrb" else "left, top, width, height"
             as_edges = f"as edges {inverted or 'none'} would be inverted"
             log.note(f"{self.source.path}: the numbers of a box are {what}: {as_edges}")
-        self._settle_splits()
         self._settle_relative()
         predicted = any("predictions" in title for title in self._titles)
         if predicted and not self.boxes and self.builder.kind is None:
@@ -222,23 +223,6 @@ class Reader(TableReader):
             some, takes = plural(taken, "image"), "takes" if taken == 1 else "take"
             log.note(f"{self.source.path}: {some} without a size {takes} it from a picture or an option")
         return taken
-
-    def _settle_splits(self) -> None:
-        """Give each image the split of the file that names it, and report images that have two."""
-        images = self.images
-        splits = {self.source.full(file): self.split_of(file) for file in self.source.files}
-        if not any(splits.values()):
-            return
-        images.splits = {i: splits[origin.path] for i, origin in enumerate(images.origin)}
-        names, kinds = list(images.rows), ["", *sorted({*splits.values()} - {""})]
-        of_image = np.array([kinds.index(split) for split in images.splits.values()])
-        for part in self.boxes:
-            own, of = kinds.index(splits[part.path]), of_image[part.image]
-            other = np.flatnonzero((of != own) & (of * own > 0))
-            for row in other[np.unique(part.image[other], return_index=True)[1]].tolist():
-                image, line = int(part.image[row]), int(part.line[row])
-                first = Trusted(f"{printable(images.origin[image].path)}:{images.line[image]}")
-                self.log.report(DUPLICATE_IMAGE, part.path, line=line, value=names[image], first=first)
 
     def _settle_relative(self) -> None:
         """Decide whether boxes whose dialect has pixels and fractions under one header are fractions."""

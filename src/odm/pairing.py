@@ -89,7 +89,7 @@ CLASS_NUMBERS_MISREAD = Code(
     "error",
     "the class numbers do not match: with {now}, {a} of {n} detections have the class of the object they "
     "overlap; with {better}, {b} would",
-    "{advice}",
+    "number the classes of both sides alike",
     "Class numbers start at 0 in YOLO and usually at 1 in COCO, where they may also have gaps. If they are "
     "not read as they were written, nearly every detection has the wrong class.",
 )
@@ -484,7 +484,7 @@ def _classes_misread(
             b=fitting,
             now=shown({c: pairing.det_names[c] for c in used}),
             better=shown({c: names[read[c]] for c in used}),
-            advice=Trusted(_advice(name, truth, detections, [names[read[c]] for c in used], used)),
+            advice=_advice(name, truth, detections, [names[read[c]] for c in used], used),
         )
         return True
     return False
@@ -521,7 +521,9 @@ def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int,
 
 
 def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
-    """How to have class numbers read otherwise; `better` are the classes that those in `used` should be."""
+    """How to have class numbers read otherwise, if there is a way; `better` are the classes that those in
+    `used` should be.
+    """
     theirs = detections.categories
     if _share_list(truth.categories, theirs) and name.startswith("positions"):
         return (
@@ -533,7 +535,7 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
             for c, new in zip(used, better, strict=True)
         )
         return f"rename all of them (eval {renames} ..., or --rename @FILE), or number both sides alike"
-    return "number the classes of both sides alike"
+    return ""
 
 
 def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
-import numpy as np
 from msgspec.structs import replace
 
 from odm.converters.pending import SHAPE_WORDS
@@ -14,7 +13,6 @@ from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError, plural, printable
-from odm.tables.columns import GROUPS
 from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
 from odm.verbs.sources import Source, gathered, load_sides, paths_of, verb
 from odm.verbs.words import AgreeOptions, FormatName, Path
@@ -88,14 +86,12 @@ def agreement(
     given = {**given, "wants": SHAPE_WORDS} if given["report"] else given  # the page draws shapes
     sides = load_sides(first, other, given, log, names=("a", "b"), kinds=("gt", "gt"))
     a, b, classes, left_out = share(*sides)
-    for side, n in zip(sides, left_out, strict=True):
-        groups = int(np.count_nonzero(side.boxes.flags & np.uint16(GROUPS)))
-        for count, what, why in (
-            (n, "image", "that the other side lacks"),
-            (groups, "box", "of crowds or groups"),
-        ):
-            if count:
-                log.note(f"{printable(side.path)}: left out: {plural(count, what)} {why}")
+    for side, (images, groups) in zip(sides, left_out, strict=True):
+        said = f"{printable(side.path)}: left out:"
+        if images:
+            log.note(f"{said} {plural(images, 'image')} that the other side lacks")
+        if groups:
+            log.note(f"{said} {plural(groups, 'box')} of crowds or groups")
     found = agree_boxes(a, b, classes, iou=given["iou"])
     return replace(found, sides=((sides[0], a), (sides[1], b)))
 
