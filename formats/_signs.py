@@ -54,7 +54,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
 
 FLAGS: dict[str, tuple[str, ...]] = {
     "--box": ("parquet", "txt"),
-    "--classes": ("csv", "icdar", "mot", "txt", "visdrone"),
+    "--classes": ("csv", "icdar", "txt", "visdrone"),
     "--conf-column": ("yolo",),
     "--coords": ("csv", "txt"),
     "--copy-images": ("yolo",),

@@ -117,6 +117,38 @@ def test_mot_lists_the_frames_without_boxes_and_reads_the_kind_that_is_wanted(tm
     assert data.boxes.score.tolist() == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("rows", "explicit", "options", "names", "doubts"),
+    [
+        ("1,0 1,1", True, {}, ["person", "car"], 0),  # a class 0
+        ("1,0 1,1", False, {}, ["person", "car"], 0),
+        ("0,1 4,1", True, {}, ["car", "car"], 0),  # a frame 0, and no class 2 of 2
+        ("1,1 2,1", True, {}, ["car", "car"], 1),  # only that there is no class 2
+        ("1,1 2,1", True, {"first_class": "1"}, ["person", "person"], 0),
+        ("1,1 2,2", True, {}, ["person", "car"], 0),
+        ("0,1 2,2", True, {}, ["person", "car"], 0),  # class 2 can only be counted from 1
+        ("1,1 2,1", False, {}, ["person", "person"], 0),  # labels.txt of CVAT
+        ("0,1 2,1", False, {}, ["person", "person"], 1),
+        ("0,1 2,1", False, {"first_class": "0"}, ["car", "car"], 0),
+        ("0,1 2,3", None, {}, ["pedestrian", "car"], 1),  # the classes of MOTChallenge
+        ("0,-1 2,-1", None, {}, ["pedestrian", "pedestrian"], 0),
+    ],
+)
+def test_mot_classes_are_counted_from_0_or_1_as_the_rows_show(
+    rows, explicit, options, names, doubts, tmp_path
+):
+    lines = [
+        f"{frame},7,1,2,3,4,1,{number},1\n" for frame, number in (row.split(",") for row in rows.split())
+    ]
+    list_path = "names.txt" if explicit else "in/gt/labels.txt"
+    files = {"in/gt/gt.txt": "".join(lines), **({} if explicit is None else {list_path: "person\ncar\n"})}
+    lay(tmp_path, files)
+    options |= {"classes": str(tmp_path / "names.txt")} if explicit else {}
+    data, log = read(tmp_path / "in", "mot", **options)
+    assert [data.categories.name[i] for i in data.boxes.category.tolist()] == names
+    assert dict(log.counts) == ({"mot-class-numbers": 1} if doubts else {})
+
+
 def test_labels_of_dota_are_read_beside_results_and_these_where_detections_are_wanted(tmp_path):
     row = "10 10 50 10 50 30 10 30"
     results = {f"Task1/Task1_{name}.txt": f"P1 0.5 {row}\n" for name in "abcdef"}

@@ -21,7 +21,9 @@ Reading
   detections.
 - Classes: 1 pedestrian, 2 person on vehicle, 3 car, 4 bicycle, 5 motorbike, 6 non motorized vehicle, 7 static
   person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13 crowd. With
-  ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1.
+  ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1;
+  from 0, as X-AnyLabeling counts, if there is a class 0 or none with the number of the last line of
+  ``--classes FILE``. ``-O first_class=0`` or ``1`` decides.
   Files of 7 or 10 columns have no class (the last three are world coordinates): their boxes are pedestrians.
 - A sequence is a video, named after ``name`` in ``seqinfo.ini``, or else its folder or file; its images have
   the frame numbers. MOTChallenge counts frames from 1, but CVAT, KITTI and COCO from 0: with ``-O
@@ -53,7 +55,16 @@ from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import Gather, own_folder
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.text_tokens import NUMBER, lines_are
-from odm.formats.mot.sequences import CLASSES, NO_IMAGE, MotOptions, add_sequence, kind_by_name, sequence_of
+from odm.formats.mot.sequences import (
+    CLASSES,
+    NO_IMAGE,
+    MotOptions,
+    add_sequence,
+    find_first_class,
+    kind_by_name,
+    list_classes,
+    sequence_of,
+)
 from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag, Longs
@@ -125,14 +136,18 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
     if not files:
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
-    for file in files:
-        found = text_rows.read_labels(gather, [file], GRAMMAR)
+    tables = [
+        (text_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
+        for file in files
+    ]
+    first = find_first_class(source, tables, log) if options.first_class is None else int(options.first_class)
+    for file, (found, classes) in zip(files, tables, strict=True):
         if builder.kind is None:
             no_ids = len(found) and (found.values[:, 1] == -1).all()
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
         sequence = sequence_of(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
-            add_sequence(found, file, sequence, options)
+            add_sequence(found, file, sequence, classes, options, first)
         else:
             builder.skipped += len(found)
     builder.kind = builder.kind or "gt"

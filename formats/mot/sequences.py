@@ -22,7 +22,7 @@ from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNO
 from odm.formats._shared.gather import At, with_extension
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
 from odm.formats._shared.text_tokens import text_of
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted, printable
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Flag, Kind
 
@@ -32,6 +32,14 @@ BAD_LIST = Code(
     "images.txt has a blank line, which shifts the frames after it",
     "write one name per line",
     "The position of a name in images.txt is its frame number.",
+)
+CLASSES_FROM = Code(
+    "mot-class-numbers",
+    "warning",
+    "the classes are read as counted from {value}: {reason}",
+    "if they are counted from {other}, use -O first_class={other}",
+    "MOTChallenge and CVAT count classes from 1, X-AnyLabeling from 0. A wrong choice makes each class the "
+    "one beside it in the list.",
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
@@ -46,9 +54,15 @@ MOST_FRAMES = 200_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MotOptions(ImageOptions):
-    """What the numbers of the classes mean."""
+    """What the numbers of the classes and frames mean."""
 
-    classes: str | None = class_list_option("file with the class names from 1, one per line, or a data.yaml")
+    classes: str | None = class_list_option("file with the class names, one per line, or a data.yaml")
+    first_class: str | None = option(
+        None,
+        "number of the first class in the list; default: as the files show",
+        choices=("0", "1"),
+        side="read",
+    )
     first_frame: str = option(
         "1", "number to give to the frame that files call 1", choices=("1", "0"), side="read"
     )
@@ -145,8 +159,64 @@ def _video_name(source: Source, folder: str) -> str:
     return folder.rstrip("/") or path.rpartition("/")[2].strip(".") or "video"
 
 
-def add_sequence(labels: text_rows.Labels, file: str, sequence: Sequence, options: MotOptions) -> None:
-    """Add the images and the boxes of a sequence."""
+class ClassList(msgspec.Struct, frozen=True, eq=False):
+    """The classes of a sequence by their numbers."""
+
+    names: list[str] | None
+    """None where the list is not usable; the log has the reason."""
+    where: str
+    """The path of the list, empty for the classes of MOTChallenge."""
+    explicit: bool
+    """Whether the user named the list."""
+
+
+def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> ClassList:
+    """The list of classes that goes with the file of a sequence."""
+    beside, slash, _ = file.rpartition("/")
+    names, where = given_list(options.classes, source, f"{beside}{slash}labels.txt", log)
+    return ClassList(names if where else list(CLASSES[1:]), where, options.classes is not None)
+
+
+def find_first_class(source: Source, tables: list[tuple[text_rows.Labels, ClassList]], log: Log) -> int:
+    """Find the number of the first class by the rows of all sequences; a doubt about it is reported.
+
+    A class 0 shows that classes are counted from 0, as by X-AnyLabeling; so does a list of n names that the
+    user gave if no row has class n, and that a row has class n shows that they are counted from 1.
+    """
+    numbers = [labels.values[:, 7] for labels, _ in tables]
+    counts = [len(classes.names or ()) for _, classes in tables]
+    listed = any(classes.where for _, classes in tables)
+    has_last = any((number == n).any() for number, n in zip(numbers, counts, strict=True))
+    if not any((number >= 0).any() for number in numbers) or has_last or not all(counts):
+        return 1
+    if listed and any((number == 0).any() for number in numbers):
+        log.note(f"{printable(source.path)}: classes are counted from 0, because there is a class 0")
+        return 0
+    has_frame_0 = any((labels.values[:, 0] == 0).any() for labels, _ in tables)
+    if any(classes.explicit for _, classes in tables):
+        reason = f"no box has the class {max(counts)} of {max(counts)}"
+        if not has_frame_0:
+            log.report(CLASSES_FROM, source.path, value=0, other=1, reason=Trusted(reason))
+        else:
+            log.note(
+                f"{printable(source.path)}: classes are counted from 0: there is a frame 0, and {reason}"
+            )
+        return 0
+    if has_frame_0:
+        reason = "there is a frame 0, as X-AnyLabeling writes it, and no class 0"
+        log.report(CLASSES_FROM, source.path, value=1, other=0, reason=Trusted(reason))
+    return 1
+
+
+def add_sequence(
+    labels: text_rows.Labels,
+    file: str,
+    sequence: Sequence,
+    classes: ClassList,
+    options: MotOptions,
+    first: int,
+) -> None:
+    """Add the images and the boxes of a sequence, whose first class has the number `first`."""
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
     least = 1 if sequence.names is not None or sequence.shift else 0
@@ -168,7 +238,7 @@ def add_sequence(labels: text_rows.Labels, file: str, sequence: Sequence, option
         good &= ~odd
         flags |= (conf == 0) * np.uint16(Flag.CROWD)
         labels.count("visibility", good & (visibility >= 0) & (visibility < 1))
-    category, known = _add_classes(labels, file, good, options)
+    category, known = _add_classes(labels, good, classes, first)
     frames, which = np.unique(np.where(good, frame, -1), return_inverse=True)
     image = np.array([rows.get(n, -1) for n in frames.tolist()], np.int32)[which]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
@@ -219,24 +289,20 @@ def _add_images(
 
 
 def _add_classes(
-    labels: text_rows.Labels, file: str, good: NDArray[np.bool_], options: MotOptions
+    labels: text_rows.Labels, good: NDArray[np.bool_], classes: ClassList, first: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
-    beside, slash, _ = file.rpartition("/")
-    names, where = given_list(options.classes, labels.source, f"{beside}{slash}labels.txt", labels.log)
-    listed = bool(where)
-    if not listed:
-        names, where = list(CLASSES), "MOTChallenge"
-    elif names is not None:
-        names = ["", *names]
+    names = None if classes.names is None else ["", *classes.names]
     number = labels.values[:, 7]
     unclassed = number == -1
+    number = number + (1 - first)
     if names is not None and unclassed.any():
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
         number = np.where(unclassed, names.index(CLASSES[1]), number)
-    rows, known = labels.numbered_classes(number, good & (number != 0), names, in_order=listed)
+    rows, known = labels.numbered_classes(number, good & (number != 0), names, in_order=bool(classes.where))
     known &= number != 0
     if names is not None:
+        where = classes.where or "MOTChallenge"
         labels.report(UNKNOWN_CLASS, good & ~known, 7, "class", n=len(names) - 1, where=where)
     return rows, known

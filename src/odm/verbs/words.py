@@ -53,6 +53,7 @@ class ReadOptions(TypedDict, total=False):
     decimal: Literal["comma", "point"]
     excel_safe: bool
     field: Any
+    first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
@@ -130,6 +131,7 @@ class PairOptions(ReadOptions, total=False):
     gt_decimal: Literal["comma", "point"]
     gt_excel_safe: bool
     gt_field: Any
+    gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
@@ -157,6 +159,7 @@ class PairOptions(ReadOptions, total=False):
     det_decimal: Literal["comma", "point"]
     det_excel_safe: bool
     det_field: Any
+    det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
@@ -191,6 +194,7 @@ class ValidateOptions(TypedDict, total=False):
     dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
     excel_safe: bool
     field: Any
+    first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
@@ -227,6 +231,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_decimal: Literal["comma", "point"]
     gt_excel_safe: bool
     gt_field: Any
+    gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
@@ -254,6 +259,7 @@ class ValidateOptions(TypedDict, total=False):
     det_decimal: Literal["comma", "point"]
     det_excel_safe: bool
     det_field: Any
+    det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
@@ -286,6 +292,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_decimal: Literal["comma", "point"]
     a_excel_safe: bool
     a_field: Any
+    a_first_class: Literal["0", "1"]
     a_first_frame: Literal["0", "1"]
     a_ids: Literal["80", "positions", "positions-from-1"]
     a_image_size: Any
@@ -313,6 +320,7 @@ class AgreeOptions(ReadOptions, total=False):
     b_decimal: Literal["comma", "point"]
     b_excel_safe: bool
     b_field: Any
+    b_first_class: Literal["0", "1"]
     b_first_frame: Literal["0", "1"]
     b_ids: Literal["80", "positions", "positions-from-1"]
     b_image_size: Any
@@ -345,6 +353,7 @@ class DiffOptions(ReadOptions, total=False):
     old_decimal: Literal["comma", "point"]
     old_excel_safe: bool
     old_field: Any
+    old_first_class: Literal["0", "1"]
     old_first_frame: Literal["0", "1"]
     old_ids: Literal["80", "positions", "positions-from-1"]
     old_image_size: Any
@@ -372,6 +381,7 @@ class DiffOptions(ReadOptions, total=False):
     new_decimal: Literal["comma", "point"]
     new_excel_safe: bool
     new_field: Any
+    new_first_class: Literal["0", "1"]
     new_first_frame: Literal["0", "1"]
     new_ids: Literal["80", "positions", "positions-from-1"]
     new_image_size: Any
@@ -404,6 +414,7 @@ class ConvertOptions(BothOptions, total=False):
     from_decimal: Literal["comma", "point"]
     from_excel_safe: bool
     from_field: Any
+    from_first_class: Literal["0", "1"]
     from_first_frame: Literal["0", "1"]
     from_ids: Literal["80", "positions", "positions-from-1"]
     from_image_size: Any
