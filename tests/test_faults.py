@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,76 @@ def test_a_kill_at_every_call_of_a_conversion(tmp_path, name):
     assert states == {True, False}
 
 
+OVERWRITTEN = """
+import os, signal, sys
+sys.path[:0] = [os.path.dirname(sys.argv[1])]
+import corpus
+import test_faults as module
+import test_files as seam
+from pathlib import Path
+
+at, top = 0, Path(sys.argv[2])
+while True:
+    at += 1
+    home = top / str(at)
+    args = module.overwriting(home)
+    child = os.fork()
+    if child == 0:
+        seam.stand_in(seam.Faults(at, lambda name: os.kill(os.getpid(), signal.SIGKILL)))
+        os._exit(100 + corpus.Run(args).code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 100, (at, status)
+        break
+print(at)
+"""
+
+
+def overwriting(home):
+    """A conversion of three images into a folder that has two of them with other boxes, and a foreign file."""
+    rows = {name: f"cat {i} {i} 20 20\n" for i, name in enumerate(("a.txt", "sub/b.txt", "new/c.txt"))}
+    source = corpus.lay(home / "in", rows)
+    corpus.lay(home / "out", {"a.txt": "cat 5 5 9 9\n", "sub/b.txt": "cat 6 6 9 9\n", "notes.md": "by hand"})
+    box = ["--from-box", "ltrb", "--to-box", "ltrb"]
+    return ["convert", source, home / "out", "--from", "txt", "--to", "txt", "--overwrite", *map(str, box)]
+
+
+def test_a_kill_while_a_folder_is_overwritten_is_recognised(tmp_path):
+    """After a kill at any call the folder is old, new, or refused by all that read it until it is completed."""
+    (tmp_path / "kill.py").write_text(OVERWRITTEN)
+    words = [sys.executable, str(tmp_path / "kill.py"), __file__, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    runs = int(done.stdout)
+    after = shown(tmp_path / str(runs))
+    states = set()
+    for at in range(1, runs):
+        home = tmp_path / str(at)
+        args = overwriting(tmp_path / f"before{at}")
+        before, now = shown(tmp_path / f"before{at}"), shown(home)
+        args = [str(word).replace(f"before{at}", str(at)) for word in args]
+        marked = (home / "out" / ".odm-incomplete").exists()
+        assert marked or now in (before, after), at
+        assert now["out/notes.md"] == before["out/notes.md"]
+        states.add("marked" if marked else "old" if now == before else "new")
+        states.add("mixed" if now not in (before, after) else "")
+        if marked:
+            other = corpus.lay(home / "other", {"a.txt": "cat 1 1 2 2\n"})
+            fewer = [str(other) if word.endswith("/in") else word for word in args]
+            readers = [["stats", home / "out"], ["validate", home], ["eval", home / "out/sub", home / "in"]]
+            readers += [["convert", home / "out", home / "copy.csv"], fewer, [*fewer, "--dry-run"]]
+            for words in readers:
+                run = corpus.Run([str(word) for word in words])
+                assert (run.code, run.err.count("old and new files")) == (3, 1), str(run)
+            assert shown(home) == now | {k: v for k, v in shown(home).items() if k.startswith("other")}
+        run = corpus.Run(args)
+        assert run.code == 0, str(run)
+        assert {k: v for k, v in shown(home).items() if not k.startswith("other")} == after
+        assert not seam.litter(home / "out")
+        assert corpus.Run(["stats", str(home / "out"), "--box", "ltrb"]).code == 0
+    assert states >= {"old", "new", "marked", "mixed"}
+
+
 STOPPED = """
 import os, signal, sys
 from odm.cli import _app
@@ -185,13 +256,18 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
     found = "".join(f"cat 0.5 {i} {i} {i + 5} {i + 5}\n" for i in range(40))
     source = corpus.lay(tmp_path / "in", {f"{i}.txt": rows for i in range(100)})
     detections = corpus.lay(tmp_path / "det", {f"{i}.txt": found for i in range(100)})
+    old = corpus.lay(tmp_path / "old", {f"{i}.xml": "<annotation/>" for i in range(100)})
+    convert = ["convert", str(source), "{}", "--from", "txt", "--to", "voc", "--from-box", "ltrb"]
     commands = {
-        "convert": ["convert", str(source), "{}", "--from", "txt", "--to", "voc", "--from-box", "ltrb"],
+        "convert": convert,
+        "overwrite": [*convert, "--overwrite"],
         "eval": ["eval", str(source), str(detections), "--save", "{}", "--box", "ltrb"],
     }
 
     def run(args, home, moment):
         home.mkdir()
+        if "--overwrite" in args:
+            shutil.copytree(old, home / "out")
         words = [str(int(number)), str(tmp_path), str(moment), *(a.format(home / "out") for a in args)]
         return subprocess.run(
             [sys.executable, "-c", STOPPED, *words], capture_output=True, text=True, timeout=60, check=False
@@ -212,6 +288,9 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
             assert not seam.litter(home)
             if there and command == "convert":
                 assert len([k for k in there if k.endswith(".xml")]) == 100
+            elif command == "overwrite":
+                written = {b"<object>" in there[f"out/{i}.xml"] for i in range(100)}
+                assert len(written) == 1, "old and new files"
             elif there:
                 json.loads(there["out/results.json"])
 

@@ -27,6 +27,7 @@ from odm.files import (
     read_bytes,
     read_head,
 )
+from odm.files import marker as marking
 from odm.files import output as writing
 from odm.files import scratch as staging
 from odm.issues import Log, PathError
@@ -166,7 +167,7 @@ SCENES = [new_folder, empty_folder, below_new_parents, new_file, old_file]
 
 def stand_in(faults, put=setattr):
     """Have all that writes go through `faults`."""
-    for module in (writing, staging):
+    for module in (writing, staging, marking):
         put(module, "os", faults)
     sync = staging.sync_file_system
     put(staging, "sync_file_system", lambda folder: (faults.step("syncfs"), sync(folder)))

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from typing import NoReturn, Self
 
 from odm import inputs
-from odm.files import scratch
+from odm.files import marker, scratch
 from odm.files.opening import GIVE_A_PATH, Unreadable, in_archive, kind_of, read_bytes, reason_of
 from odm.files.stores import refuse_target
-from odm.issues import Code, Log, PathError, printable, shorten
+from odm.issues import Code, Log, PathError, first_few, printable, shorten
 from odm.names import accept_name, is_hidden, is_usual, refuse_name
 
 COLLISION = Code(
@@ -51,8 +51,10 @@ class Output:
     """A file or a folder that appears whole or not at all.
 
     Everything is written beside the target, made durable by one call and put in place by one rename. With
-    `overwrite` and a target that exists, the files are complete beside it first and renamed one by one;
-    files that were there and are not written stay, and `stayed` names them.
+    `overwrite` and a target that exists, the files are complete beside it first and renamed one by one:
+    Ctrl-C and SIGTERM wait until the last, and a marker in the folder, which no `Source` reads past, stays
+    if the process is killed meanwhile. The same files written again complete such a folder. Files that were
+    there and are not written stay, and `stayed` names them.
 
     Use it as a context manager: leaving it normally commits, an exception leaves the target as it was.
 
@@ -236,6 +238,7 @@ class Output:
         try:
             if kind is None:
                 self.check_apart()  # writing may have opened more
+                self._check_completes()
                 if not self.dry_run:
                     self._commit()
         except OSError as e:
@@ -364,36 +367,40 @@ class Output:
     def _commit(self) -> None:
         if self.single and not self.written:
             return
-        PLACED[self.target] = False
         made = os.path.join(self._stage, "file" if self.single else "tree")
         if not self._sync_each:
             scratch.sync_file_system(made)
-        try:
-            if self.single and self._exists:
-                self._keep_mode(made)
-                os.replace(made, self._real)
-            elif self.single:  # the place must be free: a rename would replace what came meanwhile
-                try:
-                    os.link(made, self._real)
-                except FileExistsError:
-                    shown = printable(self.target)
-                    raise PathError(f"{shown}: another program created it in the meantime") from None
-                except (OSError, AttributeError, NotImplementedError):  # not every file system has links
-                    os.rename(made, self._real)
-            elif self._exists or os.path.dirname(self._stage) == self._real:
-                self._merge(made)
-            else:
-                if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
-                    with contextlib.suppress(OSError, AttributeError):
-                        os.chown(made, self._old.st_uid, self._old.st_gid)
-                    self._keep_mode(made)
-                    if os.name == "nt":
-                        os.rmdir(self._real)
+        with scratch.undisturbed():
+            PLACED[self.target] = False
+            try:
+                self._place(made)
+            finally:
+                for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
+                    marker.sync_folder(folder)
+            PLACED[self.target] = True
+
+    def _place(self, made: str) -> None:
+        if self.single and self._exists:
+            self._keep_mode(made)
+            os.replace(made, self._real)
+        elif self.single:  # the place must be free: a rename would replace what came meanwhile
+            try:
+                os.link(made, self._real)
+            except FileExistsError:
+                shown = printable(self.target)
+                raise PathError(f"{shown}: another program created it in the meantime") from None
+            except (OSError, AttributeError, NotImplementedError):  # not every file system has links
                 os.rename(made, self._real)
-        finally:
-            for folder in {os.path.dirname(self._real), *map(os.path.dirname, self._made)}:
-                scratch.sync_folder(folder)
-        PLACED[self.target] = True
+        elif self._exists or os.path.dirname(self._stage) == self._real:
+            self._merge(made)
+        else:
+            if self._old is not None:  # the empty folder that is replaced; its owner and mode stay
+                with contextlib.suppress(OSError, AttributeError):
+                    os.chown(made, self._old.st_uid, self._old.st_gid)
+                self._keep_mode(made)
+                if os.name == "nt":
+                    os.rmdir(self._real)
+            os.rename(made, self._real)
 
     def _keep_mode(self, made: str) -> None:
         """Give what was made the mode of what it replaces: what only its owner may read stays so.
@@ -406,10 +413,36 @@ class Output:
             with contextlib.suppress(OSError):
                 os.chmod(made, self._old.st_mode & (0o777 if self.single else 0o3777))
 
+    def _check_completes(self) -> None:
+        """Check that the target is not left incomplete by files that are not written now.
+
+        Raises
+        ------
+        PathError
+            If its marker names such files.
+        """
+        if self.single or not marker.is_incomplete(self._real):
+            return
+        missing = set(marker.read_marker(self._real)).difference(self.written)
+        if missing:
+            raise PathError(
+                f"{printable(self.target)}: a command that was stopped left old and new files in the folder, "
+                f"and {first_few(sorted(missing), 3)} would not be written again; run that command "
+                "again, or remove the folder"
+            )
+
     def _merge(self, tree: str) -> None:
-        for name in self._moves(self.written):
-            os.replace(os.path.join(tree, name), os.path.join(self._real, name))
-            self._placed += 1
+        moves = self._moves(self.written)
+        was_complete = not marker.is_incomplete(self._real)
+        if len(moves) > 1 or not was_complete:
+            marker.mark(self._real, self._stage, self.written)
+        try:
+            for name in moves:
+                os.replace(os.path.join(tree, name), os.path.join(self._real, name))
+                self._placed += 1
+        finally:
+            if self._placed == len(moves) or (self._placed == 0 and was_complete):
+                marker.unmark(self._real, {os.path.dirname(name) for name in moves})
         ours = set(self.written)
         stayed = []
         for folder, folders, names in os.walk(self._real):

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from odm.files.marker import INCOMPLETE
 from odm.files.opening import reason_of
 from odm.files.stores import (
     CHUNK,
@@ -71,7 +72,7 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
             if left_over:
                 return None
         there = os.path.samestat(status, os.lstat(stage))
-        held = there and {*os.listdir(descriptor)} <= ({"file", "tree"} if left_over else set())
+        held = there and {*os.listdir(descriptor)} <= ({"file", "tree", INCOMPLETE} if left_over else set())
     except FileNotFoundError:
         pass
     finally:
@@ -141,16 +142,6 @@ def remove_stage(stage: str, held: int) -> None:
         os.rmdir(stage)
 
 
-def sync_folder(folder: str) -> None:
-    """Make a rename in `folder` durable, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def syncfs() -> Any:
     """The system's call of that name, None where it has none."""
     try:
@@ -213,7 +204,7 @@ def _wait(pipe: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off the signals that would raise an exception in the block until it has ended."""
+    """Put off Ctrl-C and SIGTERM until the block has ended, unless they are ignored."""
     if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
         yield
         return
@@ -221,7 +212,7 @@ def undisturbed() -> Iterator[None]:
     handlers = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM)
-        if callable(handler := signal.getsignal(number))
+        if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
     }
 
     def note(number: int, _: object) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, Any, TypeVar
 
 from odm import inputs
+from odm.files import marker
 from odm.files.opening import (
     GIVE_A_PATH,
     HEAD,
@@ -73,6 +74,7 @@ class Source:
         self._begin(path, follow_links=follow_links, max_size=max_size, encoding=encoding)
         if path == "-":
             raise PathError(f"-: cannot read from standard input; {GIVE_A_PATH}")
+        marker.refuse_incomplete(path)
         self._archive = in_archive(path)
         """The ZIP archive that it is or lies in, and the name in it."""
         if self._archive is not None:
@@ -346,6 +348,8 @@ class Source:
             for entry in listed:
                 name = f"{relative}/{entry.name}" if relative else entry.name
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
+                    if entry.name == marker.INCOMPLETE:
+                        marker.refuse_incomplete(folder)
                     self.hidden.append(name)
                     continue
                 if not entry.is_symlink():
