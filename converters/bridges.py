@@ -26,7 +26,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.arrays import to_array
+from odm.converters.load import load
+from odm.converters.pending import SHAPE_WORDS, Counterpart, Request, as_json
 from odm.converters.statistics import areas_of
+from odm.files import InMemory
+from odm.issues import DataError, Log
 from odm.tables import FLAGS, NO_ID, Dataset, Flag, Kind, Longs
 from odm.views import library
 
@@ -61,8 +65,8 @@ def from_object(
     ValueError
         As for the function that reads it.
     """
-    if isinstance(value, Mapping) and {"images", "annotations"} <= value.keys():
-        return from_coco(value)
+    if isinstance(text := as_json(value), InMemory) and isinstance(value, Mapping):
+        return _read_json(text, kind)
     if isinstance(value, Mapping) and all(hasattr(one, "xyxy") for one in value.values()):
         return from_supervision(value, kind=kind)
     if hasattr(value, "annotations") and hasattr(value, "classes"):
@@ -71,12 +75,10 @@ def from_object(
         return from_columns(value)
     if isinstance(value, (list, tuple)):
         truth = other() if other is not None else None
-        if all(isinstance(one, Mapping) and "image_id" in one for one in value) and (value or truth):
-            if truth is None:
-                raise ValueError(
-                    "a list of COCO's results has only ids: give the ground truth that they refer to"
-                )
-            return from_coco({**to_coco(truth.take(np.zeros(0, np.int64)))}, value)
+        if value and isinstance(text, InMemory):
+            return _read_json(text, kind, other)
+        if not value and truth is not None:
+            return replace(truth.take(np.zeros(0, np.int64)), kind="det")
         if value and all(hasattr(one, "xyxy") for one in value):
             names = [str(i) for i in range(len(value))] if truth is None else truth.images.name
             if len(names) != len(value):
@@ -261,49 +263,27 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
 def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | None = None) -> Dataset:
     """Ground truth from a COCO dictionary; with `results`, a list of detections, these.
 
-    For files use `odm.read`, which also checks them.
+    The dictionary is read like a file: with its shapes and all other keys.
 
     Raises
     ------
     ValueError
         If a record lacks what it needs or refers to an id that is not there; the message names the record.
     """
-    what = "annotations" if results is None else "results"
-    records = list(data["annotations"] if results is None else results)
-    images = {_value(r, "id", "images", i): i for i, r in enumerate(data["images"])}
-    categories = {_value(r, "id", "categories", i): i for i, r in enumerate(data["categories"])}
-
-    def rows(key: str, known: Mapping[Any, int]) -> list[int]:
-        ids = [_value(r, key, what, i) for i, r in enumerate(records)]
-        unknown = next((i for i, id_ in enumerate(ids) if id_ not in known), None)
-        if unknown is not None:
-            raise ValueError(f"{what}[{unknown}]: there is no {key} {ids[unknown]!r}")
-        return [known[id_] for id_ in ids]
-
-    score = None if results is None else [_value(r, "score", what, i) for i, r in enumerate(records)]
-    if results is None and records and all("score" in r for r in records):
-        score = [r["score"] for r in records]
-    return Dataset.from_arrays(
-        images=[str(r.get("file_name", r["id"])) for r in data["images"]],
-        categories=[str(r.get("name", r["id"])) for r in data["categories"]],
-        image_ids=list(images),
-        category_ids=list(categories),
-        width=[r.get("width") or 0 for r in data["images"]],
-        height=[r.get("height") or 0 for r in data["images"]],
-        image=np.array(rows("image_id", images), np.int64),
-        category=np.array(rows("category_id", categories), np.int64),
-        ltwh=np.array([_value(r, "bbox", what, i) for i, r in enumerate(records)]).reshape(-1, 4),
-        score=score,
-        area=[np.nan if (a := r.get("area")) is None else a for r in records],
-        flags=[int(Flag.CROWD) if r.get("iscrowd") else 0 for r in records],
-        kind="gt" if score is None else "det",
-    )
+    truth = _read_json(InMemory.from_values("<dictionary>", data), None)
+    if results is None:
+        return truth
+    return _read_json(InMemory.from_values("<list>", list(results)), "det", lambda: truth)
 
 
-def _value(record: Mapping[str, Any], key: str, what: str, i: int) -> Any:
-    if key not in record:
-        raise ValueError(f"{what}[{i}]: there is no {key}")
-    return record[key]
+def _read_json(text: InMemory, kind: Kind | None, other: Counterpart | None = None) -> Dataset:
+    """Read a file in memory, with shapes and all other keys. Raises ValueError for its first error."""
+    log = Log()
+    request = Request(path=text, format="coco", kind=kind, own_fields=True, wants=SHAPE_WORDS)
+    try:
+        return load(request, log, counterpart=other).dataset
+    except DataError as e:
+        raise ValueError(str(next((i for i in log.issues if i.severity == "error"), e))) from None
 
 
 # ------------------------------------------------------------------------------------------ torchvision

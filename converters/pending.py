@@ -13,7 +13,7 @@ from msgspec.structs import asdict, force_setattr, replace
 from odm import inputs
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UNKNOWN_SPLIT
 from odm.converters.skipping import LeftOut, read_good_files
-from odm.files import MAX_SIZE, Source, conceal, is_encoding, open_source, reveal
+from odm.files import MAX_SIZE, InMemory, Source, conceal, is_encoding, open_source, reveal
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
 from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
 from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
@@ -53,6 +53,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """For another process, which must know the credentials of an address."""
         fields = asdict(self)
         return functools.partial(Request, **{**fields, "path": reveal(self.path)}), ()
+
+
+def as_json(value: Any) -> Any:
+    """A COCO dictionary or a list of results as a file in memory; any other value as it is.
+
+    Raises ValueError if it cannot be written as JSON.
+    """
+    if isinstance(value, Mapping) and {"images", "annotations"} <= value.keys():
+        return InMemory.from_values("<dictionary>", value)
+    if isinstance(value, (list, tuple)) and value and all(map(_is_result, value)):
+        return InMemory.from_values("<list>", value)
+    return value
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, Mapping) and "image_id" in value
 
 
 def reading_options(format_: Format) -> frozenset[str]:

@@ -4,16 +4,24 @@ Torchvision has no package without CUDA and FiftyOne brings a database, so these
 shape here; torchvision's are dictionaries in any case.
 """
 
+import contextlib
 import dataclasses
+import json
 import sys
 import types
 
 import numpy as np
 import pytest
+from fixture_cases import FIXTURES
 
+import odm
+from odm import masks
 from odm.converters import bridges
+from odm.converters.pending import as_json
 from odm.evaluate import evaluate
+from odm.issues import Log, OdmError
 from odm.tables import Dataset, Flag
+from odm.tables.shapes import ShapeKind
 
 
 def example(kind="gt", *, sizes=True):
@@ -130,17 +138,93 @@ def test_coco_dictionaries_are_those_of_pycocotools():
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"category_id": 1, "bbox": [0, 0, 1, 1]}, r"annotations\[0\]: there is no image_id"),
-        (
-            {"image_id": 70, "category_id": 1, "bbox": [0, 0, 1, 1]},
-            r"annotations\[0\]: there is no image_id 70",
-        ),
-        ({"image_id": 7, "category_id": 1}, r"annotations\[0\]: there is no bbox"),
+        ({"category_id": 1, "bbox": [0, 0, 1, 1]}, "#/annotations/0: .* no key 'image_id'"),
+        ({"image_id": 70, "category_id": 1, "bbox": [0, 0, 1, 1]}, "#/annotations/0/image_id: .*70"),
+        ({"image_id": 7, "category_id": 1}, "#/annotations/0: .* no key 'bbox'"),
     ],
 )
 def test_coco_records_that_do_not_fit_are_refused(record, message):
     with pytest.raises(ValueError, match=message):
         bridges.from_coco({**bridges.to_coco(example()), "annotations": [record]})
+
+
+def coco_files():
+    """Every fixture that a program could hold as a dictionary or a list of results of COCO, and its ``gt``."""
+    files = {p: None for p in sorted(FIXTURES.rglob("*.json")) if p.name != "case.json"}
+    for folder in sorted({p.parent for p in files}):
+        case = json.loads(text.read_text("utf-8")) if (text := folder / "case.json").exists() else {}
+        for file in (p for p in files if p.parent == folder and isinstance(case.get("gt"), str)):
+            files[file] = folder / case["gt"]
+    return files.items()
+
+
+def without_repetition(pairs):
+    """An object of JSON as a dictionary. Raises ValueError where that loses a key."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
+
+
+@pytest.mark.parametrize("target", ["out.json", "out.csv"])
+def test_a_dictionary_is_read_as_the_file_is(target, tmp_path):
+    """Issues with their places, what is written, and what is lost."""
+    n = 0
+    for file, truth in coco_files():
+        try:
+            data = json.loads(file.read_text("utf-8"), object_pairs_hook=without_repetition)
+        except (ValueError, RecursionError):
+            continue
+        if as_json(data) is data:
+            continue
+        results = []
+        for number, source in enumerate((str(file), data)):
+            log, ledger = Log(), None
+            folder = tmp_path / f"{len(list(tmp_path.iterdir()))}-{number}"
+            with contextlib.suppress(OdmError):
+                gt = json.loads(truth.read_text("utf-8")) if number and str(truth)[-5:] == ".json" else truth
+                ledger = odm.convert(source, folder / target, gt=gt, log=log)
+            issues = [(i.code, i.severity, i.pointer, i.field) for i in log.issues]
+            losses = ledger and (ledger.left_out, ledger.lost, ledger.changed, ledger.written)
+            text = (folder / target).read_text("utf-8") if ledger else "null"
+            results.append((issues, losses, json.loads(text) if target == "out.json" else text))
+        assert results[0] == results[1], file
+        n += 1
+    assert n > 40
+
+
+def test_values_of_libraries_become_those_of_json():
+    """Arrays, numbers of NumPy, and the bytes in which pycocotools has runs."""
+    run = masks.encode(np.eye(9))
+    data = {
+        "images": ({"id": np.int64(1), "file_name": "a.jpg", "width": np.int32(9), "height": 9},),
+        "categories": [types.MappingProxyType({"id": 1, "name": "cat"})],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 1, "bbox": np.array([1, 2, 3, 4], np.float32),
+             "segmentation": {**run, "counts": run["counts"].encode()}}
+        ],
+    }  # fmt: skip
+    boxes = bridges.from_coco(data).boxes
+    assert boxes.xyxy.tolist() == [[1, 2, 4, 6]]
+    assert boxes.shapes.kind.tolist() == [ShapeKind.MASK]
+    with pytest.raises(odm.UsageError, match="<dictionary> cannot be written as JSON"):
+        odm.read({**data, ("a", 1): 2})
+
+
+def test_shapes_in_memory_are_compared_and_evaluated():
+    data = json.loads((FIXTURES / "street" / "truth.json").read_text("utf-8"))
+    found = json.loads((FIXTURES / "street" / "detections.json").read_text("utf-8"))
+    other = json.loads(json.dumps(data))
+    other["annotations"][0]["segmentation"][0][0] += 5
+    assert not odm.diff(data, other).equal
+    assert odm.diff(data, json.loads(json.dumps(data))).equal
+    for iou_type in ("bbox", "segm", "keypoints"):
+        by_path = odm.eval(str(FIXTURES / "street/truth.json"), str(FIXTURES / "street/detections.json"),
+                           protocol="coco", iou_type=iou_type, skip_bad=True)  # fmt: skip
+        in_memory = odm.eval(data, found, protocol="coco", iou_type=iou_type, skip_bad=True)
+        assert in_memory.summary == by_path.summary
+        assert in_memory.summary["AP"] > 0.3
+    runs = odm.compare(data, {"a": found, "b": found}, protocol="coco", replicates=10)
+    assert [run.name for run in runs.runs] == ["a", "b"]
 
 
 # ------------------------------------------------------------------------------------------ torchvision

@@ -177,8 +177,9 @@ def test_coco_in_memory_is_evaluated():
         {k: r[k] for k in ("image_id", "category_id", "bbox")} | {"score": 0.5} for r in data["annotations"]
     ]
     assert odm.eval(data, results, protocol="coco").summary["AP"] == pytest.approx(1)
-    with pytest.raises(odm.UsageError, match="has only ids: give the ground truth"):
+    with pytest.raises(odm.DataError) as refused:
         odm.stats(results)
+    assert set(refused.value.log.counts) == {"results-without-reference"}
 
 
 @pytest.mark.parametrize("wrong", [3, None, [1, 2], object(), {1}, np.zeros(3), [], ["a", 3], 1.5])

@@ -238,7 +238,7 @@ class Reader:
                 wanted = self._builder.keeps_own and key not in ("videos", "tracks")
                 if wanted and text is not None and len(text) <= _MOST_OWN:
                     own[key] = text
-                elif text not in NOTHING and key not in dialect.unsaid:
+                elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.unsaid:
                     values.count({key: 1})
                 continue
             lists.add(key)

@@ -21,7 +21,7 @@ from odm.files.opening import (
 )
 from odm.files.output import CASE_COLLISION, COLLISION, HIDDEN_NAME, Output
 from odm.files.scratch import Scratch, end_soon
-from odm.files.source import LEADS_OUTSIDE, NamedSource, Source
+from odm.files.source import LEADS_OUTSIDE, InMemory, NamedSource, Source
 from odm.files.stores import conceal, is_address, open_source, reveal
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "MAX_SIZE",
     "NOT_TEXT",
     "UNREADABLE",
+    "InMemory",
     "NamedSource",
     "Output",
     "Scratch",

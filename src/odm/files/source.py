@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import IO, Any, TypeVar
 
 from odm import inputs
@@ -463,6 +464,61 @@ class NamedSource(Source):
         if new := {f for f in found - known if self.full(f) not in self.left_out}:
             self._files = sorted(known | new)
             self.forget()
+
+
+class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
+    """What is in memory in place of a JSON file: a path that only `MemorySource` opens, with the content."""
+
+    content: bytes
+
+    @classmethod
+    def from_values(cls, name: str, values: Any) -> InMemory:
+        """Write dictionaries and lists as JSON, as a program that saves them would.
+
+        Raises
+        ------
+        ValueError
+            If they contain themselves, or have keys that JSON cannot hold.
+        """
+        made = cls(name)
+        try:
+            made.content = json.dumps(values, default=_plain_value).encode()
+        except (TypeError, RecursionError) as e:
+            raise ValueError(f"{name} cannot be written as JSON: {e}") from None
+        return made
+
+
+def _plain_value(value: Any) -> Any:
+    """A value that JSON can hold: lists of arrays, the text of runs that pycocotools has as bytes."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class MemorySource(Source):
+    """A single file whose content is in memory."""
+
+    def __init__(self, text: InMemory) -> None:
+        self._begin(text, follow_links=False, max_size=MAX_SIZE, encoding="")
+        self._archive, self.is_dir, self._text = None, False, text.content
+
+    def open(self, file: str = "") -> IO[bytes]:
+        """The content as a stream."""
+        del file
+        return io.BytesIO(self._text)
+
+    def _content(self, file: str) -> bytes:
+        return self.open(file).read()
+
+    def size(self, file: str = "") -> int:
+        """Bytes of the content."""
+        return len(self._content(file))
+
+    def peek(self, file: str = "") -> bytes:
+        """The first bytes of the content."""
+        return self._content(file)[:HEAD]
 
 
 def _file_set(source: Source) -> frozenset[str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
 from odm.files.opening import HEAD, MAX_SIZE, Unreadable, Wrapped, refuse_larger
-from odm.files.source import Source
+from odm.files.source import InMemory, MemorySource, Source
 from odm.issues import PathError, UsageError, printable
 from odm.names import refuse_name
 
@@ -216,6 +216,8 @@ def open_source(
     UsageError
         If it is an address of another kind, or pyarrow is not installed.
     """
+    if isinstance(path, InMemory):
+        return MemorySource(path)
     if "://" in path:
         if is_address(path):
             return RemoteSource(path, max_size=max_size, encoding=encoding)

@@ -136,7 +136,7 @@ def write(
     """
     given = gathered(locals(), "write")
     log = Log() if log is None else log
-    tables = dataset if isinstance(dataset, Dataset) else read(dataset, log=log)
+    tables = dataset if isinstance(dataset, Dataset) else read(dataset, shapes=True, log=log)
     how = {"overwrite": overwrite, "keep_groups": keep_groups, "selection": selection or Selection()}
     return pipeline.write_tables(tables, given["path"], format, given["options"][""], log, **how)
 

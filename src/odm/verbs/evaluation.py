@@ -22,7 +22,7 @@ from odm.evaluate.matching.ready import report_missing, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
-from odm.files import MAX_SIZE, Output
+from odm.files import MAX_SIZE, InMemory, Output
 from odm.issues import Log, UsageError, printable, shorten
 from odm.tables import Dataset
 from odm.verbs.analyses import Asked
@@ -454,7 +454,7 @@ def evaluate_in_parts(
     from odm.evaluate.parts.cluster import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
-    if not is_path(det):
+    if not is_path(det) or isinstance(det, InMemory):
         raise UsageError("--memory and --cluster read the detections a part at a time: give a path")
     try:
         memory = None if given["memory"] is None else parse_memory(str(given["memory"]))
@@ -470,7 +470,7 @@ def evaluate_in_parts(
             executor = stack.enter_context(dask_executor(given["cluster"], note))
         return evaluate_shards(
             request_of(os.fspath(gt), given, "gt", "gt")
-            if is_path(gt)
+            if is_path(gt) and not isinstance(gt, InMemory)
             else only(dataset_of(gt, given, log, verb=given["verb"], side="gt", kind="gt")),
             request_of(os.fspath(det), given, "det", "det"),
             executor=executor,

@@ -15,6 +15,7 @@ from odm import arguments, inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
 from odm.converters.load import Check, load_all
+from odm.converters.pending import as_json
 from odm.files import Unreadable, as_utf8, read_bytes
 from odm.formats import FORMATS, option_specs
 from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
@@ -44,19 +45,37 @@ _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 
 
 def verb(function: Callable[P, T]) -> Callable[P, T]:
-    """A function for users: a run of its own, whose messages name keywords where a command names flags."""
+    """A function for users: a run of its own, whose messages name keywords where a command names flags.
+
+    COCO's dictionaries and lists of results, alone or as runs by their names, become files in memory first.
+    """
 
     @functools.wraps(function)
     def call(*args: P.args, **keywords: P.kwargs) -> T:
         try:
-            arguments.check_call(function, args, keywords, OPEN)
+            values: Any = [_with_files(value) for value in args]
+            named: Any = {name: _with_files(value) for name, value in keywords.items()}
+            arguments.check_call(function, values, named, OPEN)
             with inputs.gather():
-                return function(*args, **keywords)
+                return function(*values, **named)
         except OdmError as e:
             e.args = (_FLAG.sub(lambda match: match[1].replace("-", "_"), str(e.args[0])), *e.args[1:])
             raise
 
     return call
+
+
+def _with_files(value: Any) -> Any:
+    """An argument in which COCO's dictionaries, itself or its values by name, are files in memory."""
+    if not isinstance(value, Mapping) and not (isinstance(value, (list, tuple)) and value):
+        return value
+    try:
+        if (text := as_json(value)) is value and isinstance(value, Mapping):
+            runs = {name: as_json(one) for name, one in value.items()}
+            return value if all(one is value[name] for name, one in runs.items()) else runs
+    except ValueError as e:
+        raise UsageError(str(e)) from None
+    return text
 
 
 def gathered(values: Mapping[str, Any], verb: str, *sides: str, repeated: str = "") -> dict[str, Any]:
