@@ -105,9 +105,10 @@ def _read_instance(box: Row, labels: _Labels) -> None:
     box.need("bbox", "bbox_label")
     category = box.category_number(box.get("bbox_label"), box.at / "bbox_label", labels)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
-    crowd = Flag.CROWD if box.number("ignore_flag", 0.0) else Flag(0)
+    is_crowd = box.reader.flag(box.get("ignore_flag"), box.at / "ignore_flag")
+    box.bad |= is_crowd is None
     box.count_unread(_BOX)
-    box.add(category, corners, score=score, flags=int(crowd))
+    box.add(category, corners, score=score, flags=int(Flag.CROWD if is_crowd else 0))
 
 
 def _read_old(record: Item, labels: _Labels) -> None:

@@ -667,6 +667,17 @@ def test_two_stems_that_are_one_number_are_no_answer():
     assert codes(log) == {"unknown-image-id": 1}
 
 
+@pytest.mark.parametrize(("area", "pixels"), [(1200, 1200), (0.12, 960), (1, 8000), (1.5, 1.5)])
+def test_areas_of_relative_boxes_that_are_larger_than_the_image_are_in_pixels(area, pixels, tmp_path):
+    boxes = [{**BOX, "id": 1, "bbox": [0.1, 0.2, 0.3, 0.4], "area": area}]
+    boxes.append({**BOX, "id": 2, "bbox": [0.5, 0.2, 0.3, 0.4], "area": 0.12})
+    document = {**instances(boxes), "images": [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 80}]}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    dataset, log = read(tmp_path / "a.json")
+    assert not log.issues
+    np.testing.assert_allclose(dataset.boxes.area, [pixels, 960])
+
+
 # --------------------------------------------------------------------------------------------- faults
 
 

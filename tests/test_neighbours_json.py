@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -344,3 +345,64 @@ def test_all_faults_in_one_run(name, tmp_path):
     target.write_text(json.dumps(value), encoding="utf-8")
     _, log = read(target, name, **options)
     assert log.counts["wrong-box-type"] == 3
+
+
+# ------------------------------------------------------------------------------------- flags as JSON has them
+
+FLAGGED = {
+    "azure": "jsonl", "bdd100k": "json", "coco": "json", "crowdhuman": "odgt", "datumaro": "json", "fiftyone": "json",
+    "lvis": "json", "mmdet": "json", "paddleocr": "txt",
+}  # fmt: skip
+"""The formats with flags in JSON, and the suffix of their files."""
+FLAG_IN_JSON = re.compile(
+    r'("(?:iscrowd|isCrowd|is_crowd|difficult|truncated|occluded|group_of|depiction|ignore|ignore_flag|occ)": )'
+    r"(0|1|false|true)\b"
+)
+UNSET = re.compile(r'("is_?crowd": |"ignore_flag": )0', re.IGNORECASE)
+SPELLINGS = {
+    "words": {"0": "false", "1": "true"},
+    "null": {"0": "null", "false": "null", "1": "true"},
+    "numbers": {"false": "0", "true": "1"},
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("name", FLAGGED)
+def test_true_false_and_null_are_flags_in_every_json_format(name, spelling, tmp_path):
+    location = tmp_path / "input"
+    shutil.copytree(FIXTURES / "mixed" / name, location)
+    options = {"image_sizes": str(location / "sizes.csv")} if (location / "sizes.csv").exists() else {}
+    source = next(path for path in sorted(location.iterdir()) if path.name.startswith("input"))
+    words, changed = SPELLINGS[spelling], 0
+    files = sorted(location.rglob(f"*.{FLAGGED[name]}"))
+    for path in files:  # one that is set, where there is none
+        text = UNSET.sub(r"\g<1>1", path.read_text(encoding="utf-8"), count=1)
+        path.write_text(text, encoding="utf-8")
+    expected, _ = read(source, name, **options)
+    assert (expected.boxes.flags != 0).any()
+    for path in files:
+        text, n = FLAG_IN_JSON.subn(lambda m: m[1] + words.get(m[2], m[2]), path.read_text(encoding="utf-8"))
+        changed += n
+        path.write_text(text, encoding="utf-8")
+    assert changed
+    dataset, log = read(source, name, **options)
+    assert not log.errors, list(map(str, log))
+    assert dataset.boxes.flags.tolist() == expected.boxes.flags.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("2", "2"), ("[false]", "[false]"), ('"no"', "'no'"), ("{}", "an object")]
+)
+def test_a_value_that_is_no_flag_is_shown_as_json_has_it(value, shown, tmp_path):
+    text = (FIXTURES / "mixed" / "coco" / "input.json").read_text(encoding="utf-8")
+    (tmp_path / "a.json").write_text(text.replace('"iscrowd": 0', f'"iscrowd": {value}', 1), encoding="utf-8")
+    _, log = read(tmp_path / "a.json", "coco")
+    assert [issue.message for issue in log if issue.code == "bad-flag"] == [
+        f"expected 0 or 1, found {shown}; write one of these values"
+    ]
+    text = (FIXTURES / "mixed" / "mmdet" / "input.json").read_text(encoding="utf-8")
+    (tmp_path / "b.json").write_text(
+        text.replace('"ignore_flag": 0', f'"ignore_flag": {value}', 1), encoding="utf-8"
+    )
+    _, log = read(tmp_path / "b.json", "mmdet")
+    assert [issue.code for issue in log] == ["bad-flag"]

@@ -55,7 +55,7 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "number", "numbers", "text", "ints", "raw", "kept"]
+Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "raw", "kept"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -79,7 +79,8 @@ class Field(msgspec.Struct, frozen=True, eq=False):
     """A key of a record and what its column becomes.
 
     ``id`` and ``int`` become (n,) int64 with `NONE` where the key is missing, or a list where an id is text;
-    ``number`` becomes (n,) float64 with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
+    ``flag`` is an ``int`` of 0 and 1 that may be false, true and null, too; ``number`` becomes (n,) float64
+    with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
     whole numbers, a list with None; ``kept`` a list of the JSON of the values, empty where there is none, and
     ``raw`` the same of values that count as unread too.
     """
@@ -539,6 +540,8 @@ class _Shape:
             default: Any = msgspec.UNSET
             if kind in ("id", "int"):
                 type_, default = int, NONE
+            elif kind == "flag":
+                type_, default = int | bool | None, NONE
             elif kind == "any-id":
                 type_, default = int | str, NONE
             elif kind in ("number", "float-id"):
@@ -574,9 +577,9 @@ class _Shape:
             else:
                 values = list(map(operator.attrgetter(f"f{number}"), rows))
             keys = n
-            if kind in ("id", "int", "any-id"):
+            if kind in ("id", "int", "flag", "any-id"):
                 try:
-                    column: Any = np.frombuffer(array("q", values), np.int64)
+                    column: Any = _whole_numbers(values, kind)
                 except OverflowError:
                     return None
                 except TypeError:  # ids that are text
@@ -643,6 +646,13 @@ class _Shape:
 
 _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 """What a key of a record type of msgspec must not hold."""
+
+
+def _whole_numbers(values: list[Any], kind: str) -> NDArray[np.int64]:
+    """(n,) the values, null flags as 0. TypeError if an id is text, OverflowError beyond 64 bits."""
+    if kind == "flag" and None in values:
+        values = [value or 0 for value in values]
+    return np.frombuffer(array("q", values), np.int64)
 
 
 def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:

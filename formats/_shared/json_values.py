@@ -19,6 +19,7 @@ from odm.codes import NO_SIZE
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
+    BAD_FLAG,
     BAD_IMAGE_SIZE,
     DUPLICATE_BOX_KEY,
     DUPLICATE_KEY,
@@ -48,7 +49,7 @@ from odm.formats._shared.json_columns import (
 from odm.formats._shared.json_preview import LOOKED_AT, TOO_DEEP, HeadCheck, check_head, fitting
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
-from odm.issues import Log, Trusted, shorten
+from odm.issues import Log, Trusted, Verbatim, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -234,6 +235,14 @@ class Reader(Gather):
         for key, held in record.items():
             if key not in known and held not in EMPTY_VALUES:
                 self.count(key)
+
+    def flag(self, value: Any, at: At) -> bool | None:
+        """Whether a flag is 1 or true, and not 0, false or null; None, and an issue, for another value."""
+        if value in (None, 0, 1):
+            return bool(value)
+        shown = Verbatim(show(value))
+        self.log.report(BAD_FLAG, at.path, **at.where, field=at.field, value=shown, expected="0 or 1")
+        return None
 
     def flags(
         self,

@@ -29,6 +29,10 @@ FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
 
 
+SLACK = 1e-6
+"""By how much a rounded fraction of an image may pass 1."""
+
+
 class Table(msgspec.Struct, eq=False):
     """The boxes of one file, as columns that grow, and what their ids mean."""
 
@@ -158,9 +162,11 @@ class Table(msgspec.Struct, eq=False):
                 log.report(NO_SIZE, self.path, pointer=pointer, value=value)
         self._scale = scale = np.where(good[:, None], size[np.where(good, image, 0)], 0)
         good &= (scale > 0).all(axis=1)
-        for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale), ("area", scale.prod(axis=1))):
+        for name, factor in (("xyxy", np.tile(scale, 2)), ("wh", scale)):
             if (column := self.column(name)) is not None:
                 column *= factor
+        if (area := self.column("area")) is not None:  # larger than the whole image, it is in pixels already
+            area *= np.where(area > 1 + SLACK, 1, scale.prod(axis=1))
 
     def add_to(self, builder: Builder, log: Log, found: int, total: int, *, relative: bool = False) -> None:
         """Hand the good boxes over; of the `total` of all files, those `found` have a score."""

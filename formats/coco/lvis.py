@@ -102,7 +102,7 @@ LVIS = Dialect(
     ),
     annotation=(
         *(field for field in _with_whole_ids(COCO.annotation) if field.key != "iscrowd"),
-        Field("ignore", "int"),
+        Field("ignore", "flag"),
     ),
     flag=("ignore", Flag.DIFFICULT),
     sparse=True,

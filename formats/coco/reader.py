@@ -36,13 +36,12 @@ from odm.formats._shared.json_columns import (
     Chunk,
     Document,
     Field,
-    Repeated,
     load,
     on_one_line,
     show,
 )
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats.coco.boxes import Table
+from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
     category_readings,
     choose_reading,
@@ -58,7 +57,7 @@ from odm.formats.coco.long_lists import begin
 from odm.formats.coco.shapes import keys_for
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
-from odm.issues import Code, Log, Trusted, plural, printable
+from odm.issues import Code, Log, Trusted, Verbatim, plural, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
 from odm.tables.other_fields import NOTHING, OwnRows
@@ -202,7 +201,7 @@ class Reader:
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
         pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # the first mostly show it
-        if not all(((piece >= 0) & (piece <= 1 + 1e-6)).all() for piece in pieces):
+        if not all(((piece >= 0) & (piece <= 1 + SLACK)).all() for piece in pieces):
             return False
         if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
             return False
@@ -430,7 +429,7 @@ class Reader:
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
             if self._dialect.sparse:
-                record = {k: int(v) if type(v) is bool else v for k, v in given.items() if v is not None}
+                record = {k: v for k, v in given.items() if v is not None}
             image = values.id(record, "image_id", location, ROW)
             category = values.id(record, "category_id", location, ROW)
             id_: Id | None = NONE
@@ -444,9 +443,10 @@ class Reader:
             if "area" in keys and record.get("area") is not None:
                 area = values.number(record["area"], location, "area")
             track = values.track(record, location)
-            flag = record.get(key, 0) if key in keys else 0
-            if isinstance(flag, (bool, Repeated)) or flag not in (0, 1):
-                values.report(BAD_FLAG, location, key, value=flag, expected="0 or 1")
+            flag = record[key] if key in keys and record.get(key) is not None else 0
+            if flag not in (0, 1):  # true and false are equal to these
+                shown = flag if isinstance(flag, str) else Verbatim(show(flag))
+                values.report(BAD_FLAG, location, key, value=shown, expected="0 or 1")
             if log.errors > errors:
                 continue
             rows.append((i, image, category, id_, track, *box, score, area, int(flag)))

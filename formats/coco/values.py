@@ -91,15 +91,14 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     annotation: tuple[Field, ...] = (
         *RESULT,
         Field("area", "number"),
-        Field("iscrowd", "int"),
+        Field("iscrowd", "flag"),
         Field("id", "id"),
         Field("attributes", "raw"),
     )
     flag: tuple[str, Flag] = "iscrowd", Flag.CROWD
     """The key of annotations that is 0 or 1, and what 1 means."""
     sparse: bool = False
-    """Whether annotations leave out a flag that is 0, and an empty ``segmentation``; they may then say null
-    too, or true and false for 1 and 0."""
+    """Whether annotations leave out a flag that is 0, and an empty ``segmentation``; values may be null."""
     whole_ids: bool = False
     """Whether ids must be whole numbers."""
     results: bool = True

@@ -304,6 +304,15 @@ class Trusted(str):
     __slots__ = ()
 
 
+class Verbatim(Trusted):
+    """The same for a value that is no text, such as ``false``: ``!r`` in a template does not quote it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Usual(str):
     """A note that seldom tells the user anything new; of many notes, those that are not so are printed."""
 
@@ -325,6 +334,8 @@ def _shown(value: Any) -> Any:
         return value
     if hasattr(value, "item"):  # a NumPy number
         value = value.item()
+    if value is None or isinstance(value, bool):
+        return Verbatim({None: "null", False: "false", True: "true"}[value])  # as JSON and YAML spell them
     if isinstance(value, float):
         return without_noise(value)
     return value if isinstance(value, int) else _Value(shorten(value))
