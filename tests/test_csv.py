@@ -24,7 +24,7 @@ from odm.formats.csv import reader as csv_reader
 from odm.formats.csv import reader as csv_records
 from odm.issues import DataError, Log, UsageError
 from odm.names import refuse_class, stem
-from odm.tables import Dataset, Flag
+from odm.tables import Dataset, Flag, ShapeKind
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 MIXED = sorted(p for p in (FIXTURES / "mixed").glob("csv*"))
@@ -1011,3 +1011,24 @@ def test_open_images_need_no_sizes_to_be_evaluated_or_converted(tmp_path):
     assert values[0] == values[1] > 0
     odm.convert(sides[0], tmp_path / "yolo", to="yolo")
     assert (tmp_path / "yolo/labels/a.txt").read_text() == "0 0.3 0.25 0.4 0.3\n"
+
+
+def test_tables_of_masks_add_masks_and_no_boxes(tmp_path):
+    """Each mask is that of one box, or counted; alone, the table has boxes of its own."""
+    case = Path("fixtures/tools/csv-openimages-masks/input")
+    masks = (case / "labels/segmentations.csv").read_text()
+    for target, lost in (("a.json", 2), ("a.csv", 3)):
+        ledger = odm.convert(case, tmp_path / target, image_size="100x80")
+        assert (ledger.read, ledger.written, ledger.images, ledger.lost["masks"]) == (3, 3, 2, lost)
+    alone = tmp_path / "alone.csv"
+    alone.write_text(masks)
+    (tmp_path / "masks/A").mkdir(parents=True)
+    picture = tmp_path / "masks/A/a_m1_7c5f1a2b.png"
+    picture.write_bytes((case / "labels/masks/A/a_m1_7c5f1a2b.png").read_bytes())
+    data = odm.read(alone, image_size="100x80", shapes=True)
+    assert data.boxes.shapes.kind.tolist() == [ShapeKind.MASK, 0, 0]
+    assert data.boxes.image.tolist() == [0, 1, 2]
+    picture.write_bytes(b"no picture")
+    with pytest.raises(DataError) as refused:
+        odm.read(alone, image_size="100x80", shapes=True)
+    assert [(i.line, i.field) for i in refused.value.log.issues] == [(2, "MaskPath")]

@@ -32,7 +32,7 @@ from odm.formats._shared.pictures import ImageOptions, are_far
 from odm.formats._shared.table_images import Origin, TableImages
 from odm.issues import Code, Log, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
-from odm.tables import Builder, Floats, Ints
+from odm.tables import Builder, Floats, Ints, Shapes
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -194,7 +194,7 @@ class Decimals:
             log.note(f"{path}: numbers have decimal commas, which are read as decimal points")
 
 
-class _Boxes(msgspec.Struct, eq=False):
+class PartOfBoxes(msgspec.Struct, eq=False):
     """Boxes as they stand in the rows of a file, before pixels and kinds are decided."""
 
     layout: Columns
@@ -261,7 +261,7 @@ class TableReader:
         self.gather = Gather(source, builder, log, options, folders, ask_other="needed")
         self.images = TableImages()
         self.classes = _ClassRows(builder, listed)
-        self.boxes: list[_Boxes] = []
+        self.boxes: list[PartOfBoxes] = []
 
     def add(self, path: str, layout: Columns, rows: Sequence[tuple[int, Sequence[str]]]) -> None:
         """Take all rows of a file, each with its line; what is wrong with them is reported."""
@@ -292,7 +292,10 @@ class TableReader:
         self.gather.finish()
         return taken
 
-    def _add_boxes(self, part: _Boxes, number: NDArray[Any]) -> None:
+    def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
+        """The shapes of boxes that a file has in other places than their rows; None if there are none."""
+
+    def _add_boxes(self, part: PartOfBoxes, number: NDArray[Any]) -> None:
         """Hand boxes to the builder, but those of the other kind or too far outside their images."""
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
@@ -314,6 +317,7 @@ class TableReader:
         xyxy, wh = edges_of(values[rows], layout.form)
         image = number[part.image[rows]]
         ids = None if part.track is None else part.track[rows]
+        shapes = self.shapes_of(part)
         gather.add(
             image=image,
             category=part.category[rows],
@@ -324,6 +328,7 @@ class TableReader:
             file=part.file,
             line=part.line[rows],
             track=None if ids is None else self.builder.tracks_of_images(image, ids),
+            **({} if shapes is None else {"shapes": shapes if good.all() else shapes.take(rows)}),
         )
 
 
@@ -387,7 +392,7 @@ class TableRows:
             return
         rows = slice(None) if keep.all() else np.nonzero(keep)[0]
         self._table.boxes.append(
-            _Boxes(
+            PartOfBoxes(
                 layout,
                 self._path,
                 self._origin.file,

@@ -22,6 +22,9 @@ detections. Other dialects are recognised by their headers:
   fractions, as those of ``yolo``. ``Confidence`` is not a score.
   Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions that map MIDs to names; a file
   ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used automatically.
+- Open Images masks ``MaskPath,ImageID,LabelName,BoxID,BoxXMin,...`` (FiftyOne's ``segmentations.csv``):
+  masks of the boxes of the other files, found by image, class and edges. They are read where their PNG files
+  lie in the folder, otherwise counted as lost. Without another file, their boxes are read.
 - Open Images predictions ``ImageID,LabelName,Score,XMin,XMax,YMin,YMax``, and ``ImageId,PredictionString``
   with groups of ``label score xmin ymin xmax ymax`` separated by spaces.
 - keras-RetinaNet, which has no header: ``path,x1,y1,x2,y2,class``, and ``path,,,,,`` for images without
@@ -72,6 +75,7 @@ from odm.formats.csv.layouts import (
     find_layout,
     names_classes,
 )
+from odm.formats.csv.masks import has_masks
 from odm.formats.csv.writer import DIALECTS, can_be_relative
 from odm.issues import Log, UsageError, hint, printable, shorten
 from odm.tables import Builder, Dataset
@@ -153,8 +157,12 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
         kept = files_of_split(kept, reader.split_of, options.split, source, log)
-    for file in log.track(kept, "reading CSV") if len(kept) > 1 else kept:
+    masks = [file for file in kept if has_masks(source, file)]
+    boxes = [file for file in kept if file not in masks]
+    for file in log.track(boxes, "reading CSV") if len(boxes) > 1 else boxes:
         reader.read_file(file, track=len(kept) == 1)
+    for file in masks:  # which may belong to the boxes of any other file
+        reader.read_masks(file, with_boxes=not boxes)
     reader.finish()
 
 

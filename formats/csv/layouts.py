@@ -30,6 +30,8 @@ OPEN_IMAGES = (
 )
 OPEN_IMAGES_PREDICTIONS = "ImageID LabelName Score XMin XMax YMin YMax".split()
 PREDICTION_STRING = ["ImageID", "PredictionString"]
+MASKS = "Open Images masks"
+"""The title of a table of masks."""
 RETINANET = "path x1 y1 x2 y2 class".split()
 _BARE = (
     ("keras-RetinaNet CSV", RETINANET, "image left top right bottom class"),
@@ -331,6 +333,8 @@ def _dialect_of(header: Header, *, open_images: bool) -> tuple[str, str, bool]:
         if "confidence" in keys:
             title += " (Confidence is not a score there; -O columns=score:Confidence reads it as one)"
         return title, "rel", True
+    if {"maskpath", "imageid", "boxxmin"} <= keys:
+        return MASKS, "rel", True
     if set(map(key_of, TFOD)) <= keys:
         return "TF Object Detection CSV", "sniff", True
     other = {role: columns[i] for role, i in roles.items() if i < len(columns) and role != columns[i]}

@@ -19,10 +19,11 @@ from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.split_names import split_in_name
-from odm.formats._shared.table_rows import TableReader, TableRows
-from odm.formats.csv.layouts import ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats._shared.table_rows import PartOfBoxes, TableReader, TableRows
+from odm.formats.csv.layouts import MASKS, ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats.csv.masks import ObjectMasks
 from odm.issues import Log, Trusted, plural
-from odm.tables import Builder, Ints
+from odm.tables import Builder, Ints, Longs, Shapes
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 """The replacement for a byte that is not UTF-8."""
@@ -46,6 +47,11 @@ class Reader(TableReader):
         self._options = options
         for name in names.order if names else ():
             builder.category(name)
+        self._masks: ObjectMasks | None = None
+        self._mask_names: dict[int, str] = {}
+        """The file name of the mask of each line of the table of masks that is read."""
+        self._only_known_boxes = False
+        """Whether rows of images and classes without boxes are left out."""
         self._titles: dict[str, list[str]] = {}
         """The files of each kind of layout."""
 
@@ -107,6 +113,25 @@ class Reader(TableReader):
             line += piece.count(b"\n")
         rows.decimals.check_head(path, log)
 
+    def read_masks(self, file: str, *, with_boxes: bool) -> None:
+        """Take the masks of a table, whose rows are boxes too only where there is no other table of boxes."""
+        parts, self._mask_names, self._only_known_boxes = len(self.boxes), {}, not with_boxes
+        self._masks = self._masks or ObjectMasks(self.source, self.builder, self.log)
+        self.read_file(file, track=False)
+        for part in self.boxes[parts:]:
+            names = [self._mask_names[line] for line in part.line.tolist()]
+            self._masks.add(_keys_of(part), part.numbers, names, part.path, part.line)
+        self.builder.extras["masks"] += sum(len(part.line) for part in self.boxes[parts:])
+        if not with_boxes:
+            del self.boxes[parts:]
+        self._only_known_boxes = False
+
+    def shapes_of(self, part: PartOfBoxes) -> Shapes | None:
+        """The masks of boxes that other tables describe."""
+        if self._masks is None or "mask" not in self.builder.wants:
+            return None
+        return self._masks.shapes(_keys_of(part), part.numbers, self.images.sizes[part.image])
+
     def _layout_of_rows(self, layout: Layout) -> Layout:
         """The layout of the columns that `_cells` makes, with the coordinates that the user gives."""
         coords, names = self._options.coords or layout.coords, layout.columns
@@ -159,6 +184,19 @@ class Reader(TableReader):
         """Columns of one cell for each value; columns that are not read are counted."""
         packed, strings, roles = layout.packed, layout.strings, layout.roles
         extras, known = self.builder.extras, {*roles.values(), strings, packed}
+        if layout.title == MASKS:
+            names = columns[layout.columns.index("MaskPath")]
+            self._mask_names |= zip(lines.tolist(), names, strict=True)
+            known.add(layout.columns.index("MaskPath"))
+        if self._only_known_boxes:
+            cells_of = (columns[roles["image"]], columns[roles["class"]])
+            rows = [
+                i
+                for i, (name, label) in enumerate(zip(*cells_of, strict=True))
+                if name in self.images.rows and label in self.classes
+            ]
+            extras["masks"] += len(lines) - len(rows)
+            columns, lines = [[column[i] for i in rows] for column in columns], lines[rows]
         for i, name in enumerate(layout.columns):
             if name and i not in known and (n := len(lines) - columns[i].count("")):
                 extras[name] += n
@@ -243,6 +281,11 @@ class Reader(TableReader):
             f"{self.source.path}: {how} in 0..1, so coordinates are read as relative to the image's size "
             "(--coords abs reads pixels)"
         )
+
+
+def _keys_of(part: PartOfBoxes) -> Longs:
+    """(n,) a number for the image and the class of each box."""
+    return part.image.astype(np.int64) << 32 | part.category
 
 
 def cut(data: bytes, start: int, *, size: int = _CHUNK) -> list[tuple[int, int]]:

@@ -1,0 +1,91 @@
+"""Masks of Open Images: a table beside the boxes, which names the picture of each mask and repeats its box.
+
+FiftyOne's ``segmentations.csv`` is the same table. The picture of a mask may differ in size from the image.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from odm.files import Source
+from odm.formats._shared.codes import WRONG_TYPE
+from odm.formats._shared.csv_tables import head_rows
+from odm.formats._shared.pixel_masks import BadMask, in_image, png_below, stretched
+from odm.issues import Log, Trusted
+from odm.tables import Builder, Floats, Longs, Shapes
+
+_SAME_EDGE = 2e-6
+"""Fractions by which edges differ at most: the tables are written with six decimals or more."""
+_KEY = {"MaskPath", "ImageID", "LabelName", "BoxXMin"}
+
+
+def has_masks(source: Source, file: str) -> bool:
+    """Whether a file is a table of masks, by its header."""
+    return any(set(row) >= _KEY for row in head_rows(source, file, 1))
+
+
+class ObjectMasks:
+    """The masks that tables name, by the image, class and edges of their boxes."""
+
+    def __init__(self, source: Source, builder: Builder, log: Log) -> None:
+        self._source, self._builder, self._log = source, builder, log
+        self._names: list[str] = []
+        self._keys: list[Longs] = []
+        self._edges: list[Floats] = []
+        self._places: list[tuple[str, int]] = []
+        self._by_name: dict[str, str] = {}
+        """The PNG files below the source by their names."""
+
+    def add(self, key: Longs, edges: Floats, names: Sequence[str], path: str, lines: Longs) -> None:
+        """Add masks: (n,) numbers of image and class, (n, 4) edges of boxes as fractions, and their rows."""
+        self._keys.append(key)
+        self._edges.append(edges)
+        self._names += names
+        self._places += [(path, line) for line in lines.tolist()]
+
+    def shapes(self, key: Longs, edges: Floats, sizes: Longs) -> Shapes:
+        """The shapes of boxes, (n,) (n, 4) as in `add`, in images of (n, 2) width and height, 1 if unknown.
+
+        Each mask is used once.
+        """
+        order = np.argsort(key, kind="stable")
+        of_masks = np.concatenate([np.zeros(0, np.int64), *self._keys])
+        begin, end = (np.searchsorted(key[order], of_masks, side=side) for side in ("left", "right"))
+        all_edges = np.concatenate([np.zeros((0, 4)), *self._edges])
+        texts: dict[int, bytes] = {}
+        for mask in np.flatnonzero(end > begin).tolist():
+            rows = order[begin[mask] : end[mask]]
+            near = np.abs(edges[rows] - all_edges[mask]).max(axis=1) <= _SAME_EDGE
+            row = next((row for row in rows[near].tolist() if row not in texts), None)
+            if row is not None and sizes[row].min() > 1 and (text := self._text(mask, *sizes[row].tolist())):
+                texts[row] = text
+        self._builder.extras["masks"] -= len(texts)
+        data = np.frombuffer(b"".join(texts.values()), np.uint8)
+        first = np.cumsum([0, *map(len, texts.values())])
+        return Shapes.none(len(key)).replaced(np.array([*texts], np.int64), Shapes.of_masks(data, first))
+
+    def _text(self, mask: int, width: int, height: int) -> bytes:
+        """COCO's text of a mask; empty if there is no picture of it, or none that can be read."""
+        name = self._names[mask]
+        if (read := self._picture(name)) is None:
+            return b""
+        try:
+            return in_image(stretched(read(None), width, height), 0, 0, width, height)
+        except BadMask as e:
+            path, line = self._places[mask]
+            expected = Trusted(str(e))
+            self._log.report(WRONG_TYPE, path, line=line, field="MaskPath", expected=expected, value=name)
+            return b""
+
+    def _picture(self, name: str) -> Callable[[Any], Any] | None:
+        """What reads the picture of a mask, anywhere below a folder, or beside a file."""
+        if self._source.is_dir:
+            if not self._by_name:
+                self._by_name = {posixpath.basename(f): f for f in self._source.with_suffix(".png")}
+            return png_below(self._source, self._by_name[name]) if name in self._by_name else None
+        places = ("", "masks/", f"masks/{name[:1].upper()}/")
+        return next((read for p in places if (read := png_below(self._source, p + name)) is not None), None)
