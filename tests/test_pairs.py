@@ -539,7 +539,7 @@ def test_a_box_too_far_outside_for_relative_coordinates(tmp_path, name, options)
     """It is named with its place and nothing is written; clipped to its image it is written."""
     source = tmp_path / "in.csv"
     source.write_text(
-        "image,width,height,class,left,top,right,bottom\na,100,80,cat,10,10,180,30\na,100,80,cat,10,10,450,30\n"
+        "image,width,height,class,left,top,right,bottom\na,100,80,cat,10,10,105,30\na,100,80,cat,10,10,450,30\n"
     )
     path = target(tmp_path, "out", FORMATS[name])
     with pytest.raises(DataError) as raised:

@@ -196,14 +196,14 @@ def test_a_pose_set_of_yolo_keeps_what_its_description_says_of_points(tmp_path):
     )
     (tmp_path / "in").mkdir()
     source = label(
-        tmp_path / "in", "0 .5 .5 .2 .2 .5 .5 -1 .4\n", **{"data.yaml": yaml, "classes.txt": "ant\n"}
+        tmp_path / "in", "0 .5 .5 .2 .2 .5 .5 -.005 .4\n", **{"data.yaml": yaml, "classes.txt": "ant\n"}
     )
     out = tmp_path / "out"
     odm.convert(source, out, to="yolo", options={"image_size": "100x100"})
     written = (out / "data.yaml").read_text().split("\n")
     assert {"kpt_shape: [2, 3]", "flip_idx: [1, 0]", '    - "left"'} <= set(written)
     row = next(out.rglob("*.txt")).read_text()
-    assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -1 0.4 0\n"
+    assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -0.005 0.4 0\n"
     ledger = odm.convert(source, tmp_path / "x.csv", options={"image_size": "100x100"})
     assert ledger.lost["key points of boxes"] == 1
 

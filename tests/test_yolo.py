@@ -19,7 +19,7 @@ from odm.evaluate import evaluate
 from odm.files import Source
 from odm.formats import FORMATS, SURE, detect
 from odm.formats._shared.safe_yaml import load
-from odm.issues import Log
+from odm.issues import DataError, Log
 from odm.tables import Dataset
 
 YOLO = FORMATS["yolo"]
@@ -544,7 +544,7 @@ def test_without_names_the_numbers_are_names(tmp_path):
         ("data.yaml", "labels/train", "names: {0: dog, 1: cat}", ("dog", "cat")),
         ("data.yml", "train/labels", "train: ../train/images\nnames: [dog, cat]", ("dog", "cat")),
         ("train/dataset.yaml", "train/labels", "names: [dog, cat]", ("dog", "cat")),
-        ("data.yaml", "labels", "names: [dog]", ("1",)),
+        ("classes.txt", "labels", "dog", ("1",)),
         ("data.yaml", "labels", "names: [dog", ("1",)),
         ("data.yaml", "labels", "nc: 2", ("1",)),
         ("data.yaml", "other/labels", "names: [dog, cat]", ("1",)),
@@ -563,7 +563,59 @@ def test_names_above_the_labels_that_were_named(tmp_path, above, labels, text, n
     else:
         assert codes(log) == ["numbered-classes"]
         assert not any(said in note for note in log.notes)
-        assert ("has fewer names" in log.issues[0].message) == (text == "names: [dog]")
+        assert ("has fewer names" in log.issues[0].message) == (text == "dog")
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_class_beyond_the_description_above_the_labels_is_an_error(tmp_path, single):
+    """A trainer goes by data.yaml, and leaves out the image of such a label."""
+    put(tmp_path, {"labels/x.txt": "0" + BOX[1:] + "1" + BOX[1:], "data.yaml": "names: [dog]"})
+    data, log = read(tmp_path / "labels/x.txt" if single else tmp_path / "labels", **SIZE)
+    assert (len(data), codes(log)) == (1, ["unknown-class"])
+    assert (log.issues[0].line, "data.yaml" in log.issues[0].message) == (2, True)
+
+
+NUMBERS = ["1.01 .5 .1 .1", "-.01 .5 .1 .1", ".5 .5 1.01 .5", ".9 .5 .3 .1"]
+BEYOND = ["1.0101 .5 .1 .1", "-.0101 .5 .1 .1", ".5 1.0101 .1 .1", ".5 .5 1.0101 .5", ".5 .5 .5 1.4"]
+KEYED = {"data.yaml": "names: [cat]\ntrain: .\nkpt_shape: [1, 3]\n"}
+
+
+@pytest.mark.parametrize("size", ["20x30", "1000x700", None])
+def test_numbers_that_trainers_refuse(tmp_path, size):
+    """At most 1.01 and at least -0.01, as verify_image_label of Ultralytics has it; of an outline, its box."""
+    options = {"image_size": size} if size else {}
+    outline = "0 .8 .1 1.21 .1 1.21 .4"
+    rows = {
+        "good": [f"0 {numbers}" for numbers in NUMBERS],
+        "bad": [f"0 {numbers}" for numbers in BEYOND],
+        "outline": [outline, outline.replace("1.21", "1.23")],
+        "points": ["0 .5 .5 .2 .2 .5 .5 2", "0 .5 .5 .2 .2 1.02 .5 2"],
+        "scored": [f"0 {numbers} .9" for numbers in BEYOND],
+    }
+    refused = {"bad": [1, 2, 3, 4, 5], "outline": [2], "points": [2]}
+    for name, lines in rows.items():
+        files = {"x.txt": "\n".join(lines), **(KEYED if name == "points" else {"classes.txt": "cat"})}
+        log = Log()
+        odm.validate(put(tmp_path / name, files), format="yolo", log=log, **options)
+        errors = [i for i in log.issues if i.severity == "error"]
+        assert {i.code for i in errors} <= {"label-out-of-range"}, name
+        assert [i.line for i in errors] == refused.get(name, []), name
+        # One cause is one message.
+        assert not {i.line for i in log.issues if i.code == "outside-image"} & {i.line for i in errors}
+
+
+def test_what_trainers_refuse_is_not_written(tmp_path):
+    """Of ground truth; clipped it is written, and detections are written as they are."""
+    lines = "image,width,height,class,left,top,right,bottom\na,100,100,cat,-2,0,100,10\na,100,100,cat,96,0,107,9\n"
+    (tmp_path / "in.csv").write_text(lines)
+    with pytest.raises(DataError, match="box-too-far-outside") as raised:
+        odm.convert(tmp_path / "in.csv", tmp_path / "out", to="yolo")
+    assert [i.line for i in raised.value.log.issues if i.severity == "error"] == [2, 3]
+    assert odm.convert(tmp_path / "in.csv", tmp_path / "out", to="yolo", clip=True).written == 2
+    assert odm.validate(tmp_path / "out", image_size="100x100") == []
+    scored = lines.replace("class,", "class,score,").replace("cat,", "cat,.5,")
+    (tmp_path / "det.csv").write_text(scored)
+    assert odm.convert(tmp_path / "det.csv", tmp_path / "det", to="yolo").written == 2
 
 
 def test_a_list_given_by_hand_holds_alone(tmp_path):
@@ -735,8 +787,10 @@ def datasets(draw):
     ltwh = []
     for i in image:
         w, h = sizes[i]
-        fraction = st.floats(0, 1)
-        ltwh.append([draw(fraction) * w, draw(fraction) * h, draw(fraction) * w, draw(fraction) * h])
+        left, top, width, height = (draw(st.floats(0, 1)) for _ in range(4))
+        if kind == "gt":  # whose centres lie in their images
+            width, height = min(width, 2 - 2 * left), min(height, 2 - 2 * top)
+        ltwh.append([left * w, top * h, width * w, height * h])
     return Dataset.from_arrays(
         images=["a/1.jpg", "b.png", "c"],
         width=[w for w, _ in sizes],

@@ -40,10 +40,10 @@ FAR_OUTSIDE = Code(
     "box-too-far-outside",
     "error",
     "the box is too far outside its image for relative coordinates: one would be {value}, and values beyond "
-    "{low:g}..{high:g} are read as pixels",
+    "{low:g}..{high:g} are not read back",
     "clip the boxes to their images with --clip, or write a format that uses pixels",
     "Readers, including odm, take relative coordinates far beyond 0..1 for pixels or for those of another "
-    "image, so the box could not be read back.",
+    "image, and Ultralytics leaves out images with labels beyond -0.01..1.01.",
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
@@ -64,6 +64,10 @@ TWO_PICTURES = Code(
 FAR = 2.0
 """Relative coordinates beyond this, or below ``1 - FAR``, are pixels, or belong to another image."""
 
+MARGIN = 0.01
+"""By how much Ultralytics lets a number of a label leave 0..1; it leaves out the image otherwise
+(`verify_image_label` in ``ultralytics/data/utils.py``)."""
+
 
 def are_far(values: Floats) -> NDArray[np.bool_]:
     """Which of (n, k) rows of relative coordinates hold one that cannot be."""
@@ -71,10 +75,13 @@ def are_far(values: Floats) -> NDArray[np.bool_]:
     return far
 
 
-def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | None:
+def relative_to_images(
+    dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1
+) -> Floats | None:
     """The (n, 4) numbers of the boxes over the width and height of their images.
 
-    None, and an issue for each image of unknown size and each box too far outside, where they cannot be had.
+    `margin` is by how much readers let such a number leave 0..1. None, and an issue for each image of unknown
+    size and each box too far outside, where the numbers cannot be had.
     """
     images, boxes = dataset.images, dataset.boxes
     limits = dataset.limits()
@@ -87,10 +94,10 @@ def relative_to_images(dataset: Dataset, values: Floats, log: Log) -> Floats | N
         return None
     size = limits[boxes.image]
     found = values / np.tile(size, 2)
-    rows = np.flatnonzero(are_far(found))
+    rows = np.flatnonzero(~(np.abs(found - 0.5) <= 0.5 + margin + 1e-9).all(axis=1))
     if not len(rows):
         return found
-    bounds = {"low": 1 - FAR, "high": FAR}
+    bounds = {"low": -margin, "high": 1 + margin}
     farthest = found[np.arange(len(found)), np.abs(found - 0.5).argmax(axis=1)]
     log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": float(farthest[row])})
     return None

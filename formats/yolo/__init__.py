@@ -26,6 +26,10 @@ Class names
     it is used, provided that it has a name for every number. Without any list the numbers are used as names,
     with a warning. The order of the list is kept.
 
+Numbers beyond the image
+    A centre, width, height or key point of ground truth above 1.01 or below -0.01 is an error, because
+    Ultralytics leaves out the whole image. Other boxes that leave their image are warnings.
+
 Detections
     A sixth column is the confidence, **last** (Ultralytics) or **second** (darknet). The column is chosen so
     that it holds plausible confidences and the other four plausible boxes; if both fit, it is the last, with
@@ -57,11 +61,12 @@ Writing
     ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths
     are relative to the file. ``--link-images`` or ``--copy-images`` add the pictures in ``images/``. Ids
     follow the order of the classes; the confidence is the last column. Numbers have enough decimals to
-    preserve pixels within 1e-6. The task is that of a YOLO source; from other formats, ``obb`` if all boxes
-    are oriented, else ``detect``; ``-O task=`` chooses another. ``segment`` writes one outline
-    for each object: parts and holes are joined by lines of no width, masks follow the edges of their pixels,
-    and a box without an outline is its rectangle. ``pose`` writes ``kpt_shape`` and ``flip_idx`` (that of the
-    source, or no exchange).
+    preserve pixels within 1e-6. Ground truth with a centre, width or height beyond -0.01..1.01 is refused, as
+    Ultralytics refuses it; ``--clip`` cuts such boxes. The task is that of a YOLO source; from other formats,
+    ``obb`` if all boxes are oriented, else ``detect``; ``-O task=`` chooses another. ``segment`` writes one
+    outline for each object: parts and holes are joined by lines of no width, masks follow the edges of their
+    pixels, and a box without an outline is its rectangle. ``pose`` writes ``kpt_shape`` and ``flip_idx``
+    (that of the source, or no exchange).
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ import numpy as np
 from odm.files import NamedSource, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.gather import Gather
-from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.pictures import MARGIN, ImageOptions, Pictures
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats.yolo.descriptions import read_data_file, read_yaml
 from odm.formats.yolo.layouts import (
@@ -228,6 +233,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         **({"track": builder.tracks_of_images(rows[image[good]], parsed.track[good])} if plan.tracks else {}),
     )
     gather.finish()
+    builder.margin = MARGIN
 
 
 def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:

@@ -191,7 +191,8 @@ class ParsedRows:
         used = self.id[good]
         if plan.names_above is not None:
             path, names = plan.names_above
-            if not len(used) or int(used.max()) < len(names):
+            # A description is what a trainer goes by; a list may belong to other labels.
+            if not len(used) or int(used.max()) < len(names) or path.lower().endswith((".yaml", ".yml")):
                 plan.names_from, plan.names = plan.names_above
                 log.note(f"{printable(plan.source.path)}: class names are from {printable(path)}")
             else:

@@ -10,7 +10,7 @@ from odm.codes import NOTHING_TO_PUT
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.number_text import Cells, decimals
-from odm.formats._shared.pictures import relative_to_images
+from odm.formats._shared.pictures import FAR, MARGIN, relative_to_images
 from odm.formats._shared.text_tokens import Column, assemble, pages, relative
 from odm.formats.yolo.layouts import ALIASES, YoloOptions
 from odm.issues import Code, Log, Trusted, listed
@@ -44,11 +44,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
             fits = False
     outlines = boxes.shapes if options.task in ("segment", "obb") else None
-    if outlines is None:
-        centre = (boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2
-        values = relative_to_images(dataset, np.concatenate([centre, boxes.wh], axis=1), log)
-    else:
-        values = relative_to_images(dataset, outlines.edges(), log)
+    values = boxes.xyxy if outlines is None else outlines.edges()
+    if outlines is None or dataset.kind == "gt":  # trainers judge an outline by the box around it
+        wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
+        values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
+    margin = MARGIN if dataset.kind == "gt" else FAR - 1
+    values = relative_to_images(dataset, values, log, margin=margin)
     n_points = _points_of_all(dataset, log) if options.task == "pose" else 0
     fits &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants else []

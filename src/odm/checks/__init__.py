@@ -39,6 +39,7 @@ RULES: tuple[BoxRule | SetRule, ...] = (
     scores.not_finite,
     boxes.empty,
     boxes.outside,
+    boxes.label_out_of_range,
     boxes.duplicate,
     scores.beyond_one,
     boxes.negative_area,
@@ -103,7 +104,7 @@ def run(
     tolerance
         Pixels by which a box may reach beyond its image.
     without
-        Codes of warnings that are not wanted, as about boxes that are clipped anyway.
+        Codes that are not wanted, as about boxes that are clipped anyway.
 
     Returns
     -------
@@ -115,6 +116,7 @@ def run(
         # Of usual data nothing is there that most rules look for.
         there = {
             "suspects": len(columns.suspects),
+            "margin": dataset.margin is not None,
             "duplicates": len(columns.duplicates[0]),
             "normalised": columns.normalised,
             "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),

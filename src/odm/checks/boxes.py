@@ -64,7 +64,27 @@ def outside(columns: DerivedColumns) -> FoundBoxes:
         beyond = Trusted(f"{far:.6g} {unit}")
         return {"value": columns.edges(row), "beyond": beyond, "size": Trusted(size)}
 
-    return columns.outside, values
+    # What trainers refuse is an error of its own.
+    return columns.outside[np.isnan(columns.refused_numbers[columns.outside])], values
+
+
+@box_rule(
+    "label-out-of-range",
+    "error",
+    "expected numbers in {low:g}..{high:g}, found {value}",
+    "correct the row, or clip the box (convert --clip, validate --fix clip)",
+    "Ultralytics leaves out the whole image, with a line in its log, if a centre, width, height or key point "
+    "of one of its labels is above 1.01 or below -0.01.",
+    needs=("margin",),
+)
+def label_out_of_range(columns: DerivedColumns) -> FoundBoxes:
+    margin = columns.dataset.margin or 0.0
+    rows = np.flatnonzero(~np.isnan(columns.refused_numbers) & columns.upright)
+    return rows, lambda row: {
+        "low": -margin,
+        "high": 1 + margin,
+        "value": Trusted(f"{columns.refused_numbers[row]:.6g}"),
+    }
 
 
 @box_rule(

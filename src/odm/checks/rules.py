@@ -140,6 +140,29 @@ class DerivedColumns:
         return self.upright_suspects[self.beyond > self.tolerance]
 
     @functools.cached_property
+    def refused_numbers(self) -> Floats:
+        """(n,) the relative number of each box that is farthest beyond the margin, NaN if none is beyond.
+
+        These are the numbers that a label holds: centre, width, height and key points.
+        """
+        boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
+        margin = self.dataset.margin
+        if margin is None or self.dataset.kind == "det":
+            return farthest
+        numbers = np.concatenate([(boxes.xyxy[:, :2] + boxes.xyxy[:, 2:]) / 2, boxes.wh], axis=1)
+        owner, size = np.arange(len(boxes)), self.limits[boxes.image]
+        numbers /= np.tile(size, 2)
+        if boxes.keypoints is not None:
+            counts = boxes.keypoints.counts()
+            owner = np.concatenate([owner, points_owner := np.repeat(owner, counts)])
+            points = boxes.keypoints.xyv[:, :2] / size[points_owner]
+            numbers = np.concatenate([numbers, np.tile(points, 2)])
+        worst = numbers[np.arange(len(numbers)), np.abs(numbers - 0.5).argmax(axis=1)]
+        rows = np.flatnonzero(np.abs(worst - 0.5) > 0.5 + margin + 1e-9)  # the last digit is of the division
+        farthest[owner[rows[::-1]]] = worst[rows[::-1]]
+        return farthest
+
+    @functools.cached_property
     def duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows of the boxes that are equal to an earlier one, and the rows of the first such."""
         return equal_boxes(self.dataset, self.not_finite)

@@ -59,6 +59,8 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
     )
     relative: bool = False
     """Whether no image has a size and all coordinates are fractions of their image's width and height."""
+    margin: float | None = None
+    """By how much a number of a label may leave 0..1 before trainers refuse its image; None: no limit."""
 
     def __post_init__(self) -> None:
         scored = self.kind == "det"
@@ -217,6 +219,7 @@ class Builder:
         self.kind: Kind | None = None
         self.named = True
         self.relative = False
+        self.margin: float | None = None
         self.extras: Counter[str] = Counter()
         self.skipped = 0
         self.wants: frozenset[str] = frozenset()
@@ -601,6 +604,7 @@ class Builder:
             files=tuple(self._files),
             extras=dict(self.extras),
             relative=self.relative,
+            margin=self.margin,
             skipped=self.skipped,
             labels=labels,
             videos=Videos(name=tuple(self._videos), **_columns(self._video_columns)),
