@@ -37,6 +37,10 @@ COVERAGE = "in simulations, 95 % intervals contained the true AP for 91 to 99 % 
 """How far an interval can be trusted, measured by ``benchmarks/coverage.py``; shown beside intervals."""
 
 
+POINT = ("score", "precision", "recall", "f1", "tp_at_score", "fp_at_score", "fn_at_score")
+"""What a row has of the operating point."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """Counts, AP and operating point of one class, or of all.
 
@@ -48,9 +52,14 @@ class Row(msgspec.Struct, frozen=True):
         Detections: ``tp`` + ``fp`` + ``ignored``.
     ap
         The AP of the protocol; NaN if it has none.
+    best_f1, best_f1_score
+        The highest F1 at any score, and that score: the highest of those that reach it. The score is NaN
+        without a true positive.
     score, precision, recall, f1
-        The operating point: the score threshold, and precision, recall and F1 there. NaN without a true
-        positive.
+        The operating point: the score threshold, and precision, recall and F1 there. Only a share of nothing
+        is undefined (NaN). Without a true positive in any class, the score is, and all detections count.
+    tp_at_score, fp_at_score
+        True and false positives there, where ``tp`` and ``fp`` are of all detections.
     extra
         Values that only this protocol has, by key.
     """
@@ -68,18 +77,27 @@ class Row(msgspec.Struct, frozen=True):
     recall: float
     f1: float
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    tp_at_score: int = 0
+    fp_at_score: int = 0
+    best_f1: float = math.nan
+    best_f1_score: float = math.nan
 
     @property
     def fn(self) -> int:
         """Ground-truth objects that count and were not found."""
         return self.gt - self.tp
 
+    @property
+    def fn_at_score(self) -> int:
+        """Ground-truth objects that count and were not found at the operating point."""
+        return self.gt - self.tp_at_score
+
     def to_dict(self) -> dict[str, Any]:
         """The row as in the JSON output, with None for undefined values."""
         return {
             "class": self.name,
             **{k: getattr(self, k) for k in ("gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored")},
-            **{k: plain(getattr(self, k)) for k in ("ap", "score", "precision", "recall", "f1")},
+            **{k: plain(getattr(self, k)) for k in ("ap", *POINT, "best_f1", "best_f1_score")},
             **{k: plain(v) for k, v in self.extra.items()},
         }
 
@@ -122,7 +140,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     dropped
         What the protocol dropped before counting, and how many.
     at_score
-        The score of the operating point if it was given; None if each row has that of its best F1.
+        The score of the operating point if it was given; None for that of the best F1 of all classes.
     """
 
     rules: Protocol

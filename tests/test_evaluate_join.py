@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 import odm
 from odm.converters import Request, load_pair
-from odm.evaluate import evaluate, join, render, save
+from odm.evaluate import PROTOCOLS, evaluate, join, render, save
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Dataset, Flag
 
@@ -332,6 +332,7 @@ def test_json_is_the_contract():
         {
             "class": "person", "gt": 1, "gt_ignored": 0, "det": 1, "tp": 1, "fp": 0, "fn": 0, "ignored": 0,
             "ap": 1.0, "score": 0.9, "precision": 1.0, "recall": 1.0, "f1": 1.0,
+            "tp_at_score": 1, "fp_at_score": 0, "fn_at_score": 0, "best_f1": 1.0, "best_f1_score": 0.9,
         }
     ]  # fmt: skip
     assert coco["iou"] == [0.3]
@@ -347,8 +348,34 @@ def test_at_score():
     )
     row = evaluate(truth, det, at_score=0.5).classes[0]
     assert (row.score, row.precision, row.recall) == (0.5, 0.5, 0.5)
-    assert np.isnan(evaluate(truth, det, at_score=0.95).classes[0].f1)
+    none = evaluate(truth, det, at_score=0.95).classes[0]
+    assert (none.recall, none.f1, none.best_f1, none.best_f1_score) == (0, 0, 0.8, 0.3)
+    assert np.isnan(none.precision)
     assert evaluate(truth, det).classes[0].score == 0.3
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+def test_undefined_is_told_from_0(protocol):
+    """Precision and F1 of wrong detections alone are 0, recall without objects and precision of nothing are undefined."""
+    names = ["false", "missed", "nothing", "right"]
+    far, at = (90, 90, 9, 9), (0, 0, 9, 9)
+    truth = side(["a"], [(0, 1), (0, 3)], names, ltwh=[at, (50, 0, 9, 9)])
+    det = scored(["a"], [(0, 0), (0, 0), (0, 3)], names, ltwh=[at, far, (50, 0, 9, 9)], score=[0.9, 0.7, 0.5])
+    for options in ({}, {"at_score": 0.4}):
+        result = evaluate(truth, det, protocol, **options).result
+        rows = {row.name: row for row in result.classes}
+        of_nothing = 0 if result.rules.shared_score else np.nan  # as `yolo val` prints it
+        n_false = rows["false"].fp_at_score  # protocols differ in whether such a class counts
+        for name, shares in {
+            "false": [0, np.nan, 0] if n_false else [np.nan] * 3,
+            "missed": [of_nothing, 0, 0],
+            "nothing": [np.nan] * 3,
+        }.items():
+            row = rows[name]
+            np.testing.assert_equal([row.precision, row.recall, row.f1], shares, err_msg=name)
+            page = result.to_dict()["classes"][result.joined.classes.index(name)]
+            assert [page[key] is None for key in ("precision", "recall", "f1")] == np.isnan(shares).tolist()
+    assert n_false == 2 or protocol in ("lvis", "openimages-challenge", "corloc")
 
 
 def reasons():
@@ -406,10 +433,10 @@ def test_confusion_takes_pairs_of_one_class_first():
 @pytest.mark.parametrize(
     ("options", "counts", "point"),
     [
-        ({}, "all det", "at best F1"),
-        ({"at_score": 0.6}, "all det", "at score 0.6"),
-        ({"protocol": "coco"}, "all det, IoU 0.5", "at best F1, IoU 0.5"),
-        ({"protocol": "coco", "iou": [0.75, 0.9]}, "all det, IoU 0.75", "at best F1, IoU 0.75"),
+        ({}, "all scores", "at score 0.9"),
+        ({"at_score": 0.6}, "all scores", "at score 0.6"),
+        ({"protocol": "coco"}, "all scores", "at score 0.9, IoU 0.5"),
+        ({"protocol": "coco", "iou": [0.75, 0.9]}, "all scores", "at score 0.9, IoU 0.75"),
     ],
 )
 def test_the_table_says_what_its_columns_are_of(output, options, counts, point):
@@ -419,13 +446,13 @@ def test_the_table_says_what_its_columns_are_of(output, options, counts, point):
     if output == "markdown":
         (line,) = [line for line in lines if line.startswith("| class")]
         cells = [cell.strip() for cell in line.split("|")]
-        assert {f"{key} ({counts})" for key in ("TP", "FP", "FN")} <= set(cells)
-        assert {f"{key} ({point})" for key in ("score", "precision", "recall", "F1")} <= set(cells)
+        assert {f"{key} ({counts})" for key in ("det", "ignored")} <= set(cells)
+        assert {f"{key} ({point})" for key in ("TP", "FP", "FN", "precision", "recall", "F1")} <= set(cells)
         return
     above, line = next(pair for pair in itertools.pairwise(lines) if pair[1].startswith("class "))
     assert re.sub(r"[ -]{2,}", "|", above).strip("|") == f"{counts}|{point}"
     start = above.index(point)
-    assert line.index("score") <= start
+    assert line.index("TP") <= start
     assert start + len(point) <= line.index("F1") + 2
 
 

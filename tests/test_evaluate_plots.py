@@ -96,7 +96,7 @@ def test_f1_curves_reach_their_best():
     for grid in (np.linspace(0, 1, 501), np.linspace(0, 1, 7)):
         for k, row in enumerate(result.classes[:2]):
             chosen = result.matches.category == k
-            scores = _steps(grid, result.matches.score[chosen], row.score)
+            scores = _steps(grid, result.matches.score[chosen], row.best_f1_score)
             f1 = _f1_at(scores, result.matches.score, outcome, chosen, row.gt)
-            assert f1.max() == pytest.approx(row.f1, nan_ok=True) or np.isnan(row.f1)
-            assert np.isnan(row.f1) or f1[scores == row.score] == row.f1
+            assert f1.max() == pytest.approx(row.best_f1, nan_ok=True) or np.isnan(row.best_f1)
+            assert np.isnan(row.best_f1_score) or f1[scores == row.best_f1_score] == row.best_f1

@@ -234,13 +234,22 @@ def check(result, per_class, points):
         assert row.det == len(what)
         assert row.fn == row.gt - row.tp
         np.testing.assert_allclose(row.ap, average_precision(outcome, npos, points), atol=1e-12)
-        point = best_f1(outcome, npos)
-        if point is None:
-            assert np.isnan([row.score, row.precision, row.recall, row.f1]).all()
-        else:
-            f1, score, tp, fp = point
-            assert row.score == score
-            np.testing.assert_allclose([row.f1, row.precision, row.recall], [f1, tp / (tp + fp), tp / npos])
+        f1, score, *_ = best_f1(outcome, npos) or (0 if npos else np.nan, np.nan)
+        np.testing.assert_allclose([row.best_f1, row.best_f1_score], [f1, score])
+    together = [point for outcome, _ in per_class for point in outcome]
+    best = best_f1(together, sum(npos for _, npos in per_class))
+    for row, (outcome, npos) in zip(
+        (*result.classes, result.overall), [*per_class, (together, result.overall.gt)], strict=True
+    ):
+        score = best[1] if best else np.nan
+        counts = [w for s, w in outcome if best is None or s >= score]
+        tp, fp = counts.count(1), counts.count(-1)
+        shares = (tp, tp + fp), (tp, npos), (2 * tp, tp + fp + npos)
+        assert (row.tp_at_score, row.fp_at_score, row.fn_at_score) == (tp, fp, npos - tp)
+        np.testing.assert_allclose(
+            [row.score, row.precision, row.recall, row.f1],
+            [score, *(n / of if of else np.nan for n, of in shares)],
+        )
     expected = mean([average_precision(o, n, points) for o, n in per_class])
     np.testing.assert_allclose(result.summary["mAP"], expected, atol=1e-12)
 

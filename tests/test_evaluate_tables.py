@@ -52,8 +52,9 @@ def test_nothing_is_dropped_where_no_width_is_given(pair, name):
         header = class_table(result).splitlines()[1].split()
         averaged = ["AP", "AP50", "AP75"] if result.rules.averaged else ["AP"]
         values = ["CorLoc"] if result.rules.metric == "corloc" else averaged
-        counts = ["GT", "det", "TP", "FP", "FN", "ignored"]
-        assert header == ["class", *counts, "score", "precision", "recall", "F1", *values]
+        counts = ["GT", "det", "ignored", "TP", "FP", "FN"]
+        best = ["best", "F1", "its", "score"]
+        assert header == ["class", *counts, "precision", "recall", "F1", *best, *values]
 
 
 def test_what_does_not_fit_is_named(pair):
@@ -62,8 +63,10 @@ def test_what_does_not_fit_is_named(pair):
     header = text.splitlines()[1].split()
     assert header[-3:] == ["AP", "AP50", "AP75"]
     assert "ignored" not in header
-    assert "ignored" in text.splitlines()[-1]
-    assert "--wide shows all" in text.splitlines()[-1]
+    *_, hidden, score = text.splitlines()
+    assert "ignored" in hidden
+    assert "--wide shows all" in hidden
+    assert "has the best F1 of all classes" in score
 
 
 def test_the_headline_has_the_names_of_trainers_too(pair):
@@ -191,7 +194,8 @@ def test_confusion_of_many_classes_or_pairs_is_refused(pair, monkeypatch):
 def test_a_confusion_matrix_without_one_score_is_printed(pair, change):
     """Each class has its own score, or nothing is right at any."""
     result = evaluate(*pair).result
-    result = replace(result, overall=replace(result.overall, score=math.nan), **change)
+    classes = tuple(replace(row, score=row.best_f1_score) for row in result.classes)
+    result = replace(result, overall=replace(result.overall, score=math.nan), classes=classes, **change)
     result = replace(result, analysis={"confusion": result.confusion().to_dict()})
     assert sections(result)[0][0].startswith("confusion matrix, scores as given, IoU >= 0.5")
 

@@ -92,7 +92,7 @@ def test_known_answers_of_classes():
     wanted = [(0.649650, 0.6, 0.659286, 0.443827), (0.874124, 1, 0.995, 0.597)]
     for row, numbers in zip(rows, wanted, strict=False):
         assert (row.precision, row.recall, row.extra["AP50"], row.ap) == pytest.approx(numbers, abs=1e-6)
-    assert np.isnan([rows[2].ap, rows[2].precision, rows[2].score]).all(), "no ground truth"
+    assert np.isnan([rows[2].ap, rows[2].recall, rows[2].best_f1]).all(), "no ground truth"
 
 
 # ------------------------------------------------------------------------------------- a slow reference
@@ -397,7 +397,7 @@ def test_the_table_says_where_precision_and_recall_are_read(run, capsys, monkeyp
     monkeypatch.chdir(run)
     assert _app.run(["eval", "-q", "data.yaml", "val/labels", "--protocol", "yolov5"]) == 0
     text = capsys.readouterr().out
-    assert "at score 0." in text
+    assert "at score 0, IoU 0.5" in text
     assert text.count("mAP50-95") == 1
     assert "mAP50-95 0.995, mAP50 0.995, mAP75 0.995" in text
     assert "\nscore =" not in text

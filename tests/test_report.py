@@ -69,18 +69,17 @@ def evaluation(data, protocol="coco", **options):
 def test_every_position_of_the_slider_is_an_operating_point(data, protocol):
     table = evaluation(data, protocol).result.report_data()
     outcomes = table.outcomes.dense()
-    for position in (0, 7, 29, 50, 58, 83, 100):
-        result = evaluation(data, protocol, at_score=position / 100).result
-        assert table.levels[position] == position / 100
+    for position in (*map(table.level_of, (0, 0.07, 0.29, 0.5, 0.58, 0.83, 1)), table.best):
+        score = float(table.levels[position])
+        assert round(score, 2) == score or score == table.best_score
+        result = evaluation(data, protocol, at_score=score).result
         at_least = outcomes[:, :, position:].sum(axis=2)
         found = table.objects.dense()[:, :, 1 + position :].sum(axis=(1, 2))
         for c, row in enumerate(result.classes):
             tp, fp = at_least[c, 0], at_least[c, 1:-1].sum()
-            if row.gt and tp:
-                assert row.precision == tp / (tp + fp)
-                assert row.recall == tp / row.gt
-            else:
-                assert math.isnan(row.precision)
+            assert (row.tp_at_score, row.fp_at_score, row.fn_at_score) == (tp, fp, row.gt - tp)
+            assert row.precision == tp / (tp + fp) if tp + fp else math.isnan(row.precision)
+            assert row.recall == tp / row.gt if row.gt else math.isnan(row.recall)
             assert tp == found[c], "an object that is found has one true positive"
             objects = table.truth.counts & (table.truth.category == c)
             assert objects.sum() == row.gt
@@ -109,22 +108,23 @@ def test_confusion_of_detections_on_objects_and_crowds():
     )  # fmt: skip
     result = evaluate(truth, found, "coco").result
     table = result.report_data()
-    for position in (0, 45, 70, 95):
-        assert (table.confusion.dense()[position] == result.confusion(score=position / 100).counts).all()
+    for score in (0, 0.45, 0.7, 0.95):
+        expected = result.confusion(score=score).counts
+        assert (table.confusion.dense()[table.level_of(score)] == expected).all()
     assert table.confusion.dense()[0].tolist() == [[1, 0], [1, 0]]
 
 
 def test_outcomes_and_misses_are_those_of_the_files(data):
     result = evaluation(data).result
     table, detections = result.report_data(), result.detections
-    for position in (0, 25, 50, 73, 100):
-        keep = detections.score >= position / 100
+    for score in (0, 0.25, 0.5, 0.73, 1):
+        position, keep = table.level_of(score), detections.score >= score
         counts = table.outcomes.dense()[:, :, position:].sum(axis=(0, 2))
         assert counts[0] == (keep & (detections.outcome == OUTCOMES.index("TP"))).sum()
         for reason, name in enumerate(REASONS):
             assert counts[KINDS.index(name)] == (keep & (detections.reason == reason)).sum()
         wrong = {int(i) for i in detections.image[keep & (detections.outcome == 1)]}
-        missed = table.truth.counts & ~(table.truth.score >= position / 100)
+        missed = table.truth.counts & ~(table.truth.score >= score)
         wrong |= {int(i) for i in table.truth.image[missed]}
         assert table.wrong_images[position] == len(wrong)
     never = table.truth.counts & np.isnan(table.truth.score)

@@ -108,7 +108,7 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
     two = odm.eval(*sides, iou=[0.3, 0.5], analyze="lrp")
     shown = {
         "Ground truth of": truth,
-        "24 detections: 7 TP, 17 FP, 8 FN": evaluation,
+        "24 detections: 6 TP, 8 FP, 9 FN at score 0.48": evaluation,
         "24.57 %": evaluation.result,
         "<details open": two,
         "new": comparison,

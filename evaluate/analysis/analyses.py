@@ -21,6 +21,7 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.analysis.thresholds import kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
+from odm.evaluate.scores.curves import point_at
 from odm.issues import UsageError, hint, shorten
 
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
@@ -137,13 +138,7 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
 
 
 def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
-    return replace(
-        row,
-        score=score,
-        precision=tp / (tp + fp) if tp + fp else math.nan,
-        recall=tp / n if n else math.nan,
-        f1=2 * tp / (tp + fp + n) if tp + fp + n else math.nan,
-    )
+    return replace(row, **point_at(score, tp, fp, n))
 
 
 def calibration(table: Table) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _class_curve(result: Result, k: int) -> Figure:
             curve.recall, curve.precision, color=_BLUE, linewidth=1.2, marker="o" if few else "",
             markersize=3, label="at true positives",
         )  # fmt: skip
-        if not math.isnan(row.f1):
+        if not math.isnan(row.precision + row.recall):
             axes.plot(
                 [row.recall], [row.precision], "D", color=_RED, markersize=6, clip_on=False,
                 label=f"F1 {row.f1:.3f} at score {row.score:.4g}",
@@ -265,7 +265,7 @@ def _f1(result: Result) -> Figure:
         scores = _steps(grid, matches.score, overall.score)
         f1 = _f1_at(scores, matches.score, outcome, every, overall.gt)
         axes.plot(scores, f1, color="black", linewidth=2, drawstyle="steps-pre", label="all classes")
-    if not math.isnan(overall.f1):
+    if not math.isnan(overall.f1 + overall.score):
         label = f"F1 {overall.f1:.3f} at score {overall.score:.4g}"
         axes.plot([overall.score], [overall.f1], "D", color=_RED, markersize=6, clip_on=False, label=label)
     axes.set(xlim=(low, high), ylim=(0, 1.02), xlabel="confidence threshold", ylabel="F1")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, Section, class_columns, sections, summary_columns
-from odm.evaluate.results import COVERAGE, Evaluation, Result, Row
+from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.issues import UsageError, printable, shorten
@@ -27,7 +27,7 @@ OUTPUTS = ("table", "json", "csv", "markdown")
 _HEAD = ("protocol", "iou")
 _ALWAYS = (
     *("class", "gt", "gt_ignored", "det", "tp", "fp", "fn", "ignored"),
-    *("score", "precision", "recall", "f1"),
+    *(*POINT, "best_f1", "best_f1_score"),
 )
 """Columns of the CSV of classes that are there even if no row has a value."""
 _COLUMN_OF = {
@@ -507,12 +507,25 @@ def classic_lines(result: Result) -> list[str]:
 
 # -------------------------------------------------------------------------------- the table of classes
 
-_COUNTS = ("GT", "det", "TP", "FP", "FN", "ignored")
-_POINT = ("score", "precision", "recall", "F1")
+_FIELDS = {
+    "GT": "gt",
+    "det": "det",
+    "ignored": "ignored",
+    "score": "score",
+    "TP": "tp_at_score",
+    "FP": "fp_at_score",
+    "FN": "fn_at_score",
+    "precision": "precision",
+    "recall": "recall",
+    "F1": "f1",
+    "best F1": "best_f1",
+    "its score": "best_f1_score",
+}
+"""By column, the number of a row that it shows."""
 _OPTIONAL = (
+    ("best F1", "its score"),
     ("ignored",),
     ("det",),
-    ("score",),
     ("TP", "FP", "FN"),
     ("AP75",),
     ("AP50",),
@@ -526,27 +539,29 @@ def class_table(result: Result, *, width: int | None = None, markdown: bool = Fa
     values = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
     if result.rules.metric == "corloc":
         values = ["CorLoc"]
-    headers = ["class", *_COUNTS, *_POINT, *values]
-    rows = [_cells(result, row, values) for row in (*result.classes, result.overall)]
-    # What the columns are of: counts of all detections, the others of one score.
-    point = "at best F1"
-    if result.rules.shared_score:
-        point = f"at score {number(result.overall.score)}"
-    if result.at_score is not None:
-        point = f"at score {result.at_score:g}"
+    fields = {column: field for column, field in _FIELDS.items() if column != "score" or result.scores_from}
+    headers = ["class", *fields, *values]
+    rows = [_cells(result, row, fields.values(), values) for row in (*result.classes, result.overall)]
+    # What the columns are of: all detections, those of one score, or of the best score of each class.
+    point = "at all scores" if math.isnan(result.overall.score) else f"at score {result.overall.score:.4g}"
     if result.scores_from:
         point = f"at scores of {shorten(result.scores_from, 40)}"
     iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
-    spans = dict.fromkeys(("TP", "FP", "FN"), f"all det{iou}") | dict.fromkeys(_POINT, f"{point}{iou}")
+    at_score = fields.keys() - {"GT", "det", "ignored", "best F1", "its score"}
+    spans = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(at_score, f"{point}{iou}")
     if markdown:
         return markdown_table([f"{h} ({spans[h]})" if h in spans else h for h in headers], rows)
     text = text_table(headers, rows, width=width, drop=_OPTIONAL, spans=spans)
     kept = fitting(headers, rows, width=width, drop=_OPTIONAL)
     hidden = [h for i, h in enumerate(headers) if i not in kept]
-    return f"{text}\n(not shown: {', '.join(hidden)}; --wide shows all)" if hidden else text
+    notes = [f"not shown: {', '.join(hidden)}; --wide shows all"] * bool(hidden)
+    if point.startswith("at score ") and result.at_score is None and not result.rules.shared_score:
+        score = point.removeprefix("at ")
+        notes.append(f"{score} has the best F1 of all classes; --at-score sets another")
+    return "\n".join([text, *(wrapped(f"({note})", width, "  ") for note in notes)])
 
 
-def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
+def _cells(result: Result, row: Row, fields: Iterable[str], values: Sequence[str]) -> list[str]:
     of_all = row is result.overall
     found = []
     for key in values:
@@ -556,7 +571,6 @@ def _cells(result: Result, row: Row, values: Sequence[str]) -> list[str]:
         found.append(percent(value))
     return [
         "(all)" if of_all else cell(row.name),
-        *(str(getattr(row, key.lower())) for key in _COUNTS),
-        *(number(getattr(row, key.lower())) for key in _POINT),
+        *(str(n) if isinstance(n := getattr(row, field), int) else number(n) for field in fields),
         *found,
     ]

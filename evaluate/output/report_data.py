@@ -1,9 +1,9 @@
 """What a report needs beyond the numbers: outcomes by class and score, misses, confusion at every score.
 
-A report has a score slider. Its positions are `ReportData.levels`: k / 100 for scores in 0..1. All counts
-here are of ``score >= level``, so a position shows what ``at_score`` with that level gives. Dropping low
-scores changes no earlier match, so counts by level follow from one matching; the pairs of the confusion
-matrix are made again at every level.
+A report has a score slider. Its positions are `ReportData.levels`: k / 100 for scores in 0..1, and the score
+of the operating point. All counts here are of ``score >= level``, so a position shows what ``at_score`` with
+that level gives. Dropping low scores changes no earlier match, so counts by level follow from one matching;
+the pairs of the confusion matrix are made again at every level.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
     ----------
     levels
         (L,) rising scores, the positions of a slider: k / 100 for scores in 0..1, else round numbers that
-        span all scores.
+        span all scores; and `best_score`.
     level
         (detections,) the highest level that a detection's score reaches.
     outcomes
@@ -185,7 +185,7 @@ def report_data(joined: Joined, rules: Protocol, table: DetectionTable, best_sco
     `best_score` is that of the operating point of all classes together.
     """
     joined, _ = prepare(joined, rules)
-    levels = score_levels(table.score)
+    levels = np.union1d(score_levels(table.score), [] if math.isnan(best_score) else [best_score])
     level = np.maximum(np.searchsorted(levels, table.score, side="right") - 1, 0)
     kind = outcome_kinds(table.outcome, table.reason)
     truth = _truth_table(rules, table)

@@ -22,6 +22,7 @@ from odm.evaluate.matching.sides import Kept, Mask
 from odm.evaluate.parts.tasks import (
     Outcome,
     Part,
+    Scores,
     Store,
     Survey,
     Work,
@@ -35,7 +36,7 @@ from odm.evaluate.parts.tasks import (
     survey,
 )
 from odm.evaluate.scores.accumulate import ClassCounts
-from odm.evaluate.scores.curves import OperatingPoint, best_points
+from odm.evaluate.scores.curves import OperatingPoint, best_of_points, point_at
 from odm.issues import DataError, Log, PathError, UsageError, plural
 
 MOST_PENDING = 256
@@ -222,9 +223,9 @@ class Job:
         return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
 
     def count(
-        self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_score: float | None
+        self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_scores: Scores
     ) -> list[ClassCounts]:
-        """The numbers of all classes under each protocol."""
+        """The numbers of all classes under each protocol, with the score of each one's operating point."""
         owns = [np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals]
 
         def task(b: int, first: int) -> tuple[Any, ...]:
@@ -234,15 +235,15 @@ class Job:
 
         cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
         whole = range(min(cut, default=work.n_buckets))
-        blocks = self._run(count_bucket, [(*task(b, b), at_score) for b in whole], "counting")
+        blocks = self._run(count_bucket, [(*task(b, b), at_scores) for b in whole], "counting")
         if cut:
             ranges = [
-                (b, *task(b, first), at_score) for first, n in cut.items() for b in range(first, first + n)
+                (b, *task(b, first), at_scores) for first, n in cut.items() for b in range(first, first + n)
             ]
             ends = self._run(condense_range, ranges, "ranking ranges of scores")
             of_range = {b: own for (b, *_), own in zip(ranges, ends, strict=True)}
             large = [
-                ([(b, of_range[b]) for b in range(first, first + n)], task(first, first)[1], at_score)
+                ([(b, of_range[b]) for b in range(first, first + n)], task(first, first)[1], at_scores)
                 for first, n in cut.items()
             ]
             blocks += self._run(count_ranges, large, "counting large classes")
@@ -255,15 +256,14 @@ class Job:
 
     def overall_points(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], at_score: float | None
-    ) -> list[OperatingPoint]:
-        """The operating point of all classes together, under each protocol.
+    ) -> list[tuple[OperatingPoint, tuple[float, float]]]:
+        """The operating point of all classes together, and their best F1 with its score, for each protocol.
 
         The best F1 is at the score of a true positive: the positives of all tasks are counted down to each.
         """
-        scores = [np.zeros(0) if at_score is None else np.array([at_score])] * len(totals)
-        if at_score is None:
-            by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
-            scores = [np.unique(np.concatenate(own))[::-1] for own in by_protocol]
+        also = np.array([-np.inf] if at_score is None else [-np.inf, at_score])
+        by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
+        scores = [np.unique(np.concatenate([*own, also]))[::-1] for own in by_protocol]
         self._store.write("scores", [pack({str(i): own for i, own in enumerate(scores)})])
         counts = [np.zeros((2, len(own)), np.int64) for own in scores]
         tasks = [(i, *outcome.ends[-2:]) for i, outcome in enumerate(outcomes)]
@@ -272,7 +272,11 @@ class Job:
         points = []
         for one, own, (tp, fp) in zip(totals, scores, counts, strict=True):
             npos = one.npos[:, :1].sum(axis=0)
-            points += best_points(own, tp, fp, np.zeros(len(own), np.int64), npos)
+            (best_score,), (best_f1,) = best_of_points(own, tp, fp, np.zeros(len(own), np.int64), npos)
+            score = float(best_score) if at_score is None else at_score
+            at = len(own) - 1 if np.isnan(score) else int(np.searchsorted(-own, -score))
+            point = point_at(score, int(tp[at]), int(fp[at]), int(npos[0]))
+            points.append((point, (float(best_f1), float(best_score))))
         return points
 
 

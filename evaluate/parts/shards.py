@@ -6,9 +6,9 @@ The stages are plain functions of parts, of files in a scratch folder, and of sm
 2. The plan, in this process: which images and classes are the same; which classes are counted together; which
    task matches each image. Images whose boxes lie in several parts are cut out of them and matched whole.
 3. Match: what became of every detection, written to a folder that all processes share.
-4. Count: rank the detections of some classes, and read their precision; of a class with too many, those of
+4. The operating point of all classes together: the positives of all tasks down to each score of a true one.
+5. Count: rank the detections of some classes, and read their precision; of a class with too many, those of
    a range of scores (`condense`).
-5. The operating point of all classes together: the positives of all tasks down to each score of a true one.
 
 The tasks are in `tasks.py`, what runs them in `cluster.py`.
 The ground truth is in the memory of this process, and each task is given what it needs of it.
@@ -275,9 +275,12 @@ def evaluate_parts(
     kept.report(choice, base.report.images_det_only, source_of(whole.dataset), log)
     log.extend(labels_log)
     report_before(known, rules, source_of(truth), log)
-    counted = job.count(outcomes, totals, work, at_score)
     points = job.overall_points(outcomes, totals, at_score)
-    results = [finish(*own, at_score) for own in zip(totals, counted, points, strict=True)]
+    scores = [at_score if p.shared_score else own["score"] for p, (own, _) in zip(rules, points, strict=True)]
+    counted = job.count(outcomes, totals, work, scores)
+    results = [
+        finish(one, own, *point, at_score) for one, own, point in zip(totals, counted, points, strict=True)
+    ]
     report_after(results, source_of(whole.dataset), log)
     return Evaluation(replace(known, detections=base.detections), results, log)
 

@@ -34,6 +34,8 @@ from odm.version import VERSION
 Columns = dict[str, NDArray[Any]]
 Piece = tuple[int, int, int]
 """Which task wrote something, and where in its file it begins and ends."""
+Scores = Sequence[float | None]
+"""The score of the operating point under each protocol; None where it is not known yet."""
 LABELS = ("label_image", "label_category", "label_state")
 """The columns of image labels, beside those of the ground truth."""
 
@@ -299,13 +301,13 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
 
 
 def count_bucket(
-    pieces: Sequence[Piece], totals: Sequence[Matches], at_score: float | None, store: Store
+    pieces: Sequence[Piece], totals: Sequence[Matches], at_scores: Scores, store: Store
 ) -> list[ClassCounts]:
     """Rank the detections of some classes, and read their precision, under each protocol.
 
     `pieces` are what was written of these classes, `totals` those of the classes under each protocol.
     """
-    return [count_classes(_matches_of(pieces, i, one, store), at_score) for i, one in enumerate(totals)]
+    return [count_classes(_matches_of(pieces, i, one, store), at_scores[i]) for i, one in enumerate(totals)]
 
 
 def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
@@ -424,7 +426,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
 
 
 def condense_range(
-    bucket: int, pieces: Sequence[Piece], totals: Sequence[Matches], at_score: float | None, store: Store
+    bucket: int, pieces: Sequence[Piece], totals: Sequence[Matches], at_scores: Scores, store: Store
 ) -> list[int]:
     """Rank the detections of a range of scores of one class, and write what its counts depend on.
 
@@ -432,12 +434,12 @@ def condense_range(
     """
     found = []
     for i, one in enumerate(totals):
-        found.append(pack(condense(_matches_of(pieces, i, one, store), at_score)))
+        found.append(pack(condense(_matches_of(pieces, i, one, store), at_scores[i])))
     return store.write(f"range-{bucket}", found)
 
 
 def count_ranges(
-    ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Matches], at_score: float | None, store: Store
+    ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Matches], at_scores: Scores, store: Store
 ) -> list[ClassCounts]:
     """The numbers of one class under each protocol, from its condensed ranges, the highest scores first.
 
@@ -448,7 +450,7 @@ def count_ranges(
         tables = [unpack(store.read(f"range-{b}", ends[i], ends[i + 1])) for b, ends in ranges]
         matches, weights = put_together(tables, one)
         del tables
-        counted.append(count_classes(matches, at_score, weights))
+        counted.append(count_classes(matches, at_scores[i], weights))
     return counted
 
 

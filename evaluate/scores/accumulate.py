@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.results import Result, Row
 from odm.evaluate.scores.curves import (
-    UNDEFINED,
     Curve,
     OperatingPoint,
     PrecisionReader,
+    best_f1s,
     operating_points,
     read_classes,
     share,
@@ -45,7 +45,7 @@ def accumulate(
     protocol
         The one they were made under, if it is to be checked.
     at_score
-        The score of the operating point; without it that of the best F1.
+        The score of the operating point; without it that of the best F1 of all classes together.
 
     Raises
     ------
@@ -56,13 +56,16 @@ def accumulate(
     if protocol is not None and protocol != rules:
         raise ValueError(f"these are matches under {rules.name}, not under {protocol.name}")
     order = ranked_rows(matches)
-    counted = count_classes(matches, at_score, order=order)
-    overall_point = UNDEFINED
-    if not rules.shared_score:
-        (together,) = Ranked.of(matches, order, np.array([len(order)]))
-        npos = matches.npos[:, :1].sum(axis=0)
-        (overall_point,) = operating_points(matches, together, together.reference(rules), npos, at_score)
-    return finish(matches, counted, overall_point, at_score)
+    (together,) = Ranked.of(matches, order, np.array([len(order)]))
+    npos = matches.npos[:, :1].sum(axis=0)
+    reference = together.reference(rules)
+    (best_score,), (best_f1,) = best_f1s(matches, together, reference, npos)
+    score = at_score
+    if score is None and not rules.shared_score:
+        score = float(best_score)
+    counted = count_classes(matches, score, order=order)
+    overall_point = operating_points(matches, together, reference, npos, math.nan if score is None else score)
+    return finish(matches, counted, overall_point[0], (float(best_f1), float(best_score)), at_score)
 
 
 def count_classes(
@@ -74,7 +77,7 @@ def count_classes(
     """The numbers of the classes of `matches`, which are those of all images.
 
     With `weights` there is one class, and its rows stand for several detections each. `order` are all rows
-    as they rank, if that is known.
+    as they rank, if that is known. The operating points are at `at_score`, at all scores if it is NaN.
     """
     order = ranked_rows(matches) if order is None else order
     rows, counts = rows_by_class(matches, order)
@@ -87,11 +90,16 @@ def count_classes(
 
 
 def finish(
-    matches: Matches, counted: ClassCounts, overall_point: OperatingPoint, at_score: float | None
+    matches: Matches,
+    counted: ClassCounts,
+    overall_point: OperatingPoint,
+    overall_best: tuple[float, float],
+    at_score: float | None,
 ) -> Result:
     """The result of what was counted for each class; of `matches` only the totals are looked at.
 
-    Where all classes have one operating point, it is found here, and `overall_point` is not looked at.
+    Where all classes are read at one confidence, it is found here, and `overall_point` is not looked at.
+    `overall_best` is the best F1 of all classes together, and its score.
     """
     rules, npos, points = matches.protocol, matches.npos[:, 0], counted.points
     if counted.read is not None:
@@ -100,15 +108,21 @@ def finish(
     counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
     columns = zip(*(column.tolist() for column in counts), strict=True)
     own = class_numbers(matches, counted.ap, counted.recall, counted.tp)
+    bests = [
+        {"best_f1": f1, "best_f1_score": score}
+        for f1, score in zip(counted.best_f1.tolist(), counted.best_f1_score.tolist(), strict=True)
+    ]
     rows = tuple(
-        Row(name, gt, gt_ignored, det, tp, fp, ignored=det - tp - fp, ap=ap, **point, extra=extra)
-        for name, (gt, gt_ignored, det, tp, fp, ap), point, extra in zip(
-            matches.classes, columns, points, own, strict=True
+        Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
+        for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
+            matches.classes, columns, bests, points, own, strict=True
         )
     )
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
     ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
-    overall = Row(name="", **sums, ap=ap, **overall_point)
+    overall = Row(
+        name="", **sums, ap=ap, best_f1=overall_best[0], best_f1_score=overall_best[1], **overall_point
+    )
     return Result(
         rules=rules,
         summary=summary,
@@ -132,16 +146,18 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
     det: Longs
     tp: Longs
     fp: Longs
+    best_f1: Floats
+    best_f1_score: Floats
     points: list[OperatingPoint]
     curves: dict[str, Curve]
     read: Floats | None = None
-    """(classes, 2, confidences) precision and recall, where all classes have one operating point."""
+    """That of `read_classes`, where all classes are read at one confidence."""
 
     @classmethod
     def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """All classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
-        none = np.zeros(shape), np.zeros((len(rules.caps), *shape)), *[no_counts] * 3
+        none = np.zeros(shape), np.zeros((len(rules.caps), *shape)), *[no_counts] * 3, *[np.zeros(0)] * 2
         arrays = {
             name: np.concatenate([empty, *(getattr(b, name) for b in blocks)], axis=-1)
             for name, empty in zip(_ARRAYS, none, strict=True)
@@ -164,7 +180,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-_ARRAYS = ("ap", "recall", "det", "tp", "fp")
+_ARRAYS = ("ap", "recall", "det", "tp", "fp", "best_f1", "best_f1_score")
 
 
 def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
@@ -198,13 +214,17 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         for k in np.flatnonzero(npos[:, 0] > 0).tolist():
             at = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
             curves[matches.classes[own][k]] = Curve(reached[at], precision[at], score[at])
+    best_score, best_f1 = best_f1s(matches, ranked, reference, npos[:, 0])
+    threshold = math.nan if at_score is None else at_score
     return ClassCounts(
         ap,
         recall,
         det=ranked.n_detections,
         tp=reference.tp,
         fp=reference.fp,
-        points=operating_points(matches, ranked, reference, npos[:, 0], at_score),
+        best_f1=best_f1,
+        best_f1_score=best_score,
+        points=operating_points(matches, ranked, reference, npos[:, 0], threshold),
         curves=curves,
     )
 
@@ -282,7 +302,7 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
     """The keys of a protocol's class rows that hold a number from 0 to 1."""
-    keys = ["precision", "recall", "f1", "score"]
+    keys = ["precision", "recall", "f1", "score", "best_f1", "best_f1_score"]
     if rules.metric == "ap":
         keys.insert(0, "ap")
     if rules.metric == "corloc":

@@ -32,9 +32,20 @@ class OperatingPoint(TypedDict):
     precision: float
     recall: float
     f1: float
+    tp_at_score: int
+    fp_at_score: int
 
 
-UNDEFINED = OperatingPoint(score=math.nan, precision=math.nan, recall=math.nan, f1=math.nan)
+def point_at(score: float, tp: int, fp: int, npos: int) -> OperatingPoint:
+    """The operating point of counts; only shares of nothing are undefined (NaN)."""
+    return OperatingPoint(
+        score=score,
+        precision=tp / (tp + fp) if tp + fp else math.nan,
+        recall=tp / npos if npos else math.nan,
+        f1=2 * tp / (tp + fp + npos) if tp + fp + npos else math.nan,
+        tp_at_score=tp,
+        fp_at_score=fp,
+    )
 
 
 class Curve(msgspec.Struct, frozen=True, eq=False):
@@ -185,46 +196,49 @@ def curve_arrays(matches: Matches) -> CurveArrays:
 
 
 def operating_points(
-    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float | None
+    matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float
 ) -> list[OperatingPoint]:
-    """Score, precision, recall and F1 of every class, NaN without a true positive."""
+    """What the detections of every class with at least a score give; NaN takes all of them."""
+    taken = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
+    end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
+    counts = (*_counts_down_to(ranked, counted, end, np.arange(ranked.n_classes)), npos)
+    return [point_at(at_score, *n) for n in zip(*(column.tolist() for column in counts), strict=True)]
+
+
+def best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Longs) -> tuple[Floats, Floats]:
+    """(classes,) the score of the best F1 of every class, and that F1; see `best_of_points`."""
     score = matches.score[ranked.rows]
-    if at_score is None:
-        # Detections of one score are taken together: it ends where the next one differs, or its class ends.
-        last = np.ones(len(score), np.bool_)
-        last[:-1] = score[1:] != score[:-1]
-        last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
-        lasts, at = np.flatnonzero(last), ranked.at[counted.positive]
-        category, end, chosen = counted.category, lasts[np.searchsorted(lasts, at)] + 1, score[at]
-    else:
-        category = np.arange(ranked.n_classes)
-        taken = np.concatenate([[0], np.cumsum(score >= at_score)])
-        end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
-        chosen = np.full(ranked.n_classes, at_score)
-    # True and false positives from the top of the class down to, not with, `end`.
+    # Detections of one score are taken together: it ends where the next one differs, or its class ends.
+    last = np.ones(len(score), np.bool_)
+    last[:-1] = score[1:] != score[:-1]
+    last[(ranked.starts + ranked.counts - 1)[ranked.counts > 0]] = True
+    lasts, at = np.flatnonzero(last), ranked.at[counted.positive]
+    end = lasts[np.searchsorted(lasts, at)] + 1
+    tp, fp = _counts_down_to(ranked, counted, end, counted.category)
+    return best_of_points(score[at], tp, fp, counted.category, npos)
+
+
+def _counts_down_to(ranked: Ranked, counted: Counted, end: Longs, category: Longs) -> tuple[Longs, Longs]:
+    """(n,) true and false positives of classes, from the top of each down to, not with, a position."""
     true = np.searchsorted(ranked.at[counted.positive], end) - counted.starts[category]
     exempt = counted.exempt[np.searchsorted(ranked.at, end)]
-    false = counted.unmatched.before[end] - exempt - counted.base[category]
-    return best_points(chosen, true, false, category, npos)
+    return true, counted.unmatched.before[end] - exempt - counted.base[category]
 
 
-def best_points(score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs) -> list[OperatingPoint]:
-    """Of points on the curves of classes, each (n,) and those of a class together, the one of the best F1.
+def best_of_points(
+    score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs
+) -> tuple[Floats, Floats]:
+    """(classes,) score and F1 of the best of points on the curves of classes, the first of equal ones.
 
-    Of equals the first; NaN without a true positive. `npos` (classes,) are the ground truths.
+    The points are (n,), those of a class together; `npos` (classes,) are the ground truths. Without a true
+    positive the F1 is 0 at no score (NaN), without ground truth it is undefined too.
     """
     some = np.flatnonzero((tp > 0) & (npos[category] > 0))
-    tp, fp, score, category = tp[some], fp[some], score[some], category[some]
-    f1 = 2 * tp / (tp + fp + npos[category])
-    points = [UNDEFINED] * len(npos)
-    for i in best_of_each(category, f1).tolist():
-        points[category[i]] = OperatingPoint(
-            score=float(score[i]),
-            precision=float(tp[i] / (tp[i] + fp[i])),
-            recall=float(tp[i] / npos[category[i]]),
-            f1=float(f1[i]),
-        )
-    return points
+    best_score, best = np.full(len(npos), np.nan), np.where(npos > 0, 0.0, np.nan)
+    f1 = 2 * tp[some] / (tp[some] + fp[some] + npos[category[some]])
+    at = best_of_each(category[some], f1)
+    best_score[category[some[at]]], best[category[some[at]]] = score[some[at]], f1[at]
+    return best_score, best
 
 
 # ---------------------------------------------------------------------------------- detection by detection
@@ -311,26 +325,29 @@ _SMOOTHED_OVER = 101
 def shared_points(
     read: Floats, npos: Longs, at_score: float | None
 ) -> tuple[list[OperatingPoint], OperatingPoint]:
-    """The operating point of every class, NaN without ground truth, and the means over those that have some.
+    """The operating point of every class, and the means over those with ground truth.
 
     `read` is that of `read_classes`. The score is that of the best mean F1, unless one is given.
     """
-    known = np.flatnonzero(npos > 0)
-    points = [UNDEFINED] * len(npos)
-    if not len(known):
-        return points, UNDEFINED
-    precision, recall = read[known, 0], read[known, 1]
+    has_truth, i = npos > 0, 0
+    precision, recall = read[:, 0], read[:, 1]
     f1 = 2 * precision * recall / (precision + recall + 1e-16)
-    i = 0
-    if at_score is None:  # of a moving average, the ends being repeated
-        padded = np.pad(f1.mean(axis=0), _SMOOTHED_OVER // 2, "edge")
+    if at_score is None and has_truth.any():  # of a moving average, the ends being repeated
+        padded = np.pad(f1[has_truth].mean(axis=0), _SMOOTHED_OVER // 2, "edge")
         i = int(np.convolve(padded, np.ones(_SMOOTHED_OVER) / _SMOOTHED_OVER, "valid").argmax())
-    score = float(_confidences(at_score)[i])
+    score = float(_confidences(at_score)[i]) if has_truth.any() or at_score is not None else math.nan
+    counts = np.vstack([read[:, 2:, i].T.astype(np.int64), npos])
+    points = [point_at(score, *n) for n in counts.T.tolist()]
+    overall = point_at(score, *counts.sum(axis=1).tolist())
     columns = precision[:, i], recall[:, i], f1[:, i]
-    for k, *own in zip(known.tolist(), *(column.tolist() for column in columns), strict=True):
-        points[k] = OperatingPoint(score=score, precision=own[0], recall=own[1], f1=own[2])
-    means = [float(column.mean()) for column in columns]
-    return points, OperatingPoint(score=score, precision=means[0], recall=means[1], f1=means[2])
+    for k in np.flatnonzero(has_truth).tolist():
+        points[k] = _read_as(points[k], *(float(column[k]) for column in columns))
+    means = [float(column[has_truth].mean()) if has_truth.any() else math.nan for column in columns]
+    return points, _read_as(overall, *means)
+
+
+def _read_as(point: OperatingPoint, precision: float, recall: float, f1: float) -> OperatingPoint:
+    return {**point, "precision": precision, "recall": recall, "f1": f1}
 
 
 def _confidences(at_score: float | None) -> Floats:
@@ -340,7 +357,9 @@ def _confidences(at_score: float | None) -> Floats:
 def read_classes(
     matches: Matches, order: Longs, at_score: float | None, weights: Weights | None = None
 ) -> Floats:
-    """(classes, 2, confidences) precision and recall at the confidences, 0 of a class without ground truth.
+    """(classes, 4, confidences) precision, recall and the true and false positives at the confidences.
+
+    Precision and recall are 0 of a class without ground truth.
 
     `order` are all rows as they rank.
     """
@@ -352,12 +371,17 @@ def read_classes(
     rows = order[argsort_int(matches.category[order], len(npos))]
     counts = np.bincount(matches.category[order], minlength=len(npos))
     starts = np.cumsum(counts) - counts
-    read = np.zeros((len(npos), 2, len(confidences)))
-    for k in np.flatnonzero((npos > 0) & (counts > 0)).tolist():
+    read = np.zeros((len(npos), 4, len(confidences)))
+    for k in np.flatnonzero(counts).tolist():
         own = rows[starts[k] : starts[k] + counts[k]]
         true = (outcome[own] == OUTCOMES.index("TP")).cumsum()
         score = -matches.score[own].astype(np.float32)
-        columns = (true / n[own].cumsum(), 1), (true / npos[k], 0)
+        taken, all_of = np.searchsorted(score, -confidences, side="right"), n[own].cumsum()
+        for i, count in enumerate((true, all_of - true), 2):
+            read[k, i] = np.append(0, count)[taken]
+        if not npos[k]:
+            continue
+        columns = (true / all_of, 1), (true / npos[k], 0)
         for i, (values, above_the_top) in enumerate(columns):
             read[k, i] = np.interp(-confidences, score, values, left=above_the_top)
     return read

@@ -170,19 +170,20 @@ def _result(result: Result) -> Html:
                 for low, high in ends
             ]
         )
-    counts = f"{row.gt} objects, {row.det} detections: {row.tp} TP, {row.fp} FP, {row.fn} FN"
-    at = "" if math.isnan(row.score) else f"; at score {row.score:.3g} F1 is {number(row.f1)}"
+    at = "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {number(row.f1)}"
+    counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{at}"
     parts = [
         element("p", element("b", result.protocol), result.definition.removeprefix(result.protocol)),
-        element("p", counts + at, class_="dim"),
+        element("p", f"{row.gt} objects, {row.det} detections: {counts}", class_="dim"),
         table([*summary], numbers, text=0),
     ]
     wide = []
     if result.classes:
         headers = ["class", "GT", "TP", "FP", "FN", "AP", "precision", "recall", "F1"]
         rows = [
-            (r.name, r.gt, r.tp, r.fp, r.fn, percent(r.ap), *map(number, (r.precision, r.recall, r.f1)))
+            (r.name, r.gt, *counts, percent(r.ap), *map(number, (r.precision, r.recall, r.f1)))
             for r in result.classes[:ROWS]
+            for counts in [(r.tp_at_score, r.fp_at_score, r.fn_at_score)]
         ]
         wide.append(table(headers, rows))
         if (n := len(result.classes) - len(rows)) > 0:

@@ -69,10 +69,8 @@ function makeCounts(X, R, st) {
       fp += why[reason];
     }
     const fn = gt - tp;
-    const some = tp > 0 && gt > 0; // as in the JSON, what has no true positive has no operating point
-    const [precision, recall, f1] = some
-      ? [tp / (tp + fp), tp / gt, (2 * tp) / (2 * tp + fp + fn)]
-      : [null, null, null];
+    const share = (n, of) => (of > 0 ? n / of : null); // as in the JSON, only a share of nothing is undefined
+    const [precision, recall, f1] = [share(tp, tp + fp), share(tp, gt), share(2 * tp, 2 * tp + fp + fn)];
     return { tp, fp, fn, gt, why, precision, recall, f1 };
   }
 
@@ -156,8 +154,14 @@ const iouText = (R, iou) => (iou ? overlap(R, iou) : "");
 
 function levelText(R, level) {
   const v = R.levels[level];
-  if (R.levels.length === 101 && R.levels[0] === 0 && R.levels[100] === 1) return v.toFixed(2);
-  return String(Number(v.toPrecision(12)));
+  const inHundredths = Number(v.toFixed(2)) === v && R.levels[0] === 0 && R.levels[R.levels.length - 1] === 1;
+  return inHundredths ? v.toFixed(2) : String(Number(v.toPrecision(12)));
+}
+
+// To be read: that of the best F1 can have many digits.
+function scoreText(R, level) {
+  const text = levelText(R, level);
+  return text.length > 6 ? String(Number(R.levels[level].toPrecision(4))) : text;
 }
 
 // ---- what the boxes of an image are at the score of now

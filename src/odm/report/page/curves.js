@@ -21,7 +21,8 @@ function curves({ X, R, st, redraw, counts }) {
       const x =
         (((event.clientX - room.left) / room.width) * PLOT.width - PLOT.left) /
         (PLOT.width - PLOT.left - PLOT.right);
-      st.level = Math.max(0, Math.min(R.levels.length - 1, Math.round(x * (R.levels.length - 1))));
+      const away = R.levels.map((_, level) => Math.abs(place(level) - x));
+      st.level = away.indexOf(Math.min(...away));
       redraw();
     };
     svg.classList.add("drag-x");
@@ -151,7 +152,8 @@ function curves({ X, R, st, redraw, counts }) {
   }
 
   function histogram() {
-    const bins = Math.ceil((counts.levels - 1) / Math.ceil((counts.levels - 1) / BINS)) || 1; // each of as many levels
+    const steps = Math.round(span / Math.max(...R.levels.slice(1).map((level, i) => level - R.levels[i])));
+    const bins = Math.ceil(steps / Math.ceil(steps / BINS)) || 1; // each of as many levels
     const right = new Float64Array(bins);
     const wrong = new Float64Array(bins);
     for (let level = 0; level < counts.levels; level++) {
@@ -199,7 +201,7 @@ function curves({ X, R, st, redraw, counts }) {
     }
     if (!moving.dot) return;
     const own = moving.all[st.level];
-    if (isNumber(own.recall)) {
+    if (isNumber(own.recall) && isNumber(own.precision)) {
       moving.dot.setAttribute("cx", plotX(own.recall));
       moving.dot.setAttribute("cy", plotY(own.precision));
       moving.dot.removeAttribute("display");

@@ -138,7 +138,7 @@ function confusion(context, holder) {
       ),
     ),
     ...mostConfused(context, entries),
-    h("p", { class: "cap foot" }, t("matrix.foot", { score: levelText(R, st.level) })),
+    h("p", { class: "cap foot" }, t("matrix.foot", { score: scoreText(R, st.level) })),
   );
   const again = focused && holder.querySelector(`[data-cell="${focused}"]`);
   const cells = [...holder.querySelectorAll("[data-cell]")];

@@ -185,7 +185,7 @@ function bar({ X, R, st, redraw, counts }) {
     const x = counts.counts(st.level, st.category);
     const text = levelText(R, st.level);
     const category = st.category < 0 ? null : clean(R.rows[st.category].class);
-    output.textContent = text;
+    output.textContent = scoreText(R, st.level);
     range.value = st.level;
     const spoken = {
       score: text,

@@ -75,7 +75,7 @@ function images({ X, R, st, redraw, sources, shown }) {
     shaped: hasShapes(R.det, R.gt),
     counted: (box) => st.category < 0 || box.category === st.category,
     aside: () => (st.cell || st.kind || st.tag ? t("images.only-here") : ""),
-    status: () => t("score", { score: levelText(R, st.level) }),
+    status: () => t("score", { score: scoreText(R, st.level) }),
     drawn: () => {
       classes.value = String(st.category);
       kinds.value = st.kind;

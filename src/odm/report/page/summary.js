@@ -92,7 +92,7 @@ function verdict(context) {
   if (!x.gt) return [h("p", {}, t("verdict.no-objects"))];
   if (!x.tp) return [h("p", {}, t("verdict.finds-none", { objects }))];
   const found = { recall: withUnit(x.recall, 0), precision: withUnit(x.precision, 0), objects };
-  const first = t("verdict.finds", { ...found, score: levelText(R, R.best) });
+  const first = t("verdict.finds", { ...found, score: scoreText(R, R.best) });
   if (!x.fp && !x.fn) return [h("p", {}, first), h("p", {}, t("verdict.clean"))];
   return [h("p", {}, first), h("p", {}, worstKind(R, x), " ", worstPair(context), " ", weakestClass(R))];
 }
@@ -175,7 +175,7 @@ function tiles({ X, R, st, counts }) {
   );
   return () => {
     const x = counts.counts(st.level, st.category);
-    const score = levelText(R, st.level);
+    const score = scoreText(R, st.level);
     for (const key of ["precision", "recall", "f1"]) main[key].textContent = withUnit(x[key]);
     for (const key of ["tp", "fp", "fn", "gt"]) main[key].textContent = count(x[key]);
     main.images.textContent = count(X.imageCount);
@@ -186,7 +186,7 @@ function tiles({ X, R, st, counts }) {
       ? ""
       : st.level === R.best
         ? t("best-f1")
-        : t("best-near", { score: levelText(R, R.best) });
+        : t("best-near", { score: scoreText(R, R.best) });
     under.gt.textContent =
       st.category < 0
         ? t("classes", { n: R.rows.filter((row) => row.gt).length })
