@@ -218,8 +218,8 @@ def repair(
         Paths; the target must be outside the source.
     repairs
         Any of ``order`` (swap edges that are the wrong way round), ``clip`` (clip boxes to their image),
-        ``drop-empty`` (boxes with zero area), ``dedupe`` (exact duplicates) and ``rename`` (names that are
-        invalid or equal on some systems); always applied in this order.
+        ``drop-empty`` (boxes with zero area), ``dedupe`` (exact duplicates), ``rename`` (names that are
+        invalid or equal on some systems) and ``ids`` (repeated annotation ids); always applied in this order.
     format
         The format of the source; auto-detected if omitted.
     to

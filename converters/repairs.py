@@ -20,7 +20,7 @@ from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
-from odm.tables import Boxes, Dataset, frozen
+from odm.tables import NO_ID, Boxes, Dataset, frozen
 from odm.tables.other_fields import SHAPES, count_own
 
 
@@ -146,6 +146,22 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     return apply(Edits(rename=renames), dataset, ledger)
 
 
+def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
+    """Give boxes whose id an earlier box of the same file has the ids after the highest."""
+    log.withdraw("duplicate-box-id")
+    ids = dataset.boxes.source_id
+    rows = np.flatnonzero(ids != NO_ID)
+    order = rows[np.lexsort((ids[rows], dataset.boxes.file[rows]))]
+    key = np.stack([dataset.boxes.file[order], ids[order]])
+    again = np.sort(order[1:][(key[:, 1:] == key[:, :-1]).all(axis=0)])
+    if not len(again):
+        return dataset
+    ledger.change("annotation ids that repeat, numbered anew (ids)", len(again))
+    new = ids.copy()
+    new[again] = ids.max(initial=0) + 1 + np.arange(len(again))
+    return _with(dataset, source_id=new)
+
+
 def _free(name: str, taken: set[str]) -> str:
     """`name`, or the first of ``name-2``, ``name-3``, ... whose stem nobody has."""
     base = stem(name)
@@ -198,5 +214,6 @@ REPAIRS: dict[str, Callable[[Dataset, Ledger, Log], Dataset]] = {
     "drop-empty": drop_empty,
     "dedupe": drop_duplicates,
     "rename": repair_names,
+    "ids": number_boxes,
 }
 """Every repair by the name that ``--fix`` takes, in the order in which they are applied."""

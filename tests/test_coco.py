@@ -210,12 +210,6 @@ def test_ids_are_exact(ids):
     assert dataset.images.source_id.tolist() == list(ids) == dataset.categories.source_id.tolist()
 
 
-def test_a_text_id_is_never_a_number():
-    _, log = both(instances([{**BOX, "image_id": "1"}, {**BOX, "id": 2, "category_id": "1"}]))
-    assert codes(log) == {"unknown-image-id": 1, "unknown-category-id": 1}
-    assert "there is one written as a number, 1" in log.issues[0].message
-
-
 def test_ids_with_a_point_are_read_with_one_warning_a_key():
     boxes = [{**BOX, "id": k, "image_id": 1 if k < 3 else 1.0, "category_id": 1.0} for k in range(9)]
     dataset, log = both(instances(boxes))
@@ -678,6 +672,80 @@ def test_areas_of_relative_boxes_that_are_larger_than_the_image_are_in_pixels(ar
     np.testing.assert_allclose(dataset.boxes.area, [pixels, 960])
 
 
+@pytest.mark.parametrize("listed", [int, str])
+@pytest.mark.parametrize("name", ["coco", "lvis"])
+def test_ids_of_another_type_are_read_with_a_note(name, listed, tmp_path):
+    other = str if listed is int else int
+    if name == "lvis" and listed is str:
+        return  # whose ids are numbers
+    document = instances(
+        [
+            {**BOX, "image_id": other(7), "category_id": other(3)},
+            {**BOX, "id": 2, "image_id": 8, "category_id": 3},
+        ],
+        [{**IMAGE, "id": listed(7), "file_name": "a.jpg"}, {**IMAGE, "id": 8, "file_name": "b.jpg"}],
+        [{"id": listed(3), "name": "cat", "frequency": "r"}],
+    )
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    dataset, log = one_format.read(tmp_path / "a.json", name)
+    assert not log.issues, list(map(str, log))
+    assert [dataset.images.name[row] for row in dataset.boxes.image] == ["a.jpg", "b.jpg"]
+    shown = json.dumps(other(7)), json.dumps(listed(7))
+    assert any("image_id {} is read as {}".format(*shown) in note for note in log.notes), log.notes
+    assert any("category_id" in note for note in log.notes)
+
+
+def test_an_id_of_the_same_type_goes_first_and_a_number_is_no_other_text():
+    images = [{**IMAGE, "id": 7, "file_name": "a.jpg"}, {**IMAGE, "id": "7", "file_name": "b.jpg"}]
+    dataset, log = both(instances([{**BOX, "image_id": "7"}, {**BOX, "id": 2, "image_id": 7}], images))
+    assert not log.issues
+    assert dataset.boxes.image.tolist() == [1, 0]
+    _, log = both(instances([{**BOX, "image_id": "07"}], images[:1]))
+    assert codes(log) == {"unknown-image-id": 1}
+    assert "there is one written as a number, 7" in log.issues[0].message
+
+
+def test_video_ids_of_another_type(tmp_path):
+    videos = [{"id": 1, "name": "v", "length": 3, "width": 640, "height": 480}]
+    images = [{**IMAGE, "video_id": "1", "frame_id": 0}]
+    dataset, log = both({**instances([{**BOX, "track_id": 4}], images), "videos": videos})
+    assert dataset.videos.name == ("v",)
+    assert dataset.images.video.tolist() == [0]
+    assert any('video_id "1" is read as 1' in note for note in log.notes)
+    track = {"id": 4, "video_id": "1", "category_id": "1", "track": [{"frame": 0, "bbox": [1, 2, 3, 4]}]}
+    document = {"videos": videos, "annotations": [track, track], "categories": [CATEGORY]}
+    dataset, log = both(document)
+    assert codes(log) == {"duplicate-box-id": 1}
+    assert dataset.videos.name == ("v",)
+    assert dataset.tracks.source_id.tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, "duplicate-box-id"),
+        ({"relations": [{"annotation_id": 2}]}, "duplicate-box-id"),
+        ({"relations": [{"annotation_id": 1}]}, "ambiguous-box-id"),
+        ({"groups": [{"ann_ids": [2, 1]}]}, "ambiguous-box-id"),
+    ],
+)
+def test_repeated_annotation_ids(more, code, tmp_path):
+    boxes = [{**BOX, "id": id_, "bbox": [10 + k, 10, 20, 20]} for k, id_ in enumerate((1, 2, 1))]
+    dataset, log = both(instances(boxes, **more))
+    assert codes(log) == {code: 1}
+    assert len(dataset) == (2 if code == "ambiguous-box-id" else 3)
+    if code == "ambiguous-box-id":
+        return
+    (tmp_path / "a.json").write_text(json.dumps(instances(boxes)))
+    odm.convert(tmp_path / "a.json", tmp_path / "b.json")
+    ledger = odm.repair(tmp_path / "a.json", tmp_path / "c.json", ["ids"], log=(left := Log()))
+    assert ledger.changed == {"annotation ids that repeat, numbered anew (ids)": 1}
+    assert not left.issues
+    for name in "bc":
+        written = json.loads((tmp_path / f"{name}.json").read_text())
+        assert [box["id"] for box in written["annotations"]] == [1, 2, 3]
+
+
 # --------------------------------------------------------------------------------------------- faults
 
 
@@ -699,7 +767,7 @@ def test_all_faults_in_one_run():
         "wrong-box-type": 3,
         "bad-flag": 1,
     }
-    assert (len(dataset), dataset.skipped) == (1, 5)
+    assert (len(dataset), dataset.skipped) == (2, 4)
 
 
 def test_skipped_and_kept_rows_balance():

@@ -406,3 +406,18 @@ def test_a_value_that_is_no_flag_is_shown_as_json_has_it(value, shown, tmp_path)
     )
     _, log = read(tmp_path / "b.json", "mmdet")
     assert [issue.code for issue in log] == ["bad-flag"]
+
+
+@pytest.mark.parametrize(("name", "key"), [("datumaro", "label_id"), ("mmdet", "bbox_label")])
+def test_numbers_of_classes_may_be_text(name, key, tmp_path):
+    location = tmp_path / "input"
+    shutil.copytree(FIXTURES / "mixed" / name, location)
+    source = next(path for path in sorted(location.iterdir()) if path.name.startswith("input"))
+    expected, _ = read(source, name)
+    for path in location.rglob("*.json"):
+        text = re.sub(rf'("{key}": )(\d+)', r'\1"\2"', path.read_text(encoding="utf-8"))
+        path.write_text(text, encoding="utf-8")
+    dataset, log = read(source, name)
+    assert not log.issues, list(map(str, log))
+    assert dataset.boxes.category.tolist() == expected.boxes.category.tolist()
+    assert any(f'{key} "0" is read as the number 0' in note for note in log.notes), log.notes

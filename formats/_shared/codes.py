@@ -194,10 +194,17 @@ DUPLICATE_ID = Code(
 )
 DUPLICATE_BOX_ID = Code(
     "duplicate-box-id",
-    "error",
+    "warning",
     "duplicate annotation id {value}, first in {first}",
-    "give every annotation a unique id",
+    "number the annotations anew (validate --fix ids, or convert to COCO or LVIS)",
     "The official tools index annotations by id, so the second silently replaces the first.",
+)
+AMBIGUOUS_BOX_ID = Code(
+    "ambiguous-box-id",
+    "error",
+    "duplicate annotation id {value}, first in {first}, and {key} refers to it",
+    "give every annotation a unique id, and correct what refers to it",
+    "Where another part of the file refers to an annotation by its id, the id must be that of one only.",
     row=True,
 )
 UNKNOWN_IMAGE = Code(

@@ -30,7 +30,6 @@ from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_values import (
     EMPTY_VALUES,
     FLAG_NAMES,
@@ -277,8 +276,7 @@ class Item:
 
     def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
         """The row of the class of this number, which is its name where no `classes` are listed."""
-        whole = type(value) in NUMBER_TYPES and value == int(value)
-        id_ = str(int(value)) if whole else show(value)
+        id_ = self.reader.class_number(value, at, classes)
         if not classes:
             return self.category_named(id_, at)
         if id_ not in classes:

@@ -49,7 +49,7 @@ from odm.formats._shared.json_columns import (
 from odm.formats._shared.json_preview import LOOKED_AT, TOO_DEEP, HeadCheck, check_head, fitting
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
-from odm.issues import Log, Trusted, Verbatim, shorten
+from odm.issues import Log, Trusted, Verbatim, printable, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
@@ -281,6 +281,15 @@ class Reader(Gather):
             self.wrong(at, "the name of a class as text", name, row=not listed)
             return None
         return super().category(name, at, listed=listed, **columns)
+
+    def class_number(self, value: Any, at: At, classes: Mapping[str, int]) -> str:
+        """The number of a class as `classes` have it; a note says so where it stands there as text."""
+        if isinstance(value, str) and value in classes:
+            what = f"{at.field} {show(value)} is read as the number {value}"
+            self.log.note(f"{printable(self.source.path)}: {what}")
+            return value
+        whole = type(value) in NUMBER_TYPES and value == int(value)
+        return str(int(value)) if whole else show(value)
 
     def image(
         self, name: Any, at: At, *, field: str = "", picture: Picture | None = None, **columns: Any

@@ -26,14 +26,16 @@ these:
   and ``-O ids=positions-from-1`` as Ultralytics writes them for the classes of a ``data.yaml``. The latter is
   detected if no id is 0 and one equals the number of classes.
 
-Reading: ids may start at 0, have gaps, be text (``"7"`` is never 7), or be written ``1.0`` (a warning);
-integer ids are exact to 64 bits. ``iscrowd``, ``area`` and an annotation's ``id`` may be missing, and so may
-the image size (with a warning; use ``--images``, ``--image-size`` or ``--image-sizes``). A missing
-``file_name`` is replaced by the id, and categories with the same name are merged (both with a warning). A
-missing or empty ``bbox`` is replaced by the box around the polygons of ``segmentation``, with a note. If all
-coordinates are in 0..1, boxes are relative to the image size, as written by Azure ML, with a note; ``-O
-units=pixel`` and ``-O units=normalized`` override this; an ``area`` above 1 is in pixels even then. ``area``
-is kept, because it is the area of the mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
+Reading: ids may start at 0, have gaps, be text, or be written ``1.0`` (a warning); where the list has only 7,
+``"7"`` is 7, and the reverse (with a note); integer ids are exact to 64 bits. ``iscrowd``, ``area`` and an
+annotation's ``id`` may be missing, and so may the image size (with a warning; use ``--images``,
+``--image-size`` or ``--image-sizes``). Annotations may have the same id (a warning), unless another field
+refers to it; they are numbered anew when they are written. A missing ``file_name`` is replaced by the id, and
+categories with the same name are merged (both with a warning). A missing or empty ``bbox`` is replaced by the
+box around the polygons of ``segmentation``, with a note. If all coordinates are in 0..1, boxes are relative
+to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and ``-O units=normalized``
+override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because it is the area of the
+mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
 
 If the target is COCO or LVIS too, all other keys are written again as they were: of annotations and results
 (``segmentation`` as polygons or in either spelling of RLE, ``keypoints``, ``attributes``, ...), of images
@@ -48,11 +50,12 @@ selects one split. Pictures in the folder are found beside the file that names t
 
 Writing: a ``.json`` target is a single file, any other target a folder of ``instances_<split>.json``, or
 ``detections_<split>.json``. Ids of images and categories are kept if all are whole numbers, otherwise they
-count from 1; annotation ids are kept if they are unique and at least 1, because the official tools mis-score
-an annotation with id 0. ``segmentation`` is an empty list where there is none, as some tools need the key.
-Numbers are written with the fewest digits that read back exactly, whole numbers without a decimal point.
-Detections are written as a results list with the ids of ``--gt`` if it is given, otherwise as one object with
-a ``score`` per annotation; ``-O results=true`` and ``-O results=false`` override this.
+count from 1; annotation ids are kept if they are unique and at least 1, else numbered from 1, because the
+official tools mis-score an annotation with id 0. ``segmentation`` is an empty list where there is none, as
+some tools need the key. Numbers are written with the fewest digits that read back exactly, whole numbers
+without a decimal point. Detections are written as a results list with the ids of ``--gt`` if it is given,
+otherwise as one object with a ``score`` per annotation; ``-O results=true`` and ``-O results=false`` override
+this.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from odm.codes import ALL_SCORED, MASK_SIZE, NO_SIZE, SCORE_MISSING, SOME_SCORES
 from odm.formats._shared.codes import (
+    AMBIGUOUS_BOX_ID,
     BAD_FLAG,
     DUPLICATE_BOX_ID,
     MISSING_BOX_KEY,
@@ -19,7 +22,7 @@ from odm.formats._shared.codes import (
     UNKNOWN_IMAGE,
 )
 from odm.formats._shared.json_columns import NONE, show
-from odm.formats.coco.ids import listed, look_up, near
+from odm.formats.coco.ids import listed, look_up, near, with_other_type
 from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, boxes_of, read_shapes
 from odm.issues import Code, Log, Trusted, first_few
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
@@ -56,6 +59,8 @@ class Table(msgspec.Struct, eq=False):
     unlisted: set[str] = msgspec.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
     own: OwnRows = msgspec.field(default_factory=OwnRows)
+    references: dict[Id, str] = msgspec.field(default_factory=dict)
+    """The repeated ids of boxes to which a field of the file refers, with its key."""
     hint: str = ""
     """What an unknown category may come from, in brackets."""
     shape_keys: tuple[str, ...] = ()
@@ -201,7 +206,7 @@ class Table(msgspec.Struct, eq=False):
         category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
         ids = self.id_column("id")
         if ids is not None:
-            self._find_repeated(log, ids, good)
+            self._report_repeated(log, ids, good)
             if isinstance(ids, list):
                 ids = np.array([i if isinstance(i, int) else NO_ID for i in ids], np.int64)
         if relative:
@@ -320,6 +325,10 @@ class Table(msgspec.Struct, eq=False):
         assert ids is not None
         rows = self.rows[key] if key in self.rows else look_up(ids, known)
         bad = np.flatnonzero(rows < 0)
+        if len(bad) and (self.pointer or key in self.rows):  # ids, not names or positions
+            known = with_other_type(known, map(listed(ids).__getitem__, bad.tolist()), key, self.path, log)
+            rows = look_up(ids, known)
+            bad = np.flatnonzero(rows < 0)
         if len(bad):
             texts = [k for k in known if isinstance(k, str)]
             unknown = np.flatnonzero(rows == -1)
@@ -338,23 +347,45 @@ class Table(msgspec.Struct, eq=False):
             good[bad] = False
         return rows
 
-    def _find_repeated(self, log: Log, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
+    def find_references(self, text: bytes) -> None:
+        """Keep which ids the text of the file refers to, if ids repeat, which is rare."""
+        ids = self.id_column("id")
+        if ids is not None and self._repeated(ids):
+            for match in _REFERENCE.finditer(text):
+                for id_ in re.findall(rb'"[^"\\]*"|-?[0-9]+', match[2]):
+                    self.references.setdefault(json.loads(id_), match[1].decode())
+
+    @staticmethod
+    def _repeated(ids: NDArray[Any] | list[Any]) -> dict[int, int]:
+        """The rows whose id an earlier row has, each with the first such row."""
         if isinstance(ids, np.ndarray):
             ranked = np.sort(ids[ids != NONE])
             if (ranked[1:] > ranked[:-1]).all():
-                return
+                return {}
         first: dict[Id, int] = {}
+        pairs = ((i, first.setdefault(id_, i)) for i, id_ in enumerate(listed(ids)) if id_ != NONE)
+        return {i: earlier for i, earlier in pairs if earlier != i}
+
+    def _report_repeated(self, log: Log, ids: NDArray[Any] | list[Any], good: NDArray[np.bool_]) -> None:
+        """Report ids that repeat: an error, and no box, where something refers to one."""
+        first, listed_ids = self._repeated(ids), listed(ids)
         index = self.column("index")
         assert index is not None
-        repeated = [i for i, id_ in enumerate(listed(ids)) if id_ != NONE and first.setdefault(id_, i) != i]
 
         def values(row: int) -> dict[str, Any]:
-            id_ = ids[row] if isinstance(ids, list) else int(ids[row])
-            return {"value": Trusted(show(id_)), "first": Trusted(f"#{self.pointer}/{index[first[id_]]}")}
+            place = Trusted(f"#{self.pointer}/{index[first[row]]}")
+            key = self.references.get(listed_ids[row], "")
+            return {"value": Trusted(show(listed_ids[row])), "first": place, "key": key}
 
-        rows = np.array(repeated, np.int64)
-        self._tell(log, DUPLICATE_BOX_ID, rows, "id", values)
-        good[rows] = False
+        referred = [row for row in first if listed_ids[row] in self.references]
+        plain = [row for row in first if listed_ids[row] not in self.references]
+        for code, rows in ((AMBIGUOUS_BOX_ID, referred), (DUPLICATE_BOX_ID, plain)):
+            self._tell(log, code, np.array(rows, np.int64), "id", values)
+        good[referred] = False
+
+
+_REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\]|"[^"]*"|-?[0-9]+)')
+"""A field that names annotations by their ids, and its value."""
 
 
 def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], known: Mapping[Id, int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -62,13 +63,36 @@ def look_up(ids: NDArray[Any] | list[Any], known: Mapping[Id, int]) -> NDArray[n
     return np.where(keys[at] == ids, rows[at], -1).astype(np.int32)
 
 
+def other_type(id_: Id) -> Id | None:
+    """The number as text, or the number that a text is written as; None for other text."""
+    if isinstance(id_, int):
+        return str(id_)
+    number = number_of(id_)
+    return number if str(number) == id_ else None
+
+
+def with_other_type(
+    known: Mapping[Id, int], ids: Iterable[Id], key: str, path: str, log: Log
+) -> dict[Id, int]:
+    """The rows by id, also by those of `ids` that are text for a number there, or a number for text.
+
+    A note names the first.
+    """
+    unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in known]
+    twins = {id_: twin for id_ in unknown if (twin := other_type(id_)) is not None and twin in known}
+    for id_, twin in list(twins.items())[:1]:
+        what = "text" if isinstance(twin, str) else "numbers"
+        more = f" ({len(twins)} such ids)" if len(twins) > 1 else ""
+        shown, meant = json.dumps(id_), json.dumps(twin)
+        log.note(
+            f"{printable(path)}: {key} {shown} is read as {meant}, because the listed ids are {what}{more}"
+        )
+    return {**known, **{id_: known[twin] for id_, twin in twins.items()}}
+
+
 def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
     """What an unknown id may have meant, in brackets, or nothing."""
     if isinstance(id_, int):
-        if str(id_) in known:
-            from odm.formats._shared.json_columns import show
-
-            return f" (there is one written as text, {show(str(id_))})"
         return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
     if number_of(id_) >= 0 and number_of(id_) in known:
         return f" (there is one written as a number, {number_of(id_)})"
@@ -85,7 +109,7 @@ def choose_reading(
 ) -> tuple[dict[Id, int], NDArray[np.int32] | None]:
     """The one reading of the ids of a column that knows all of them, else the one that knows most.
 
-    Beside it the rows of the ids, where they were looked up already.
+    Beside it the rows of the ids, if it is that of the ids of the ground truth.
     """
     by_id = {id_: row for row, id_ in enumerate(own.tolist()) if id_ != NO_ID}
     rows = look_up(column, by_id)
@@ -99,7 +123,7 @@ def choose_reading(
     what, known = readings[hits.index(max(hits))]
     if known is not by_id and max(hits):
         log.note(f"{printable(path)}: {key} is read as {what}")
-    return known, None
+    return known, rows if known is by_id else None
 
 
 def note_categories(

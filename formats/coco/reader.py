@@ -160,7 +160,7 @@ class Reader:
             if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":
-                self._read_object(document, values, split)
+                self._read_object(document, values, split, data)
             elif document.top == "[" and lists:
                 self._read_list(document, values)
             else:
@@ -211,7 +211,7 @@ class Reader:
         )
         return True
 
-    def _read_object(self, document: Document, values: Values, split: str) -> None:
+    def _read_object(self, document: Document, values: Values, split: str, data: bytes) -> None:
         path = values.path
         if self._lists:  # whose images the builder holds
             self._own = self._own or path
@@ -261,7 +261,8 @@ class Reader:
             if table.file < 0:
                 table.file = self._builder.file(path, "/images")
             self._builder.describe(table.file, own)
-        frames.finish()
+        frames.finish(path, self._log)
+        frames.add_other_type((video for _, video, _ in scores), path, self._log)
         for key, found in labels.items() if "categories" in lists else ():
             image = np.repeat([row for row, _ in found], [len(ids) for _, ids in found])
             category = np.array([table.categories.get(id_, -1) for _, ids in found for id_ in ids], np.int64)
@@ -270,6 +271,7 @@ class Reader:
             if not known.all():
                 values.count({f"{key} of unlisted classes": int(np.count_nonzero(~known))})
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
+        table.find_references(data)
         self._tables.append(table)
 
     def _read_images(

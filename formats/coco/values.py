@@ -24,7 +24,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
 from odm.formats._shared.json_preview import JsonPreview, glance
-from odm.formats.coco.ids import listed
+from odm.formats.coco.ids import listed, other_type
 from odm.formats.coco.shapes import ORIENTED_KEYS
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
@@ -262,7 +262,8 @@ class Values:
         value = record[key]
         if type(value) is int and -(2**63) < value < 2**63:
             return value
-        if self.dialect.whole_ids:
+        is_number = type(value) is str and type(other_type(value)) is int
+        if self.dialect.whole_ids and not (is_number and key in ("image_id", "category_id")):
             self.wrong(codes[1], location, key, "a whole number", value)
             return None
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json_columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
 from odm.formats._shared.json_preview import JsonPreview, glance
-from odm.formats.coco.ids import category_readings, choose_reading, listed, packed
+from odm.formats.coco.ids import category_readings, choose_reading, listed, packed, with_other_type
 from odm.formats.coco.values import ROW, TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted
 from odm.names import accept_name
@@ -90,10 +90,16 @@ class Frames:
         number = number if number >= 0 else frame_number(record.get("frame_index"))
         self._placed.append((row, record["video_id"], number))
 
-    def finish(self) -> None:
+    def add_other_type(self, ids: Iterable[Any], path: str, log: Log) -> None:
+        """Let ids that differ from those of the list only by their type be those."""
+        usual = [id_ for id_ in ids if type(id_) in (int, str)]
+        self._rows = with_other_type(self._rows, usual, "video_id", path, log)
+
+    def finish(self, path: str, log: Log) -> None:
         """Tell the builder."""
         if not self._placed:
             return
+        self.add_other_type((id_ for _, id_, _ in self._placed), path, log)
         first = self._placed[0][0]
         n = self._placed[-1][0] - first + 1
         videos, frames = [-1] * n, [-1] * n
@@ -377,12 +383,17 @@ class TubeReader:
             known: dict[Id, int] = {name: row for row, name in enumerate(reference.videos.name)}
             ids = reference.videos.source_id.tolist()
             known |= {id_: row for row, id_ in enumerate(ids) if id_ != NO_ID}
+            known = with_other_type(known, (tube[1] for tube in self._tubes), "video_id", path, log)
+        else:
+            self._frames.add_other_type((tube[1] for tube in self._tubes), path, log)
+        categories = with_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
         video = np.full(len(self._tubes), -1, np.int64)
         category = np.full(len(self._tubes), -1, np.int64)
         good = np.ones(len(self._tubes), np.bool_)
         first: dict[Id, int] = {}
         where: dict[str, Any]
-        for n, (i, video_id, category_id, id_, _) in enumerate(self._tubes):
+        free = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
+        for n, (i, video_id, category_id, id_, score) in enumerate(self._tubes):
             location = f"{self._pointer}/{i}"
             if reference is None:
                 video[n] = self._frames.row(video_id)
@@ -402,7 +413,8 @@ class TubeReader:
                 where = {"pointer": f"{location}/id", "field": "id"}
                 shown = Trusted(f"#{self._pointer}/{first[id_]}")
                 log.report(DUPLICATE_BOX_ID, path, **where, value=Trusted(show(id_)), first=shown)
-                good[n] = False
+                free += 1  # a track of its own
+                self._tubes[n] = (i, video_id, category_id, free, score)
         return video, category, good
 
     def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
