@@ -15,12 +15,15 @@ import pytest
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 from msgspec.structs import replace
 from PIL import ExifTags, Image
+from selection import examples
+from test_evaluate_shapes import Scene, boxes_of, side
 
 import odm
+from odm import masks
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.output.report_data import KINDS, MISSES, score_levels
+from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_levels
 from odm.evaluate.results import COVERAGE
 from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
@@ -134,13 +137,53 @@ def test_outcomes_and_misses_are_those_of_the_files(data):
 
 @pytest.mark.parametrize("protocol", ["coco", "voc2012", "lvis", "openimages"])
 def test_every_iou_of_the_slider_is_an_evaluation(data, protocol):
-    result = evaluation(data, protocol).result
+    check_slider(functools.partial(evaluation, data, protocol), every=3)
+
+
+@pytest.mark.parametrize("seed", range(examples(3)))
+@pytest.mark.parametrize(
+    ("protocol", "iou_type"),
+    [("coco", "segm"), ("coco", "keypoints"), ("coco", "obb"), ("lvis", "segm"), ("dota", "obb")],
+)
+def test_every_iou_of_the_slider_is_an_evaluation_of_shapes(protocol, iou_type, seed):
+    """Mirrored shapes have the same box around them, so that kinds by boxes would be others."""
+    boxes = boxes_of(seed, images=2)
+    if iou_type == "keypoints":
+        drawn = Scene(seed, 17).sides()
+    else:
+        gt, flags, det = boxes
+        shapes = [
+            {"oriented": mirrored(rows, seed)} if iou_type == "obb" else masks_of(mirrored(rows, seed))
+            for rows in (gt, det)
+        ]
+        of = {"images": 2, "classes": ("a", "b"), "size": (120, 110)}
+        drawn = side(gt, flags=flags, **of, **shapes[0]), side(det, **of, **shapes[1])
+    check_slider(functools.partial(evaluate, *drawn, protocol, iou_type=iou_type))
+
+
+def mirrored(rows, seed):
+    """(n, 4, 2) narrow parallelograms that touch the edges of the boxes, leaning to either side."""
+    lean = np.random.default_rng(seed).random(len(rows)) < 0.5
+    ltwh = np.array([row[2] for row in rows], float)
+    x = np.where(lean[:, None], [0, 0.3, 1, 0.7], [1, 0.7, 0, 0.3])
+    y = np.broadcast_to([0, 0, 1, 1], x.shape)
+    return ltwh[:, None, :2] + np.stack([x, y], axis=2) * ltwh[:, None, 2:]
+
+
+def masks_of(quads):
+    return {"masks": [masks.rasterise([quad], 120, 110) for quad in quads]}
+
+
+def check_slider(evaluate_at, every=1):
+    result = evaluate_at().result
     table = result.report_data()
     at_ious = result.report_ious()
-    assert [at.iou for at in at_ious] == [k / 100 for k in range(50, 100, 5)]
-    for at in at_ious[::3]:
-        own = evaluation(data, protocol, iou=at.iou).result
-        expected, found = own.report_data(), table.at(at)
+    own_iou = result.rules.ious[result.rules.reference]
+    assert [at.iou for at in at_ious] == sorted({own_iou, *(k / 100 for k in range(50, 100, 5))})
+    for at in at_ious[::every]:
+        own = evaluate_at(iou=at.iou).result
+        expected = report_data(own.sides, own.rules, own.detections, result.overall.score)
+        found = table.at(at)
         assert [row.ap for row in own.classes] == pytest.approx(at.ap.tolist(), abs=0, nan_ok=True)
         assert (found.kind == expected.kind).all()
         assert (found.truth.found_by == expected.truth.found_by).all()

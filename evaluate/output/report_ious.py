@@ -18,8 +18,9 @@ from odm.evaluate.analysis.errors import DetectionTable, kinds_at, reasons_of
 from odm.evaluate.analysis.outcome_table import TP, OutcomeTable
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches, bits_of_area
-from odm.evaluate.matching.pairs import Pairs, find_pairs
+from odm.evaluate.matching.pairs import Pairs
 from odm.evaluate.matching.prepare import prepare
+from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.curves import PrecisionReader
 from odm.evaluate.scores.protocols import Protocol
@@ -55,11 +56,11 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     """
     if rules.size_threshold or rules.metric in ("corloc", "top-k"):  # where a class counts once per image
         return
-    plain = replace(rules, crowd_flags=Flag(0), group_weight=None)
     sides, _ = prepare(joined, rules)
     own = rules.ious[rules.reference]
     ious = sorted({own, *(iou for iou in IOUS if not math.isclose(iou, own))})
-    pairs = find_pairs(sides, plain, ious[0])
+    plain = replace(rules, ious=tuple(ious), crowd_flags=Flag(0), group_weight=None)
+    pairs = pairs_of(sides, plain, ious[0])
     rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows))
