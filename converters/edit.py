@@ -140,6 +140,19 @@ def _with_classes(
     return replace(dataset, categories=categories, boxes=boxes, labels=moved.take(keep))
 
 
+def drop_emptied(dataset: Dataset, of_regions: NDArray[np.bool_], ledger: Ledger) -> Dataset:
+    """The dataset without the classes of regions to ignore, (classes,), whose boxes were all left out."""
+    old = dataset.categories
+    drop = of_regions & (np.bincount(dataset.boxes.category, minlength=len(old)) == 0)
+    if not drop.any():
+        return dataset
+    ledger.change("classes of nothing but regions to ignore are not written", int(np.count_nonzero(drop)))
+    row_of = np.where(drop, -1, np.cumsum(~drop) - 1).astype(np.int32)
+    rows = np.flatnonzero(~drop).tolist()
+    columns = {"named": old.named, "ordered": old.ordered}
+    return _with_classes(dataset, [old.name[row] for row in rows], rows, row_of, ledger, **columns)
+
+
 def refuse_other_points(
     tables: Sequence[Categories], rows_of: Sequence[NDArray[Any]], names: Sequence[str]
 ) -> None:

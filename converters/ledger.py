@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from odm.formats import Format
 from odm.issues import first_few, plural, printable
 from odm.names import stem
-from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct
+from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct, frozen
 from odm.tables.other_fields import NOTHING, count_own, join_members
 from odm.views import Shown
 
@@ -142,18 +142,7 @@ def drop_unsupported(
     and sizes of the pictures and numbers of classes are told as changes.
     """
     keeps = target.keeps
-    for flag in (Flag.CROWD, Flag.GROUP_OF):
-        name = str(flag.name).lower()
-        if name in keeps or not len(dataset):
-            continue
-        marked = dataset.boxes.has(flag)
-        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
-            marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
-        word = f"{name.replace('_', '-')} boxes, which {target.name} cannot represent"
-        if keep_groups:
-            ledger.change(f"{word}, written as ordinary boxes", int(np.count_nonzero(marked)))
-        else:
-            dataset = ledger.leave_out(dataset, marked, f"{word} (--keep-groups writes them)")
+    dataset = _drop_groups(dataset, target, ledger, keep_groups=keep_groups)
     boxes, images, categories = dataset.boxes, dataset.images, dataset.categories
     for flag in Flag:
         name = str(flag.name).lower()
@@ -197,6 +186,32 @@ def drop_unsupported(
         renumbered = categories.source_id != np.arange(len(categories))
         what = "class ids are renumbered" if "order" in keeps else "class ids are not written"
         ledger.change(what, int(np.count_nonzero(renumbered & ids_differ)))
+    return dataset
+
+
+def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_groups: bool) -> Dataset:
+    """The dataset without the crowd boxes, group-of boxes and regions that the target cannot mark as such."""
+    keeps = target.keeps
+    regions = dataset.boxes.has(Flag.REGION)
+    if "region" not in keeps and "crowd" in keeps and regions.any():
+        flags = dataset.boxes.flags ^ (regions * np.uint16(Flag.REGION | Flag.CROWD))
+        dataset = replace(dataset, boxes=replace(dataset.boxes, flags=frozen(flags)))
+        ledger.change(
+            "regions to ignore, written as crowd boxes of one class", int(np.count_nonzero(regions))
+        )
+    for flag in (Flag.CROWD, Flag.GROUP_OF, Flag.REGION):
+        name = str(flag.name).lower()
+        if name in keeps or not len(dataset):
+            continue
+        marked = dataset.boxes.has(flag)
+        if flag is Flag.CROWD and target.crowd_class in dataset.categories.name:
+            marked &= dataset.boxes.category != dataset.categories.name.index(target.crowd_class)
+        what = "regions to ignore" if flag is Flag.REGION else f"{name.replace('_', '-')} boxes"
+        word = f"{what}, which {target.name} cannot represent"
+        if keep_groups:
+            ledger.change(f"{word}, written as ordinary boxes", int(np.count_nonzero(marked)))
+        else:
+            dataset = ledger.leave_out(dataset, marked, f"{word} (--keep-groups writes them)")
     return dataset
 
 

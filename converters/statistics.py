@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Dataset, Flag, Floats, Keypoints, Kind, ShapeKind, Shapes, distinct
+from odm.tables import Dataset, Flag, Floats, Keypoints, Kind, ShapeKind, Shapes, distinct, region_classes
 from odm.views import Shown
 
 VERSION = 1
@@ -237,6 +237,8 @@ def describe(dataset: Dataset) -> Statistics:
 
     A box belongs to an area range by its own ``area`` where it has one, as in COCO, else by width * height.
     """
+    regions, is_class = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
+    dataset = dataset.take(~regions) if regions.any() else dataset
     images, boxes = dataset.images, dataset.boxes
     n_images, n_classes = len(images), len(dataset.categories)
     per_image = np.bincount(boxes.image, minlength=n_images)
@@ -253,6 +255,8 @@ def describe(dataset: Dataset) -> Statistics:
     shown_in = np.bincount(pairs // max(n_images, 1), minlength=n_classes)
     aspect = aspects_of(dataset)[: None if pixels else 0]
     scored = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
+    n_flagged = {flag: int(np.count_nonzero(boxes.has(flag))) for flag in Flag}
+    n_flagged[Flag.REGION] = int(np.count_nonzero(regions))
     return Statistics(
         kind=dataset.kind,
         relative=dataset.relative,
@@ -269,9 +273,10 @@ def describe(dataset: Dataset) -> Statistics:
                 share=int(per_class[i]) / len(boxes) if len(boxes) else None,
             )
             for i, name in enumerate(dataset.categories.name)
+            if is_class[i]
         ),
         splits={name: images.split.count(name) for name in dict.fromkeys(images.split) if name},
-        flags={str(flag.name).lower(): n for flag in Flag if (n := int(np.count_nonzero(boxes.has(flag))))},
+        flags={str(flag.name).lower(): n for flag, n in n_flagged.items() if n},
         image_sizes=tuple((w, h, n) for (w, h), n in by_number),
         image_width=Distribution.of(images.width[sized]),
         image_height=Distribution.of(images.height[sized]),

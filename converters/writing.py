@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from odm import checks
 from odm.codes import NO_SIZE, NOTHING_TO_PUT
-from odm.converters.edit import Edits, apply, write_underscores
+from odm.converters.edit import Edits, apply, drop_emptied, write_underscores
 from odm.converters.ledger import Ledger, drop_unsupported, losses
 from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
@@ -38,7 +38,7 @@ from odm.issues import (
     shorten,
 )
 from odm.names import BAD_NAME, SIZES_FILE, refuse_name, stem
-from odm.tables import Dataset, Longs, SourceFile, distinct
+from odm.tables import Dataset, Longs, SourceFile, distinct, region_classes
 
 BAD_ROWS = "rows with errors (--skip-bad)"
 
@@ -136,6 +136,15 @@ def as_one(
     return loaded, ledger
 
 
+def _without_losses(
+    dataset: Dataset, source: Format, held: Format, target: Target, ledger: Ledger
+) -> Dataset:
+    """The part of a dataset that the format can hold, without classes of regions to ignore that it cannot."""
+    of_regions = region_classes(dataset) & (not target.edits.order)
+    dataset = drop_unsupported(dataset, source, held, ledger, keep_groups=target.keep_groups)
+    return drop_emptied(dataset, of_regions, ledger)
+
+
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     asked = target.shapes or ("same" if loaded.format.name == target.format.name else "")
@@ -162,7 +171,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
         dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
-    dataset = drop_unsupported(dataset, loaded.format, held, ledger, keep_groups=target.keep_groups)
+    dataset = _without_losses(dataset, loaded.format, held, target, ledger)
     drawn = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
     if drawn or target.shapes or held.boxes_as_shapes:
         dataset = fit(dataset, held, ledger, shapes=target.shapes)

@@ -248,6 +248,17 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
+    if joined.regions is not None:
+        counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
+        for excuses in (True, False):
+            names = [p.name for p in rules if bool(p.region_flags) == excuses]
+            used = (
+                "what lies in them is no false positive"
+                if excuses
+                else "left out, as there is no rule for them"
+            )
+            if names:
+                log.note(f"{', '.join(dict.fromkeys(names))}: {counted_regions} in the ground truth: {used}")
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(

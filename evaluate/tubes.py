@@ -258,7 +258,7 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
             xyxy=xyxy,
             wh=xyxy[:, 2:] - xyxy[:, :2],
             score=score,
-            flags=np.zeros(n, np.uint16),
+            flags=boxes.flags[first] & np.uint16(Flag.REGION),
             area=np.full(n, np.nan),
             source_id=none,
             file=boxes.file[first],

@@ -17,8 +17,8 @@ unchanged. (The BDD100K toolkit includes the last pixel when it computes widths.
 ``size``, or else that of ``config``; otherwise it can be given by ``--images``, ``--image-size`` or
 ``--image-sizes``.
 
-Flags: the attributes ``occluded``, ``truncated`` and ``crowd``; ``ignored`` is read as crowd too, because
-what it covers is neither required nor penalised. Other attributes are counted but not kept. If every label
+Flags: the attributes ``occluded``, ``truncated`` and ``crowd``; ``ignored`` marks a region to ignore, which
+concerns all classes. Other attributes are counted but not kept. If every label
 has a ``score``, the file contains detections. If only some have one, it is read as ground truth without the
 scores, with a warning. ``--kind`` overrides this.
 
@@ -61,7 +61,7 @@ _LABEL = frozenset(
     {"id", "category", "box2d", "attributes", "score", "manualShape", "manualAttributes", "index"}
 )
 _WRITTEN = ("occluded", "truncated", "crowd")
-_FLAGS = {**{name: FLAG_NAMES[name] for name in _WRITTEN}, "ignored": Flag.CROWD}
+_FLAGS = {**{name: FLAG_NAMES[name] for name in _WRITTEN}, "ignored": Flag.REGION}
 _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
@@ -190,6 +190,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
                 del label["id"]  # in a video it would be a track
             label["category"] = box.label
             label["attributes"] = {key: key in is_set for key in _WRITTEN}
+            if box.flags & Flag.REGION:
+                label["attributes"]["ignored"] = True
             label["box2d"] = dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True))
             if box.outlines:
                 outlines = [{"vertices": o, "types": "L" * len(o), "closed": True} for o in box.outlines]
@@ -216,6 +218,6 @@ FORMAT = format_of(
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     single=True,
     holds=("labels", "frames", "videoName", "timestamp", "frameIndex"),
-    keeps=frozenset({"size", "extension", "empty", "score", "video", "track", *_WRITTEN})
+    keeps=frozenset({"size", "extension", "empty", "score", "video", "track", "region", *_WRITTEN})
     | {"polygon", "parts", "mask"},
 )

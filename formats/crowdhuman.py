@@ -13,8 +13,8 @@ including parts that are hidden or outside the image; ``vbox`` is the visible pa
 box=vbox`` or ``hbox`` reads these. Numbers are read and written unchanged.
 
 ``tag`` is the class. ``extra.ignore`` other than 0 means that evaluations ignore the box: it is read as
-crowd, and so is every ``mask``, which covers a group or a reflection and gets the class ``person``. For
-heads, ``head_attr.ignore`` is used instead. ``extra.occ`` 1 is read as the flag *occluded*.
+crowd. A ``mask``, which covers a group or a reflection, is read as a region to ignore, with the class
+``person``. For heads, ``head_attr.ignore`` is used instead. ``extra.occ`` 1 is read as the flag *occluded*.
 
 ``ID`` is the image name without its extension, which is taken from the picture (``--images``). The size comes
 from the picture too, or from ``--image-size``, ``--image-sizes``, or ``width`` and ``height`` in the record.
@@ -131,7 +131,9 @@ def _read_truth(box: Row, key: str) -> None:
     about = box.object("head_attr" if key == "hbox" else "extra", optional=True)
     category = box.category_named(PERSON if tag == "mask" else tag, box.at / "tag")
     flags = Flag(0)
-    if tag == "mask" or about.get("ignore") not in (None, 0):
+    if tag == "mask":
+        flags |= Flag.REGION
+    elif about.get("ignore") not in (None, 0):
         flags |= Flag.CROWD
     if is_set(about.get("occ")):
         flags |= Flag.OCCLUDED
@@ -175,9 +177,9 @@ def _record_of(box: Box, number: int) -> dict[str, Any]:
     extra = {"box_id": number}
     if box.flags & Flag.OCCLUDED:
         extra["occ"] = 1
-    if box.flags & Flag.CROWD:
+    if box.flags & (Flag.CROWD | Flag.REGION):
         extra["ignore"] = 1
-    return {"tag": box.label, "fbox": place, "extra": extra}
+    return {"tag": "mask" if box.flags & Flag.REGION else box.label, "fbox": place, "extra": extra}
 
 
 FORMAT = format_of(
@@ -188,5 +190,5 @@ FORMAT = format_of(
     suffixes=(".odgt",),
     looks_at=_SUFFIXES,
     holds=("gtboxes", "dtboxes"),
-    keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "occluded"}),
+    keeps=frozenset({"size", "empty", "score", "wh", "split", "crowd", "region", "occluded"}),
 )

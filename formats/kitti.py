@@ -14,8 +14,8 @@ Reading
   ``.txt`` is the image name; an empty file is an image without objects.
 - Rows of 15 columns are ground truth; rows of 16, with the score last, are detections. Scores may be any
   numbers, as in the development kit.
-- ``DontCare`` marks a region in which objects were not labelled: it is read as a crowd box of the class
-  DontCare.
+- ``DontCare`` marks a region in which objects were not labelled: it is read as a region to ignore, which
+  concerns all classes.
 - ``True`` and ``False``, as some tools write them, are 1 and 0.
 - ``truncated`` above 0 and ``occluded`` 1 or 2 are read as the flags of these names; the degree, angles and
   3D boxes are counted but not kept.
@@ -28,7 +28,8 @@ Reading
 Writing
 -------
 Unknown values are written as in the development kit: alpha and rotation -10, dimensions -1, location
--1000; in detections truncated and occluded -1. A crowd box can be written only if its class is DontCare.
+-1000; in detections truncated and occluded -1. A region to ignore is written as DontCare; a crowd box can be
+written only if DontCare is its class.
 Types with spaces, at which other programs split the line, are refused; ``-O spaces=underscore`` writes
 underscores for them.
 ``-O layout=tracking`` writes the labels of the tracking benchmark, for images that are frames of videos.
@@ -153,8 +154,8 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
-        crowd = np.array([text == DONT_CARE for text in labels.texts] or [False])[labels.name]
-        flags |= crowd * np.uint16(Flag.CROWD)
+        is_region = np.array([text == DONT_CARE for text in labels.texts] or [False])[labels.name]
+        flags |= is_region * np.uint16(Flag.REGION)
     labels.count("degrees of truncation", good & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", good & (occluded >= 2))
     labels.count("3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
@@ -223,7 +224,8 @@ def adapt(options: KittiOptions) -> dict[str, Any]:
 def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> None:
     """Write one file per image, or per video."""
     boxes, classes = dataset.boxes, dataset.categories.name
-    types = [classes[c] for c in boxes.category.tolist()]
+    is_region = boxes.has(Flag.REGION).tolist()
+    types = [DONT_CARE if r else classes[c] for r, c in zip(is_region, boxes.category.tolist(), strict=True)]
     unknown = dataset.kind == "det"
     states = [
         "-1 -1 -10" if unknown or name == DONT_CARE
@@ -266,7 +268,7 @@ def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequenc
         target.write(file, "".join(f"{line}\n" for line in lines).encode())
 
 
-_KEEPS = frozenset("empty score truncated occluded".split())
+_KEEPS = frozenset("empty score truncated occluded region".split())
 
 
 FORMAT = format_of(

@@ -8,7 +8,8 @@ Specification: "Customize Datasets" in the documentation of MMDetection 3
          {"bbox": [10, 20, 110, 220], "bbox_label": 0, "ignore_flag": 0}]}]}
 
 ``bbox`` is left, top, right and bottom in pixels, read and written unchanged; ``bbox_label`` is a position in
-``metainfo.classes`` (``CLASSES``). ``ignore_flag`` 1 is read as crowd. A ``mask`` is counted but not read.
+``metainfo.classes`` (``CLASSES``). ``ignore_flag`` 1 is read as crowd, and with a ``bbox_label`` of -1 as a
+region to ignore, which concerns all classes. A ``mask`` is counted but not read.
 
 The middle format of MMDetection 2 and the predictions of the inferencer, one file per image in ``preds/``,
 are read too::
@@ -19,8 +20,8 @@ are read too::
     {"labels": [0], "scores": [0.9], "bboxes": [[10, 20, 110, 220]]}
 
 Their classes have no names: ``--classes`` gives them, else the numbers are the names, and ``ignored`` for
-boxes to be ignored that have none. Predictions are of the image that their file is named after. Other
-detections have a ``bbox_score`` in every instance.
+boxes to be ignored that have none, which are regions to ignore. Predictions are of the image that their file
+is named after. Other detections have a ``bbox_score`` in every instance.
 
 Pickled files (``.pkl``) are never read, because they can run programs.
 
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 from typing import Any
 
 from odm.files import Output, Source
@@ -43,7 +45,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Builder, Dataset, Flag, region_classes
 
 IGNORED = "ignored"
 _BOX = frozenset({"bbox", "bbox_label", "ignore_flag", "bbox_score"})
@@ -103,12 +105,22 @@ def _read_list(record: Item, listed: _Labels) -> None:
 
 def _read_instance(box: Row, labels: _Labels) -> None:
     box.need("bbox", "bbox_label")
-    category = box.category_number(box.get("bbox_label"), box.at / "bbox_label", labels)
+    is_ignored = box.reader.flag(box.get("ignore_flag"), box.at / "ignore_flag")
+    box.bad |= is_ignored is None
+    number = box.get("bbox_label")
+    flags = int(Flag.CROWD) if is_ignored else 0
+    category, flags = _category_of(box, None if number == -1 else number, labels, flags)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
-    is_crowd = box.reader.flag(box.get("ignore_flag"), box.at / "ignore_flag")
-    box.bad |= is_crowd is None
     box.count_unread(_BOX)
-    box.add(category, corners, score=score, flags=int(Flag.CROWD if is_crowd else 0))
+    box.add(category, corners, score=score, flags=flags)
+
+
+def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
+    """The class of a box and its flags; what is ignored and has no class is a region."""
+    at = box.at / "bbox_label"
+    if number is None and flags:
+        return box.category_named(IGNORED, at), int(Flag.REGION)
+    return box.category_number(box.get("bbox_label"), at, labels), flags
 
 
 def _read_old(record: Item, labels: _Labels) -> None:
@@ -146,9 +158,7 @@ def _read_arrays(item: Item, image: int | None, labels: _Labels, key: str, of: s
 
 
 def _read_array(box: Row, labels: _Labels, flags: int) -> None:
-    number, at = box.get("bbox_label"), box.at / "bbox_label"
-    ignored = number is None and flags  # what is of no class is ignored for all of them
-    category = box.category_named(IGNORED, at) if ignored else box.category_number(number, at, labels)
+    category, flags = _category_of(box, box.get("bbox_label"), labels, flags)
     box.add(category, box.ltrb("bbox"), score=box.score("bbox_score"), flags=flags)
 
 
@@ -157,12 +167,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     name = one_file(dataset, target, "annotations.json", "annotations", log)
     if name is None:
         return
-    numbers = {label: number for number, label in enumerate(dataset.categories.name)}
+    of_objects = itertools.compress(dataset.categories.name, ~region_classes(dataset))
+    numbers = {label: number for number, label in enumerate(of_objects)}
     texts = []
     for image in images_of(dataset):
         instances = [
-            {"bbox": box.xyxy, "bbox_label": numbers[box.label]}
-            | {"ignore_flag": int(bool(box.flags & Flag.CROWD)), **box.scored("bbox_score")}
+            {"bbox": box.xyxy, "bbox_label": -1 if box.flags & Flag.REGION else numbers[box.label]}
+            | {"ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION))), **box.scored("bbox_score")}
             for box in image.boxes
         ]
         record = {"img_path": image.name, "img_id": image.row, **image.size}
@@ -178,5 +189,5 @@ FORMAT = format_of(
     written_by="MMDetection 3 (data_list, predictions of the inferencer), MMDetection 2 (middle format)",
     single=True,
     holds=('"data_list"', '"scores"', '"ann"'),
-    keeps=frozenset("size extension empty unused order score crowd".split()),
+    keeps=frozenset("size extension empty unused order score crowd region".split()),
 )

@@ -12,8 +12,8 @@ Reading
 -------
 - A folder of files, flat or with ``annotations/`` beside ``images/``, or one file. The file name without
   ``.txt`` is the image name; an empty file is an image without objects.
-- Ground truth has a ``score`` of 1, or 0 if evaluations ignore the object. Rows with 0 and the *ignored
-  regions* (category 0) are read as crowd boxes.
+- Ground truth has a ``score`` of 1, or 0 if evaluations ignore the object: it is read as a crowd box. The
+  *ignored regions* (category 0) are read as regions to ignore, which concern all classes.
 - Results have a confidence in 0..1, and -1 for truncation and occlusion. The majority of the rows decides
   between the two, or ``--kind``.
 - ``truncation`` 1 and ``occlusion`` 1 (partly) or 2 (heavily) are read as the flags of these names; the
@@ -26,7 +26,7 @@ Reading
 Writing
 -------
 Official categories keep their numbers. If there is any other class, all classes are numbered from 1
-and listed in ``classes.txt``.
+and listed in ``classes.txt``. Regions to ignore have category 0, whatever their class.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Log
-from odm.tables import Builder, Dataset, Flag
+from odm.tables import Builder, Dataset, Flag, region_classes
 
 FIELDS = (
     *("bbox_left", "bbox_top", "bbox_width", "bbox_height"),
@@ -116,7 +116,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
             labels.report(BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
             sound = sound & ~wrong
         good = sound
-        flags |= ((score == 0) | (category == 0)) * np.uint16(Flag.CROWD)
+        flags |= np.where(category == 0, Flag.REGION, (score == 0) * Flag.CROWD).astype(np.uint16)
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", good & (occlusion == 2))
@@ -136,7 +136,9 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
 
 def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> None:
     """Write one file per image, and the list of classes where it is not the official one."""
-    classes, boxes = dataset.categories.name, dataset.boxes
+    boxes, is_region = dataset.boxes, dataset.boxes.has(Flag.REGION)
+    of_regions = zip(dataset.categories.name, region_classes(dataset).tolist(), strict=True)
+    classes = [IGNORED if only_regions else name for name, only_regions in of_regions]
     official = set(classes) <= set(CLASSES)
     listed = [] if official else [name for name in classes if name != IGNORED]
     if not text_rows.plan_files(dataset, target, log, listed=listed):
@@ -144,12 +146,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
     det = dataset.kind == "det"
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
-    crowd = boxes.has(Flag.CROWD).tolist()
+    ignored = boxes.has(Flag.CROWD | Flag.REGION).tolist()
     truncated, occluded = boxes.has(Flag.TRUNCATED).tolist(), boxes.has(Flag.OCCLUDED).tolist()
     columns = [
         *(texts[i::4] for i in range(4)),
-        decimals(boxes.score) if det else ["0" if c else "1" for c in crowd],
-        [str(ids[c]) for c in boxes.category.tolist()],
+        decimals(boxes.score) if det else ["0" if i else "1" for i in ignored],
+        ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
         ["-1" if det else "1" if t else "0" for t in truncated],
         ["-1" if det else "1" if o else "0" for o in occluded],
     ]
@@ -162,5 +164,5 @@ FORMAT = format_of(
     use="challenges",
     written_by="VisDrone-DET (annotations and results)",
     suffixes=(".txt",),
-    keeps=frozenset("empty score wh crowd truncated occluded".split()),
+    keeps=frozenset("empty score wh crowd region truncated occluded".split()),
 )

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm.evaluate.matching.pairs import CEILING, EPSILON, geometry
 from odm.evaluate.matching.prepare import areas_of, prepare
@@ -52,14 +53,17 @@ class Rules:
     def counts(self, truth: Box) -> bool:
         """Whether a ground truth counts, or is there to be ignored."""
         outside = not self.area.low <= truth.given_area <= self.area.high
-        return not (outside or truth.flags & (self.protocol.ignored | self.protocol.crowd_flags))
+        nothing = self.protocol.ignored | self.protocol.crowd_flags | Flag.REGION
+        return not (outside or truth.flags & nothing)
 
     def is_crowd(self, truth: Box) -> bool:
         """Whether any number of detections may match a ground truth."""
-        return bool(truth.flags & self.protocol.crowd_flags)
+        return bool(truth.flags & (self.protocol.crowd_flags | Flag.REGION)) and self.protocol.match == "free"
 
     def is_group(self, truth: Box) -> bool:
         """Whether a ground truth is for detections that found nothing else."""
+        if truth.flags & Flag.REGION:
+            return self.protocol.match == "best"
         return self.protocol.group_weight is not None and bool(truth.flags & Flag.GROUP_OF)
 
     def overlap(self, detection: Box, truth: Box) -> float:
@@ -73,7 +77,7 @@ class Rules:
         """The overlap that a match takes."""
         if self.protocol.single:
             return single(self.iou)
-        if self.protocol.size_threshold:
+        if self.protocol.size_threshold and not truth.flags & Flag.REGION:
             w, h = (
                 side + self.protocol.pixel for side in (truth.right - truth.left, truth.bottom - truth.top)
             )
@@ -96,7 +100,8 @@ def single(value: float) -> float:
 
 def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRange) -> dict[int, PlainOutcome]:
     """What becomes of every detection under one IoU threshold and area range, by its row in the dataset."""
-    joined, _ = prepare(joined, protocol)
+    regions = _regions(joined, protocol)
+    joined, _ = prepare(replace(joined, regions=None), protocol)
     rules = Rules(protocol, iou, area)
     truths, detections = _boxes(joined, protocol)
     ranked = sorted(detections, key=lambda d: (-d.score, d.image, d.row))
@@ -106,7 +111,9 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
     partial = _partly_boxed(joined)
     for key in dict.fromkeys((d.image, d.category) for d in ranked):
         own = [d for d in ranked if (d.image, d.category) == key]
-        theirs = [t for t in truths if (t.image, t.category) == key]
+        theirs = [t for t in truths if (t.image, t.category) == key] + [
+            r for r in regions if r.image == key[0]
+        ]
         cap = protocol.max_dets if protocol.cap_of == "class" else None
         if protocol.metric == "corloc":
             found = _top_detection(own, theirs, rules)
@@ -260,6 +267,17 @@ def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:
         rows = zip(*numbers, *edges, area.tolist(), flags, side.score.tolist(), strict=True)
         both.append([Box(*row) for row in rows])
     return both[0], both[1]
+
+
+WITHOUT_REGIONS = "corloc", "imagenet-loc", "stt", "tube", "ultralytics", "yolov5"
+"""The protocols that leave regions to ignore out."""
+
+
+def _regions(joined: Joined, protocol: Protocol) -> list[Box]:
+    """The regions to ignore, each of which belongs to every class of its image."""
+    if joined.regions is None or protocol.name in WITHOUT_REGIONS:
+        return []
+    return _boxes(replace(joined, truth=joined.regions), protocol)[0]
 
 
 def _partly_boxed(joined: Joined) -> set[tuple[int, int]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from matching_rules import match_plainly
+from matching_rules import WITHOUT_REGIONS, match_plainly
 from msgspec.structs import replace
 from selection import examples
 
@@ -13,6 +13,7 @@ from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.prepare import expand, has_label
 from odm.evaluate.matching.sides import keep_wanted
+from odm.issues import Log
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -478,7 +479,8 @@ def outcomes_of(matches, threshold, area):
 def test_match_agrees_with_the_plain_rules(variant, scene, random):
     truth, det = scene.tables()
     pairs = [(i, k) for i in range(scene.n_images) for k in range(scene.n_classes)]
-    flags = [f | random.choice([0, 0, 0, Flag.CROWD]) for f in truth.boxes.flags.tolist()]
+    marks = [0, 0, 0, Flag.CROWD, Flag.REGION]
+    flags = [f | random.choice(marks) for f in truth.boxes.flags.tolist()]
     truth = Dataset.from_arrays(
         images=truth.images.name, categories=truth.categories.name, image=truth.boxes.image, flags=flags,
         category=truth.boxes.category, xyxy=truth.boxes.xyxy, kind="gt",
@@ -748,3 +750,62 @@ def test_falling_scores_keep_the_order_of_ties(numbers):
 def test_rising_numbers_keep_the_order_of_ties(digits, limit):
     number = np.array(digits, np.int64) * (limit // 10)
     assert argsort_int(number, limit).tolist() == np.argsort(number, kind="stable").tolist()
+
+
+# ---------------------------------------------------------------------------------------- regions to ignore
+
+
+def street(*more):
+    """An image with a car, a region to ignore and two detections of cars, the surer one in the region; and `more`."""
+    common = {"images": ["a"], "width": [300], "height": [300]}
+    truth = Dataset.from_arrays(
+        **common, categories=["DontCare", "car", "van"], image=[0, 0], category=[1, 0],
+        xyxy=[[10, 10, 60, 60], [100, 100, 200, 200]], flags=[0, Flag.REGION],
+    )  # fmt: skip
+    boxes = [[10, 10, 60, 60], [110, 110, 160, 160], *more]
+    detections = Dataset.from_arrays(
+        **common, categories=["car", "van"], image=[0] * len(boxes), category=[0, 0] + [1] * len(more),
+        xyxy=boxes, score=[0.8, 0.9, 0.7, 0.6][: len(boxes)],
+    )  # fmt: skip
+    return truth, detections
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_what_lies_in_a_region_to_ignore_is_no_false_positive(name):
+    result = evaluate(*street([120, 120, 190, 190], [190, 190, 240, 240]), name).result
+    assert [row.name for row in result.classes] == [
+        "car",
+        "van",
+    ]  # a region is no class, and no object of one
+    assert result.overall.gt == 1
+    assert result.overall.gt_ignored == 0
+    if name in WITHOUT_REGIONS:
+        return
+    assert [(row.tp, row.fp) for row in result.classes] == [(1, 0), (0, 0 if name in LABELLED else 1)]
+    if result.rules.metric == "ap":
+        assert result.classes[0].ap == pytest.approx(1)
+
+
+LABELLED = "lvis", "openimages-challenge"
+"""The protocols for which a class without boxes on an image was not looked for there."""
+
+
+def test_regions_are_a_note_and_each_image_has_its_own():
+    truth, detections = street()
+    log = Log()
+    evaluate(truth, detections, ["coco", "yolov5"], log=log)
+    assert [n for n in log.notes if "region" in n] == [
+        "coco: 1 region to ignore in the ground truth: what lies in them is no false positive",
+        "yolov5: 1 region to ignore in the ground truth: left out, as there is no rule for them",
+    ]
+
+
+def test_a_class_of_regions_that_is_detected_is_one_without_objects():
+    truth, _ = street()
+    detections = Dataset.from_arrays(
+        images=["a"], categories=["DontCare", "car"], image=[0, 0], category=[0, 1],
+        xyxy=[[100, 100, 200, 200], [10, 10, 60, 60]], score=[0.5, 0.6],
+    )  # fmt: skip
+    result = evaluate(truth, detections, "coco").result
+    assert result.joined.report.classes_det_only == ("DontCare",)
+    assert result.summary["AP"] == pytest.approx(1)

@@ -336,7 +336,7 @@ def boxes_of(seed, images=3, classes=2):
     rng = np.random.default_rng(seed)
     gt = [(int(i), int(k), [*rng.integers(0, 60, 2).tolist(), *rng.integers(8, 40, 2).tolist()])
           for i in range(images) for k in range(classes) for _ in range(5)]  # fmt: skip
-    flags = rng.choice([0, 0, 0, Flag.CROWD, Flag.DIFFICULT], len(gt))
+    flags = rng.choice([0, 0, 0, Flag.CROWD, Flag.DIFFICULT, Flag.REGION], len(gt))
     det = []
     for i, k, box in gt * 2:
         moved = (np.array(box) + rng.integers(-4, 5, 4) * (rng.random() < 0.8)).clip([0, 0, 4, 4]).tolist()

@@ -167,7 +167,7 @@ def test_dont_care_survives_from_kitti_to_kitti(tmp_path):
     ledger = odm.convert(path, tmp_path / "out", to="kitti")
     assert (ledger.read, ledger.written) == (3, 3)
     back, _ = read(tmp_path / "out", "kitti")
-    assert back.boxes.flags.tolist() == [0, int(Flag.TRUNCATED), int(Flag.CROWD)]
+    assert back.boxes.flags.tolist() == [0, int(Flag.TRUNCATED), int(Flag.REGION)]
 
 
 @pytest.mark.parametrize("given", ["", "wider_face_split", "wider_face_split/wider_face_train_bbx_gt.txt"])

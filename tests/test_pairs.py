@@ -20,6 +20,7 @@ from selection import examples, of_each, slow, turns
 import odm
 from odm.converters import load
 from odm.converters.load import Request
+from odm.converters.statistics import describe
 from odm.evaluate.analysis.changes import Change
 from odm.evaluate.analysis.diff import TOLERANCE, diff
 from odm.formats import FORMATS, make_options, option_specs
@@ -629,6 +630,35 @@ def test_groups_are_left_out_and_counted(tmp_path):
         )
         assert kept.written == 2
     assert GROUPS & Flag.CROWD
+
+
+WITH_REGIONS = [name for name, format_ in FORMATS.items() if "region" in format_.keeps]
+
+
+@of_each(FORMATS)
+def test_regions_to_ignore_are_kept_or_counted(name, tmp_path):
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], width=[300], height=[300], categories=["no man's land", "person"], image=[0, 0],
+        category=[1, 0], xyxy=[[10, 10, 60, 60], [100, 100, 200, 200]], flags=[0, int(Flag.REGION)],
+    )  # fmt: skip
+    path = target(tmp_path, "out", FORMATS[name])
+    ledger = odm.write(dataset, path, name)
+    assert ledger.balances
+    if name not in WITH_REGIONS:
+        booked = ledger.changed if "crowd" in FORMATS[name].keeps else ledger.left_out
+        assert [n for what, n in booked.items() if what.startswith("regions to ignore")] == [1]
+        assert ledger.categories == (2 if booked is ledger.changed else 1)
+        return
+    assert ledger.written == 2
+    assert not ledger.left_out
+    for other in WITH_REGIONS:
+        then = target(tmp_path, f"then-{other}", FORMATS[other])
+        ledger = odm.write(odm.read(path, name, log=Log()), then, other)
+        back = odm.read(then, other, log=Log())
+        assert (ledger.written, back.boxes.flags.tolist()) == (2, [0, int(Flag.REGION)])
+        assert back.boxes.xyxy.tolist() == dataset.boxes.xyxy.tolist()
+        assert [row.name for row in describe(back).classes] == ["person"]
+        assert describe(back).boxes == 1
 
 
 def test_the_ledger_is_plain_data(tmp_path):

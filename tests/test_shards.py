@@ -49,7 +49,7 @@ def sides(rng, *, n_images=40, n_classes=4, n_gt=150, n_det=900, extra=0):
         image=image,
         category=category,
         ltwh=boxes,
-        flags=(rng.random(n_gt) < 0.15) * rng.choice([1, 2, 16], n_gt),
+        flags=(rng.random(n_gt) < 0.15) * rng.choice([1, 2, 16, 128], n_gt),
         area=np.where(rng.random(n_gt) < 0.5, np.nan, boxes[:, 2] * boxes[:, 3] * 0.7),
         width=[640] * n_images,
         height=[480] * n_images,

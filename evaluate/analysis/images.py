@@ -108,6 +108,7 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
     found = np.zeros(len(truth), np.bool_)
     found[table.gt[is_tp]] = True
     gt = np.bincount(truth.image[table.counting], minlength=n_images)
+    is_region = (truth.flags & np.uint16(table.rules.region_flags)) != 0
     tp, fp = count(is_tp), count(is_fp)
     image, iou = table.image[is_tp], table.iou[is_tp]
     loss = np.bincount(image, weights=1 - iou, minlength=n_images)
@@ -121,7 +122,7 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         classes=table.classes,
         thresholds=thresholds,
         gt=gt,
-        gt_ignored=np.bincount(truth.image[~table.counting], minlength=n_images),
+        gt_ignored=np.bincount(truth.image[~table.counting & ~is_region], minlength=n_images),
         det=count(keep),
         tp=tp,
         fp=fp,

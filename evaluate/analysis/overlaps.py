@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.shapes import overlap, pieces_of
 from odm.evaluate.matching.sides import Joined, collapsed, parts
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.tables import Floats, Ints, Longs
 
 BACKGROUND = 0.1
 """A detection whose IoU with every ground truth is at most this lies on the background."""
@@ -78,7 +77,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rank = np.empty(n, np.int64)
     rank[table.order] = np.arange(n)
     for gt_start, det_start, part in parts(joined):
-        plain = replace(rules, crowd_flags=Flag(0), group_weight=None)
+        plain = rules.without_groups
         # All that overlap, whatever their classes: some at a time, and no detection comes twice.
         for pairs in pieces_of(collapsed(part), plain, 0.0):
             near, near_gt, iou = pairs.det, pairs.gt, pairs.iou

@@ -322,7 +322,7 @@ def _overlapping(joined: Joined, rules: Protocol) -> Mask:
     truth = joined.truth
     nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
     both = collapsed(replace(joined, detections=truth))
-    plain_rules = replace(rules, crowd_flags=Flag(0), group_weight=None)
+    plain_rules = rules.without_groups
     overlapping = np.zeros(len(truth), np.bool_)
     for pairs in pieces_of(both, plain_rules, OVERLAP):
         overlapping[pairs.det[(pairs.det != pairs.gt) & ~nothing[pairs.gt]]] = True

@@ -6,6 +6,7 @@ is an error, a warning with the nearest name, or a count.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,7 +37,7 @@ from odm.pairing import (
     report_splits,
     source_of,
 )
-from odm.tables import NO_ID, Boxes, Dataset, Longs, distinct
+from odm.tables import NO_ID, Boxes, Dataset, Flag, Longs, distinct, region_classes
 
 
 def join(
@@ -140,7 +141,9 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
         truth, detections, pairing, number = self.truth, self.detections, self.pairing, self.gt_number
         partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
-        gt_class = [self.classes[name] for name in gt_names]
+        gt_class = [self.classes.get(name, -1) for name in gt_names]  # -1 of regions to ignore
+        of_objects = [name for name in gt_names if name in self.classes]
+        objects, regions = _without_regions(side_table(truth.boxes, number, gt_class))
         in_detections = set(det_names)
         labels, image_labels = truth.labels, None
         if len(labels):
@@ -151,14 +154,15 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
             images=tuple(truth.images.name[i] for i in self.order.tolist()) + extra_names,
             n_truth_images=len(number),
             classes=tuple(self.classes),
-            truth=side_table(truth.boxes, number, gt_class),
+            truth=objects,
+            regions=regions,
             detections=side_table(boxes, self.det_number, self.det_classes),
             report=JoinReport(
                 images_both=len(partner) - len(extra_names),
                 images_gt_only=tuple(truth.images.name[i] for i in np.flatnonzero(alone).tolist()),
                 images_det_only=extra_names,
-                classes_both=tuple(name for name in gt_names if name in in_detections),
-                classes_gt_only=tuple(name for name in gt_names if name not in in_detections),
+                classes_both=tuple(name for name in of_objects if name in in_detections),
+                classes_gt_only=tuple(name for name in of_objects if name not in in_detections),
                 classes_det_only=tuple(self.det_only),
                 how=pairing.how,
                 hints=self.hints,
@@ -248,7 +252,8 @@ def admit(
     extra = np.flatnonzero(partner < 0)
     det_number = np.where(partner >= 0, number[partner] if len(number) else partner, 0)
     det_number[extra] = len(number) + np.arange(len(extra))
-    classes = {name: i for i, name in enumerate(dict.fromkeys([*pairing.gt_names, *det_only]))}
+    of_objects = itertools.compress(pairing.gt_names, ~region_classes(truth))
+    classes = {name: i for i, name in enumerate(dict.fromkeys([*of_objects, *det_only]))}
     admitted = truth, detections, pairing, order, number, det_number, classes
     return Admitted(*admitted, summary.images, det_only, hints)
 
@@ -283,6 +288,12 @@ def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | 
     table = SideTable(image, category, *columns, row, source=boxes if drawn else None)
     rises = (image[1:] >= image[:-1]).all()
     return table if rises else table.take(np.argsort(image, kind="stable"))
+
+
+def _without_regions(side: SideTable) -> tuple[SideTable, SideTable | None]:
+    """The objects of a side, and its regions to ignore if it has any."""
+    is_region = (side.flags & np.uint16(Flag.REGION)) != 0
+    return (side.take(~is_region), side.take(is_region)) if is_region.any() else (side, None)
 
 
 # ------------------------------------------------------------------------------- what is refused, or doubted

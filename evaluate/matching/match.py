@@ -93,14 +93,14 @@ def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     """What `prepare` asks of a protocol."""
     cap = p.max_dets if p.cap_of == "image" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
-    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above
+    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags
     return p.hierarchical, dropped, p.labelled_only, cap, p.single
 
 
 def _measured_as(p: Protocol) -> tuple[Any, ...]:
     """What finding pairs asks of a protocol."""
     as_given = p.as_given and p.pixels == "edges"
-    many = p.crowd_flags, p.group_weight is not None
+    many = p.crowd_flags, p.group_weight is not None, p.region_flags
     one = p.match, p.match == "best" and p.last_of_equals
     shapes = p.measure, p.sigmas, p.strict and p.ious
     return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p), shapes
@@ -135,7 +135,8 @@ def _match(
         fp_if_unmatched = _fp_areas(sides, protocol, beyond)
         category = sides.truth.category
         npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in truth.counting], axis=1)
-        gt_ignored = np.bincount(category, minlength=n_classes) - npos[:, 0]
+        objects = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
+        gt_ignored = np.bincount(objects, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
     matched = hits.gt >= 0
     hit_gt[matched] = sides.truth.row[hits.gt[matched]]
@@ -194,7 +195,7 @@ class Truth:
         self.group_key = joined.keys_of(side)
         self.crowd = protocol.crowds(side.flags)
         self.group = protocol.groups(side.flags)
-        nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored)) != 0)
+        nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             nothing |= side.source.keypoints.labelled()[side.row] == 0
         area = areas_of(side)
@@ -223,7 +224,7 @@ class Truth:
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
             own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
-        return own
+        return np.where(self.crowd, self.protocol.ious[0], own)
 
 
 def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray[AreaBits] | None:
@@ -443,9 +444,9 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
                 marked[first] = True
     hits.gt[marked] = gt[marked]
     hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
-    if protocol.group_weight is None or pairs.ioa is None:
+    if pairs.ioa is None:
         return hits
-    # Detections that found nothing else go to the group-of box that covers them best.
+    # Detections that found nothing else go to the group-of box or region that covers them best.
     used = np.zeros(len(pairs.rank), np.bool_)
     used[hits.det] = True
     among = truth.group[pairs.gt] & (pairs.ioa >= protocol.ious[0]) & ~used[pairs.det]

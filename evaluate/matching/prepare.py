@@ -74,7 +74,24 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.labelled_only:
         mask = has_label(joined, LabelState.PRESENT, LabelState.ABSENT, boxed=True)
         keep("class neither annotated nor labelled on the image", detections=mask)
+    if joined.regions is not None:
+        joined = (
+            _with_regions(joined, joined.regions) if protocol.region_flags else replace(joined, regions=None)
+        )
     return joined, tuple(dropped)
+
+
+def _with_regions(joined: Joined, regions: SideTable) -> Joined:
+    """The sides with every region to ignore as a ground truth of each class that is detected on its image."""
+    image, category = np.divmod(distinct(joined.keys_of(joined.detections)), max(len(joined.classes), 1))
+    first, end = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
+    n = end - first
+    copies = regions.take(np.repeat(first - np.cumsum(n) + n, n) + np.arange(n.sum()))
+    copies = replace(copies, category=np.repeat(category, n).astype(np.int32))
+    columns = joined.truth.columns()
+    together = {name: np.concatenate([column, getattr(copies, name)]) for name, column in columns.items()}
+    truth = replace(joined.truth, **together, source=regions.source)
+    return replace(joined, truth=truth.take(np.argsort(truth.image, kind="stable")), regions=None)
 
 
 def _best_of_images(detections: SideTable, cap: int) -> Mask:

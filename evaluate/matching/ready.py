@@ -126,6 +126,13 @@ def ready_for(
         return joined, list(rules)
     if iou_type == "keypoints" and drop:
         joined = _only_with_points(joined, truth, detections, log)
+    if (
+        joined.regions is not None
+        and (missing := missing_shapes(truth.boxes, iou_type)[joined.regions.row]).any()
+    ):
+        n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
+        log.note(f"{n} without {_WORDS[iou_type]} left out")
+        joined = replace(joined, regions=joined.regions.take(~missing))
     for side, own in ((truth, joined.truth), (detections, joined.detections)):
         among = np.zeros(len(side), np.bool_)
         among[own.row] = True

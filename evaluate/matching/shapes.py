@@ -142,7 +142,7 @@ def _pieces(
                 at[det[reach]].astype(np.int32),
                 (gt[reach] + gt_start).astype(np.int32),
                 iou[reach],
-                ioa[reach] if protocol.crowd_flags or protocol.group_weight is not None else None,
+                ioa[reach] if grouped.any() else None,
                 rank,
             )
 

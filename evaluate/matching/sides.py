@@ -128,6 +128,8 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
     sizes: Longs | None = None
     """(2, images, 2) height and width of each image as either side has them, 0 = not known; None without
     shapes."""
+    regions: SideTable | None = None
+    """The regions to ignore of the ground truth, whose classes mean nothing; None where there are none."""
 
     def __repr__(self) -> str:
         return (

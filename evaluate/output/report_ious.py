@@ -25,7 +25,7 @@ from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.curves import PrecisionReader
 from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.ranking import Ranked, ranked_rows, rows_by_class
-from odm.tables import Flag, Floats, Ints, Longs
+from odm.tables import Floats, Ints, Longs
 
 IOUS = tuple(k / 100 for k in range(50, 100, 5))
 """The positions of the slider, beside the protocol's own threshold."""
@@ -59,7 +59,7 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     sides, _ = prepare(joined, rules)
     own = rules.ious[rules.reference]
     ious = sorted({own, *(iou for iou in IOUS if not math.isclose(iou, own))})
-    plain = replace(rules, ious=tuple(ious), crowd_flags=Flag(0), group_weight=None)
+    plain = replace(rules.without_groups, ious=tuple(ious))
     pairs = pairs_of(sides, plain, ious[0])
     rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
     place = np.empty_like(rows)

@@ -229,9 +229,13 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
     def renumbered(side: SideTable) -> SideTable:
         return replace(side, image=np.searchsorted(local, side.image).astype(np.int32))
 
+    regions = work.joined.regions
+    if regions is not None:
+        regions = renumbered(regions.take(np.isin(regions.image, local)))
     joined = replace(
         work.joined,
         images=("",) * len(local),
+        regions=regions,
         n_truth_images=int(np.searchsorted(local, work.joined.n_truth_images)),
         truth=renumbered(truth),
         detections=renumbered(detections),

@@ -154,6 +154,9 @@ class Protocol(msgspec.Struct, frozen=True):
         Of key points: how far each may lie from where it should.
     strict
         Whether a detection matches only above the threshold.
+    region_flags
+        Flags of ground truths that belong to every class and count as nothing: any number of detections that
+        match nothing else may match them, by intersection over the detection's own area.
     """
 
     name: str
@@ -193,6 +196,7 @@ class Protocol(msgspec.Struct, frozen=True):
     measure: Measure = "bbox"
     sigmas: tuple[float, ...] = ()
     strict: bool = False
+    region_flags: Flag = Flag.REGION
 
     @property
     def pixel(self) -> int:
@@ -201,13 +205,21 @@ class Protocol(msgspec.Struct, frozen=True):
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths any number of detections may match."""
-        crowds: NDArray[np.bool_] = (flags & np.uint16(self.crowd_flags)) != 0
+        crowd_flags = self.crowd_flags | (self.region_flags if self.match == "free" else NO_FLAG)
+        crowds: NDArray[np.bool_] = (flags & np.uint16(crowd_flags)) != 0
         return crowds
 
     def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths are for detections that found nothing else."""
-        groups: NDArray[np.bool_] = (flags & np.uint16(Flag.GROUP_OF)) != 0
-        return groups if self.group_weight is not None else np.zeros_like(groups)
+        group_flags = NO_FLAG if self.group_weight is None else Flag.GROUP_OF
+        group_flags |= self.region_flags if self.match == "best" else NO_FLAG
+        groups: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
+        return groups
+
+    @property
+    def without_groups(self) -> Protocol:
+        """The same protocol, to which every ground truth is a single object."""
+        return replace(self, crowd_flags=NO_FLAG, group_weight=None, region_flags=NO_FLAG)
 
     @property
     def iou_type(self) -> IouType:
@@ -350,6 +362,7 @@ _FLAG_WORDS = {
     Flag.GROUP_OF: "group-of",
     Flag.DEPICTION: "depiction",
     Flag.INSIDE: "inside",
+    Flag.REGION: "regions to ignore",
 }
 
 _COCO = Protocol(
@@ -382,6 +395,7 @@ _ULTRALYTICS = Protocol(
     max_dets=300,
     cap_of="image",
     drop_flags=Flag.CROWD,
+    region_flags=NO_FLAG,
     drop_repeated=True,
     score_above=0.001,
     single=True,
@@ -413,8 +427,8 @@ PROTOCOLS: dict[str, Protocol] = {
         replace(_TF, name="tf-weighted", metric="pooled"),
         _OPEN_IMAGES,
         replace(_OPEN_IMAGES, name="openimages-challenge", group_weight=1, labelled_only=True),
-        Protocol("corloc", metric="corloc", drop_empty=True),
-        Protocol("imagenet-loc", metric="top-k", pixels="inclusive", max_dets=5),
+        Protocol("corloc", metric="corloc", drop_empty=True, region_flags=NO_FLAG),
+        Protocol("imagenet-loc", metric="top-k", pixels="inclusive", max_dets=5, region_flags=NO_FLAG),
         Protocol("imagenet-det", pixels="inclusive", match="free", size_threshold=True),
         _ULTRALYTICS,
         replace(
@@ -462,8 +476,10 @@ BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
 TUBE_PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
-        Protocol("stt", match="greatest", tubes=True),
-        replace(_COCO, name="tube", crowd_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True),
+        Protocol("stt", match="greatest", tubes=True, region_flags=NO_FLAG),
+        replace(
+            _COCO, name="tube", crowd_flags=NO_FLAG, region_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True
+        ),
     )
 }
 """Those that measure tracks, see `odm.evaluate.tubes`."""

@@ -57,7 +57,7 @@ NUMBER_TYPES = frozenset({int, float})
 EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
 _MOST_EXTRAS = 30
 """Names of unread keys that are counted separately."""
-FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag}
+FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag if flag is not Flag.REGION}
 
 
 class Nothing:

@@ -41,7 +41,7 @@ from odm.formats._shared.text_tokens import (
 )
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.names import BAD_CLASS_NAME, refuse_class, stem
-from odm.tables import Builder, Dataset, Floats, Ints, Longs, ShapeKind, Shapes, distinct
+from odm.tables import Builder, Dataset, Flag, Floats, Ints, Longs, ShapeKind, Shapes, distinct
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
@@ -542,10 +542,10 @@ def corners_of(dataset: Dataset) -> Floats:
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
     """Report classes that would not be read back; with `words` they stand between columns of a row.
 
-    With `unused`, those without objects are written too.
+    With `unused`, those without objects are written too. Regions to ignore are written without their class.
     """
-    errors = log.errors
-    rows = range(len(dataset.categories)) if unused else distinct(dataset.boxes.category).tolist()
+    errors, of_objects = log.errors, dataset.boxes.category[~dataset.boxes.has(Flag.REGION)]
+    rows = range(len(dataset.categories)) if unused else distinct(of_objects).tolist()
     for row in rows:
         name = dataset.categories.name[row]
         reason = refuse_class(name)

@@ -9,6 +9,7 @@ What cannot be paired is reported here, and so is a pairing that the boxes contr
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
 from odm.names import number_of, stem
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct
+from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct, region_classes
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -351,7 +352,7 @@ def report_classes(
     """
     gt_names, det_names = pairing.gt_names, pairing.det_names
     category = detections.boxes.category
-    ours = set(gt_names)
+    ours = set(itertools.compress(gt_names, ~region_classes(truth)))
     n_boxes = counts
     if n_boxes is None:
         n_boxes = np.bincount(category if used is None else category[used], minlength=len(det_names))

@@ -120,8 +120,9 @@ def _data(
     dataset: Dataset, shown: Shown, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
     boxes, n = dataset.boxes, len(dataset.categories)
-    pairs = np.unique(boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)
-    per_class = np.bincount(boxes.category, minlength=n).tolist()
+    objects = ~boxes.has(Flag.REGION)
+    pairs = np.unique((boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[objects])
+    per_class = np.bincount(boxes.category[objects], minlength=n).tolist()
     in_images = np.bincount(pairs // max(len(dataset.images), 1), minlength=n).tolist()
     classes = zip(dataset.categories.name, per_class, in_images, strict=True)
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
@@ -130,7 +131,7 @@ def _data(
         "title": title or words.listed([*map(last_part, sources)]) or words.said("title.dataset"),
         "side": dataset.kind,
         "imageCount": len(dataset.images),
-        "boxCount": len(boxes),
+        "boxCount": int(np.count_nonzero(objects)),
         "kinds": [
             {"key": key, "name": name, "n": int(np.count_nonzero(mask)), "shown": mask[shown.images].tolist()}
             for (key, name), mask in _kinds_of_images(dataset).items()

@@ -32,6 +32,7 @@ from odm.tables.columns import (
     rows_without,
 )
 from odm.tables.dataset import Builder, Dataset
+from odm.tables.regions import region_classes
 from odm.tables.shapes import Keypoints, ShapeKind, ShapeRows, Shapes, keypoints_of
 
 __all__ = [
@@ -62,5 +63,6 @@ __all__ = [
     "distinct",
     "frozen",
     "keypoints_of",
+    "region_classes",
     "rows_without",
 ]

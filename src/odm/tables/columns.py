@@ -35,10 +35,12 @@ class Flag(enum.IntFlag):
     GROUP_OF = 16
     DEPICTION = 32
     INSIDE = 64
+    REGION = 128
+    """A region to ignore: whatever its class, detections of any class in it count neither way."""
 
 
-GROUPS = Flag.CROWD | Flag.GROUP_OF
-"""Flags of boxes that stand for many objects."""
+GROUPS = Flag.CROWD | Flag.GROUP_OF | Flag.REGION
+"""Flags of boxes that stand for no single object."""
 
 
 FLAGS = {flag.name.lower(): flag for flag in Flag if flag.name}
