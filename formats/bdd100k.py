@@ -23,11 +23,10 @@ has a ``score``, the file contains detections. If only some have one, it is read
 scores, with a warning. ``--kind`` overrides this.
 
 ``poly2d`` (the outlines of an object, if all are closed and without curves) and ``rle`` (a mask in COCO's
-compressed text) are kept where shapes are needed, and the box is then ``box2d``, or else the one around
-them.
+compressed text) are kept where shapes are needed. The box is ``box2d``, or else the one around them.
 
-``labels`` may be null or missing: an image without objects. Labels without any of these (lanes, drivable
-areas, tags), or without a ``box2d`` where only boxes are needed, are counted by type.
+``labels`` may be null or missing: an image without objects. Labels without any of these (lanes, tags) are
+counted by type.
 
 A frame with a ``videoName`` belongs to that video, with ``frameIndex`` as its frame number, and the ``id`` of
 a label is then its track id; in other frames it only numbers the labels.
@@ -130,14 +129,16 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
 
 def _read_label(label: Row, video: int | None) -> None:
     """Read one label, whose id is that of a track in frames of a video, -1 for one without a name."""
-    shape = next((key for key in ("poly2d", "rle") if label.get(key)), "") if label.wants else ""
+    has_box = label.get("box2d") is not None
+    shapes = ("poly2d", "rle") if label.wants or not has_box else ()
+    shape = next((key for key in shapes if label.get(key)), "")
     corners = _read_shape(label, shape) if shape else None
     if label.bad:
         return
-    if label.get("box2d") is None and corners is None:
+    if not has_box and corners is None:
         label.reader.count(next((k for k in _OTHER_SHAPES if label.get(k)), "labels without a box"))
         return
-    if label.get("box2d") is not None:
+    if has_box:
         x1, y1, x2, y2 = label.object("box2d").numbers("x1", "y1", "x2", "y2")
         corners = x1, y1, x2, y2
     assert corners is not None

@@ -13,7 +13,7 @@ The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "w
 instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
 Polygons and ellipses are outlines, and the nodes of a skeleton are key points. Where only boxes are needed,
-shapes with a ``bounding_box`` are counted and read as this box, with a warning. A polygon without one, as in
+shapes with a ``bounding_box`` are counted and read as this box, with a warning. A shape without one, as in
 old files, or with one of nulls, as in those of darwin-py, is read as its own bounding box. Tags, lines,
 single key points and the like have none and are counted but not read. The image name is the item's path and
 name. Of an item with several slots, only the first is read; annotations in other slots, and those of video
@@ -102,7 +102,7 @@ def _read_annotation(box: Row, slot: Any) -> None:
     if box.record.get("bounding_box") == dict.fromkeys("hwxy"):
         del box.record["bounding_box"]
     shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
-    drawn = box.wants and ("ellipse" in box or "skeleton" in box)
+    drawn = "ellipse" in box or "skeleton" in box
     if "bounding_box" not in box and not shape and not drawn:
         kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
@@ -122,7 +122,7 @@ def _read_annotation(box: Row, slot: Any) -> None:
         assert around is not None
         corners = around
     score = box.object("inference", optional=True).score("confidence")
-    if (shape and not box.wants) or ("ellipse" in box and not drawn) or "mask" in box:
+    if (shape and not box.wants) or "mask" in box:
         box.outline("polygons" if shape else "outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if drawn else set()))
     box.add(category, corners, wh=wh, score=score)
@@ -155,8 +155,7 @@ def _read_drawn(box: Row) -> Corners:
         return box.ellipse(x, y, rx, ry, ellipse.number("angle", 0.0))
     nodes = box.object("skeleton").all_objects("nodes", "a list of nodes")
     points = [[*node.numbers("x", "y"), 1 if node.get("occluded") else 2] for node in nodes]
-    box.key_points(points)
-    return bounds(points)
+    return box.only_points(points)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:

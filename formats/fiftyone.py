@@ -31,8 +31,8 @@ whose detections have a ``confidence``; ``-O field=NAME`` overrides this. A tag 
 or similar is the split. Other types of fields are counted but not read.
 
 The mask of a detection is its ``mask``, a NumPy array in base64, or the PNG at its ``mask_path``, if that is
-below the folder of the file. It is stretched to the box, and written only with ``layout=samples``. If shapes
-are needed and there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints``
+below the folder of the file. It is stretched to the box, and written only with ``layout=samples``. If
+there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints``
 is read instead. Polylines that are ``closed`` or ``filled`` are outlines. Key points with ``NaN`` are not
 labelled, and the mean ``confidence`` of the others is the score of the object. Neither field is written.
 ``index`` is the number of an object that is followed through images: its track id.
@@ -183,7 +183,7 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 def _field(reader: Reader, samples: Sequence[Item]) -> str:
     """The name of the field whose detections are read, or whose shapes where there are none."""
     scored: dict[str, bool] = {}
-    for held in _LISTS if reader.builder.wants else _LISTS[:1]:
+    for held in _LISTS:
         for sample in () if scored else samples:
             for key, value in sample.record.items():
                 if isinstance(value, dict) and isinstance(given := value.get(held), list):
@@ -201,9 +201,8 @@ def _field(reader: Reader, samples: Sequence[Item]) -> str:
 def _read_sample(sample: Item, field: str, split: str) -> None:
     reader = sample.reader
     sample.count_unread(_SAMPLE | {field})
-    label, held = sample.object(field, optional=True), "detections"
-    if reader.builder.wants:
-        held = label.first_key(*_LISTS)
+    label = sample.object(field, optional=True)
+    held = label.first_key(*_LISTS)
     boxes = label.rows(held)
     size = sample.object("metadata", optional=True).size("width", "height")
     name, picture = sample.get("filepath"), None
@@ -298,9 +297,8 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         [0.0, 0.0, 0] if left_out else [*in_pixels(point, size), 2]
         for point, left_out in zip(found, unknown, strict=True)
     ]
-    if labelled := [point for point in points if point[2]]:
-        box.key_points(points)
-        box.add(category, bounds(labelled), score=score, **_said(box, attributes))
+    if any(point[2] for point in points):
+        box.add(category, box.only_points(points), score=score, **_said(box, attributes))
     else:
         box.reader.count("keypoints")
 

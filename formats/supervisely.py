@@ -15,8 +15,8 @@ Specification: "Supervisely annotation format" in the developer documentation
 The points of a rectangle are two opposite corners in any order, in pixels from the top left corner of the
 image, read and written unchanged. A polygon is an outline, its holes joined to it by lines of no width; a
 ``bitmap`` is a mask, an ``oriented_bbox`` an oriented box, and the nodes of a ``graph`` are key points. Where
-only boxes are needed, polygons are counted and read as their bounding box, with a warning, and the others
-are counted but not read, as lines, points, cuboids and the like are. Without a ``geometryType``, as in old
+only boxes are needed, these are counted and read as their bounding boxes, with a warning or a note. Lines,
+points, cuboids and the like are counted but not read. Without a ``geometryType``, as in old
 files, the shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a
 polygon. A null list is read as empty.
 
@@ -181,7 +181,7 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
-    drawn = record.wants and isinstance(kind, str) and kind in _DRAWN
+    drawn = isinstance(kind, str) and kind in _DRAWN
     if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not drawn:
         record.reader.count(f"{kind} objects")
         return
@@ -236,8 +236,7 @@ def _read_drawn(record: Row, kind: str) -> Corners:
     if not points:
         record.wrong("nodes", "key points")
         raise BadRecord
-    record.key_points(points)
-    return bounds(points)
+    return record.only_points(points)
 
 
 def _pixels(text: Any) -> Any:

@@ -18,7 +18,8 @@ keeps them beside the project::
                                     "boundingBox": {"left": 10, "top": 20, "width": 100, "height": 200}}]}}}
 
 ``boundingBox`` is in pixels, read and written unchanged. Polygons are outlines or, where only boxes are
-needed, are counted and read as their bounding box, with a warning; points and lines are not boxes and are
+needed, are counted and read as their bounding box, with a warning; without a ``boundingBox`` the box is that
+around their points. Points and lines are not boxes and are
 counted. A region with several tags is read as one box per tag. ``tags`` of the project are the classes, in
 that order. Pictures that were never opened (``state`` 0) are left out and counted. If a folder contains an
 export, the files of single pictures beside it are not read.
@@ -55,7 +56,7 @@ from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
-from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
@@ -157,18 +158,23 @@ def _read_region(region: Row) -> None:
     if not isinstance(kind, str) or kind not in _SHAPES:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
         return
+    outlined = kind == "POLYGON" and region.get("points")
     for key in ("boundingBox", "tags"):
-        if not region.get(key):
+        if not region.get(key) and not (outlined and key == "boundingBox"):
             region.missing(key)
             return
-    corners, wh = region.object("boundingBox").xywh(*_PLACE)
-    score = region.score("score")
-    region.count_unread(_REGION)
-    if kind == "POLYGON" and region.wants and region.get("points"):
+    points: list[list[float]] = []
+    if outlined and (region.wants or not region.get("boundingBox")):
         points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
         region.draw("polygons", [points], "polygons")
     elif kind == "POLYGON":
         region.outline("polygons")
+    if region.get("boundingBox"):
+        corners, wh = region.object("boundingBox").xywh(*_PLACE)
+    else:
+        corners, wh = bounds(points), None
+    score = region.score("score")
+    region.count_unread(_REGION)
     if not region.bad:
         region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
 

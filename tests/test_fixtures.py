@@ -278,6 +278,7 @@ def test_shapes_as_their_tools_write_them(folder, log):
     name, _ = named(folder)
     data = Case(folder).read(FORMATS[name], log, shapes=True)
     assert shapes_of(data) == Case(folder).said["shapes"], list(map(str, log))
+    assert rows(data) == Case(folder).said["boxes"], "as many boxes as without shapes, at the same places"
     assert set(log.counts) == set(Case(folder).said.get("doubts", ())) - {"outlines-as-boxes"}
     assert not {"segmentation", "rotation", "keypoints"} & set(data.extras)
 

@@ -98,7 +98,7 @@ def test_what_is_not_read_is_counted():
     assert (found["brushlabels"], found["rotation"], found["segmentation"]) == (1, 1, 1)
     assert "image_rotation" not in found  # of no degrees
     assert extras("bdd100k-scalabel")["poly2d"] == 1
-    assert extras("supervisely-old") == {"bitmap objects": 1, "tags of images": 1}
+    assert extras("supervisely-old") == {"segmentation": 1, "tags of images": 1}
 
 
 def test_every_file_of_a_folder_is_read(tmp_path):

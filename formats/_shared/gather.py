@@ -201,6 +201,8 @@ class Gather:
         self._singles: list[tuple[Any, ...]] = []
         self._drawn: list[Drawn | None] = []
         self._ellipses = 0
+        self.around_points = 0
+        """How many boxes are those around key points, because there is no other."""
         self._locations: list[At] = []
         self._chunks: list[tuple[dict[str, Any], Where]] = []
 
@@ -388,6 +390,9 @@ class Gather:
         if n := self._ellipses:
             what = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
             self.log.note(f"{printable(self.source.path)}: {what} of {ELLIPSE} corners")
+        if n := self.around_points:
+            objects = plural(n, "object has no box", "objects have no box")
+            self.log.note(f"{printable(self.source.path)}: {objects}: that around the key points is read")
         is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
         ignores = self._unanimous and not is_det
         if ignores and scored:  # which is reported once, at the first

@@ -47,16 +47,16 @@ class DrawnRow:
     ) -> tuple[int, int]:
         """Give this a mask: what `pixels` makes of the value under a key of an `Item`, from a pixel on.
 
-        Width and height of what is pasted. Where none is wanted, or the size of the image is not known, these
-        are 0, and it is said that it is read as its box.
+        Width and height of what is pasted. Where none is wanted, or the size of the image is not known, it is
+        said that it is read as its box.
         """
         size = self.reader.builder.image_size(self.owner.image)
-        if not self.wants or min(size) < 1:
-            self.outline("masks")
-            return 0, 0
         try:
             pasted = pixels(item.get(key))
-            self.draw("mask", in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
+            if not self.wants or min(size) < 1:
+                self.outline("masks")
+            else:
+                self.draw("mask", in_image(pasted, math.floor(left), math.floor(top), *size), "masks")
         except BadMask as e:
             item.wrong(key, str(e))
             return 0, 0
@@ -66,6 +66,15 @@ class DrawnRow:
         """Give this key points: x, y and visibility of each; only where shapes are wanted."""
         self.drawn = self.drawn or Drawn()
         self.drawn.points = points
+
+    def only_points(self, points: Points) -> Corners:
+        """The box around the labelled key points of this, which has nothing else."""
+        self.reader.around_points += 1
+        if self.wants:
+            self.key_points(points)
+        else:
+            self.reader.count("keypoints")
+        return bounds([point for point in points if point[2]])
 
     def around(self, points: Points, what: str) -> Corners:
         """The box around points: an outline, or corners where `what` is rotated boxes.

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,8 +24,8 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.json_columns import NONE, show
 from odm.formats.coco.ids import listed, look_up, near, with_other_type
-from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, boxes_of, read_shapes
-from odm.issues import Code, Log, Trusted, first_few
+from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes
+from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
 from odm.tables.other_fields import OwnRows, count_own
 
@@ -72,6 +73,10 @@ class Table(msgspec.Struct, eq=False):
     boxes_of_shapes: bool = False
     """Whether boxes and areas are those of the shapes."""
     drawn: list[Drawn] = msgspec.field(default_factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
+    """Faults of shapes that are read only because there is no box."""
+    around: Counter[str] = msgspec.field(default_factory=Counter)
+    """How many boxes are those around something else, because there is no bbox."""
     _room: int = 0
     _scale: Any = None
     """(n, 2) width and height of the image of each box, where the boxes are relative to it."""
@@ -82,8 +87,12 @@ class Table(msgspec.Struct, eq=False):
         columns: Mapping[str, Any],
         own: Mapping[str, Sequence[bytes]],
         expected: int = 0,
+        others: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
-        """Append boxes with the columns of their records, of which `expected` in all are likely."""
+        """Append boxes with the columns of their records, of which `expected` in all are likely.
+
+        `others` are shapes that nobody asks for, which say where the box is if there is none.
+        """
         begin, end = self.n, self.n + len(index)
         self.n = end
         if self.shape_keys:
@@ -122,6 +131,37 @@ class Table(msgspec.Struct, eq=False):
                     continue
                 self.ids[key] = [none(begin)]
             self.ids[key].append(none(len(index)) if part is None else part)
+        if others and np.isnan(self.columns["xyxy"][begin:end]).any():
+            self._fill_boxes(begin, others)
+
+    def _fill_boxes(self, begin: int, others: Mapping[str, Sequence[bytes]]) -> None:
+        """Put the boxes around shapes in the rows from `begin` that have no box, and no other shape."""
+        is_empty = np.isnan(self.columns["xyxy"][begin : self.n]).all(axis=1)
+        if self.shape_keys:
+            is_empty &= (self.drawn[-1].shapes.kind == 0) & (self.drawn[-1].keypoints.counts() == 0)
+        rows = np.flatnonzero(is_empty)
+        values = {key: [column[row] for row in rows.tolist()] for key, column in others.items()}
+        drawn, rows = read_shapes(values, len(rows)), rows + begin
+        self.faults += [(int(rows[row]), code, key, about) for row, code, key, about in drawn.faults]
+        score = self.columns.get("score", np.full(self.n, np.nan))[rows]
+        n_points = self._put_around(drawn, np.arange(len(rows)), rows, ~np.isnan(score))
+        n = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
+        self.around += {"shape": n - n_points, "key points": n_points}
+
+    def _put_around(self, drawn: Drawn, places: Longs, rows: Longs, scored: NDArray[np.bool_]) -> int:
+        """Put the boxes around the shapes at these places in rows, and their areas where those are `scored`.
+
+        Answers how many of them are around key points.
+        """
+        edges, area = boxes_of(drawn, places, ~scored)
+        self.columns["xyxy"][rows] = edges
+        self.columns["wh"][rows] = edges[:, 2:] - edges[:, :2]
+        if scored.any():
+            if "area" not in self.columns:
+                self._put("area", 0, np.nan)
+            self.columns["area"][rows[scored]] = area[scored]
+        is_around_points = ~np.isnan(edges).any(axis=1) & (drawn.shapes.kind[places] == 0)
+        return int(np.count_nonzero(is_around_points))
 
     def _put(self, name: str, begin: int, values: Any) -> None:
         """Append to a column; in a new one, the boxes before count as missing. None only makes room."""
@@ -203,6 +243,9 @@ class Table(msgspec.Struct, eq=False):
             score = None
         image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, good)
         shapes = self._shapes(builder, log, image, good)
+        for what, n in (+self.around).items():
+            boxes = f"{plural(n, 'annotation')} without a bbox"
+            log.note(f"{printable(self.path)}: {boxes}: the box around the {what} is read")
         category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
         ids = self.id_column("id")
         if ids is not None:
@@ -241,10 +284,12 @@ class Table(msgspec.Struct, eq=False):
     ) -> dict[str, Shapes | Keypoints | None]:
         """Shapes and key points, and from them the boxes that the file does not give; reports bad ones."""
         if not self.drawn:
-            return {}
+            if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
+                return {}
+            self.drawn.append(read_shapes({}, self.n))
         drawn = Drawn.joined(self.drawn)
         self.drawn.clear()
-        faults = [fault for fault in drawn.faults if good[fault[0]]]
+        faults = [fault for fault in (*drawn.faults, *self.faults) if good[fault[0]]]
         masks = np.flatnonzero(good & (drawn.size.min(axis=1) > 0) & (image >= 0))
         rows, first = np.unique(image[masks], return_index=True)
         for row, i in zip(rows.tolist(), masks[first].tolist(), strict=True):
@@ -259,21 +304,16 @@ class Table(msgspec.Struct, eq=False):
         for row, code, key, values in sorted(faults, key=lambda fault: fault[0]):
             self._tell(log, code, np.array([row]), key, lambda _, values=values: values)  # type: ignore[misc]
             good[row] = False
-        xyxy, wh = self.column("xyxy"), self.column("wh")
-        assert xyxy is not None
-        assert wh is not None
+        xyxy = self.columns["xyxy"][: self.n]
         some = drawn.shapes.kind > 0 if self.boxes_of_shapes else np.zeros(self.n, bool)
+        is_det = builder.kind == "det"
         lacking = np.flatnonzero(good & (some | np.isnan(xyxy).all(axis=1)))
         if len(lacking):
-            edges, area = boxes_of(drawn, lacking, labelled=builder.kind != "det")
-            bad = lacking[np.isnan(edges).any(axis=1)]
+            n_points = self._put_around(drawn, lacking, lacking, np.full(len(lacking), is_det))
+            self.around["key points"] += 0 if is_det or self.boxes_of_shapes else n_points
+            bad = lacking[np.isnan(xyxy[lacking]).any(axis=1)]
             self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
             good[bad] = False
-            xyxy[lacking], wh[lacking] = edges, edges[:, 2:] - edges[:, :2]
-            if builder.kind == "det":
-                if "area" not in self.columns:
-                    self._put("area", 0, np.nan)
-                self.columns["area"][lacking] = area
         return {
             "shapes": drawn.shapes if drawn.shapes.kind.any() else None,
             "keypoints": drawn.keypoints if len(drawn.keypoints.xyv) else None,

@@ -54,10 +54,10 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.long_lists import begin
-from odm.formats.coco.shapes import keys_for
+from odm.formats.coco.shapes import SHAPE_KEYS, keys_for
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
-from odm.issues import Code, Log, Trusted, Verbatim, plural, printable
+from odm.issues import Code, Log, Trusted, Verbatim, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
 from odm.tables.other_fields import NOTHING, OwnRows
@@ -401,33 +401,35 @@ class Reader:
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         keeps, shapes = self._builder.keeps_own, table.shape_keys
+        others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # which say what the box is, where it is not given
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
-            fields += [Field(key, "kept") for key in shapes]
+            fields += [Field(key, "kept" if key in shapes else "raw") for key in SHAPE_KEYS]
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shapes):
                 if key in chunk.columns:
                     chunk.rest[key] = on_one_line(chunk.columns[key])
                     chunk.extras.pop(key, None)
+            more = {key: on_one_line(chunk.columns.pop(key)) for key in others if key in chunk.columns}
+            for key in more if keeps else ():
+                chunk.rest[key] = more[key]
+                chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
             values.note(chunk, table.pointer)
             table.seen = chunk.start + chunk.n
             if chunk.records is None:
                 index = np.arange(chunk.start, table.seen, dtype=np.int32)
-                table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected)
+                table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected, more)
             else:
                 self._add_slowly(chunk, values, table, fields)
         values.count(table.own.lost + table.unread)
-        if values.outlined:
-            what = plural(values.outlined, "annotation")
-            self._log.note(f"{printable(values.path)}: {what} without a bbox: the box of the outline is read")
 
     def _add_slowly(self, chunk: Chunk, values: Values, table: Table, fields: Sequence[Field]) -> None:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        own, keeps, shapes = OwnRows(), self._builder.keeps_own, table.shape_keys
+        own, more, keeps, shapes = OwnRows(), OwnRows(), self._builder.keeps_own, table.shape_keys
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
             if self._dialect.sparse:
@@ -437,8 +439,10 @@ class Reader:
             id_: Id | None = NONE
             if "id" in keys and "id" in record:
                 id_ = values.id(record, "id", location, ROW)
-            drawn = {key: record[key] for key in shapes if record.get(key) not in (None, [], {})}
+            drawn = {key: record[key] for key in SHAPE_KEYS if record.get(key) not in (None, [], {})}
             missing = drawn and record.get("bbox") in (None, [])
+            # A shape with NaN is passed on as text, for whoever reads it to report.
+            texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
             box = (float("nan"),) * 4 if missing else values.box(record, location)
             score = values.number(record["score"], location, "score") if "score" in record else float("nan")
             area = float("nan")
@@ -452,11 +456,11 @@ class Reader:
             if log.errors > errors:
                 continue
             rows.append((i, image, category, id_, track, *box, score, area, int(flag)))
+            more.extend(1, {key: text for key, text in texts.items() if missing and key not in shapes})
+            texts = {key: text for key, text in texts.items() if key in shapes}
             if keeps or shapes:
-                read = keys - {"attributes", *shapes} | {"video_id"}
-                kept = given if keeps else drawn
-                # A shape with NaN is passed on as text, for whoever reads it to report.
-                texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
+                read = keys - {"attributes", *SHAPE_KEYS} | {"video_id"}
+                kept = given if keeps else {key: drawn[key] for key in texts}
                 own.extend(1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts)
         values.count(own.lost)
         self._builder.skipped += chunk.n - len(rows)
@@ -468,7 +472,7 @@ class Reader:
             ids["track_id"] = packed(tracks)
         *bbox, score, area = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
-        table.add(np.array(index, np.int32), ids | columns, own.columns)
+        table.add(np.array(index, np.int32), ids | columns, own.columns, others=more.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""

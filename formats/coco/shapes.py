@@ -20,6 +20,8 @@ from odm.tables.shapes import as_rectangles, rectangles
 
 ORIENTED_KEYS = ("obb", "rbox", "poly")
 """Keys of an oriented box: centre, width, height and radians, or eight numbers."""
+SHAPE_KEYS = ("segmentation", "keypoints", *ORIENTED_KEYS)
+"""Keys of records that say where an object is, as the box does."""
 _KEYS = {
     "polygon": ("segmentation",),
     "mask": ("segmentation",),
@@ -215,7 +217,7 @@ def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
     return keypoints_of([found.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
 
 
-def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Floats, Floats]:
+def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """(n, 4) left, top, right, bottom of the shapes of these rows, else of their key points; and (n,) areas.
 
     The areas are the pixels of masks, and for key points those of the box; NaN of outlines.
@@ -223,7 +225,7 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Float
     Parameters
     ----------
     labelled
-        Whether only labelled points count, as for ground truth.
+        (n,) whether only labelled points count, as for ground truth.
     """
     shapes = drawn.shapes.take(rows)
     edges, area = shapes.edges(), np.full(len(rows), np.nan)
@@ -235,7 +237,7 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], *, labelled: bool) -> tuple[Float
         area[masks] = known.area[rows[masks]]
     for i in np.flatnonzero(np.isnan(edges).any(axis=1)).tolist():
         points = drawn.keypoints.points(int(rows[i]))
-        points = points[points[:, 2] > 0] if labelled else points
+        points = points[points[:, 2] > 0] if labelled[i] else points
         if len(points):
             edges[i] = *points[:, :2].min(axis=0), *points[:, :2].max(axis=0)
             area[i] = (edges[i, 2] - edges[i, 0]) * (edges[i, 3] - edges[i, 1])

@@ -25,7 +25,6 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats.coco.ids import listed, other_type
-from odm.formats.coco.shapes import ORIENTED_KEYS
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
@@ -66,8 +65,6 @@ _UNREAD_IN_RESULTS = frozenset({"id", "area", "iscrowd"})
 """Keys that some programs add to results, where they carry no information."""
 _MOST_EXTRAS = 30
 """Names of unread keys that are counted separately."""
-_COMPARED = {**dict.fromkeys(ORIENTED_KEYS, "obb"), "segmentation": "segm", "keypoints": "keypoints"}
-"""The value of ``--iou-type`` that compares what stands under a key."""
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", [[]])
 
 
@@ -135,8 +132,6 @@ class Values:
         self.path, self.dialect = path, dialect
         self._builder, self.log = builder, log
         self._float_ids: set[tuple[str, str]] = set()
-        self.outlined = 0
-        """How many boxes are those of outlines, because there is no bbox."""
 
     def entries(
         self,
@@ -299,17 +294,9 @@ class Values:
         return float("nan")
 
     def box(self, record: dict[str, Any], location: str) -> tuple[float, ...]:
-        """The four numbers of a box, or fewer and an issue; where it is missing, those of the outline."""
-        if not record.get("bbox") and record.get("bbox") in (None, []):
-            outline = _around(record.get("segmentation"))
-            if outline:
-                self.outlined += 1
-                return outline
+        """The four numbers of a box, or fewer and an issue."""
         if "bbox" not in record:
-            kind = next((kind for key, kind in _COMPARED.items() if record.get(key)), "")
-            compared = f"add it, compare the shape it has (eval --iou-type {kind}), or remove the annotation"
-            advice = compared if kind else ""
-            self.log.report(MISSING_BOX_KEY, self.path, pointer=location, value="bbox", advice=advice)
+            self.report(MISSING_BOX_KEY, location, value="bbox")
             return ()
         box = record["bbox"]
         if not isinstance(box, list):
@@ -395,18 +382,6 @@ def _is_json(value: Any) -> bool:
     if isinstance(value, dict):
         return not isinstance(value, Repeated) and all(map(_is_json, value.values()))
     return all(map(_is_json, value)) if isinstance(value, list) else not isinstance(value, Token)
-
-
-def _around(polygons: Any) -> tuple[float, ...]:
-    """Left, top, width and height of the box around polygons; empty where these are none."""
-    if not (isinstance(polygons, list) and all(isinstance(p, list) for p in polygons)):
-        return ()
-    numbers = [value for polygon in polygons for value in polygon]
-    if any(len(p) < 6 or len(p) % 2 for p in polygons) or not {int, float}.issuperset(map(type, numbers)):
-        return ()
-    xs = [value for polygon in polygons for value in polygon[::2]]
-    ys = [value for polygon in polygons for value in polygon[1::2]]
-    return (min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)) if xs else ()
 
 
 def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:

@@ -16,7 +16,7 @@ from odm.formats._shared.codes import WRONG_TYPE
 from odm.formats._shared.csv_tables import head_rows
 from odm.formats._shared.pixel_masks import BadMask, in_image, png_below, stretched
 from odm.issues import Log, Trusted
-from odm.tables import Builder, Floats, Longs, Shapes
+from odm.tables import Builder, Floats, Ints, Longs, Shapes
 
 _SAME_EDGE = 2e-6
 """Fractions by which edges differ at most: the tables are written with six decimals or more."""
@@ -40,7 +40,7 @@ class ObjectMasks:
         self._by_name: dict[str, str] = {}
         """The PNG files below the source by their names."""
 
-    def add(self, key: Longs, edges: Floats, names: Sequence[str], path: str, lines: Longs) -> None:
+    def add(self, key: Longs, edges: Floats, names: Sequence[str], path: str, lines: Ints) -> None:
         """Add masks: (n,) numbers of image and class, (n, 4) edges of boxes as fractions, and their rows."""
         self._keys.append(key)
         self._edges.append(edges)

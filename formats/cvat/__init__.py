@@ -31,8 +31,8 @@ Reading
   ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted but not kept.
 - Polygons and ellipses (64 corners) are outlines, rotated boxes are oriented boxes, masks are masks, and the
-  points of a skeleton are key points, named as in ``<labels>``. Where only boxes are needed, the first four
-  are read as their bounding boxes, with a warning, and skeletons are counted. The box of a mask is the one
+  points of a skeleton are key points, named as in ``<labels>``. Where only boxes are needed,
+  all are read as their bounding boxes, with a warning or a note. The box of a mask is the one
   around its pixels, because the rectangle in the file may be larger, as in Datumaro's. Polylines, points,
   cuboids and tags are not boxes and are counted.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``

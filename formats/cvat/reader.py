@@ -216,7 +216,7 @@ class Reader:
         """Add the box of one object, or report what is wrong with it."""
         tag, wanted = shape.tag, bool(self.builder.wants)
         read = _READ.get(tag)
-        if read is None or (tag == "skeleton" and not (wanted and _has_points(shape))):
+        if read is None or (tag == "skeleton" and not _has_points(shape)):
             if tag in _OTHER_SHAPES:
                 self.builder.extras["shapes that are not boxes"] += 1
             elif tag != "attribute":
@@ -243,7 +243,10 @@ class Reader:
         if image is None:
             self.builder.skipped += 1
             return
-        if drawn is not None and (not wanted or not (drawn.value is not None or drawn.points)):
+        if tag == "skeleton":
+            self.gather.around_points += 1
+            self.builder.extras.update(() if wanted else ("keypoints",))
+        elif drawn is not None and (not wanted or not (drawn.value is not None or drawn.points)):
             self.outlines.append((self.path, line, tag))
         if category < 0:  # which is first met here
             assert label is not None
