@@ -46,6 +46,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for of `SHAPE_WORDS`. With other words of ``keeps`` beside them, shapes may stay among
     the fields of their own, where these are kept; without, they are to be read."""
 
+    unlisted: frozenset[str] = frozenset()
+    """That of `Builder`, for results whose other images or classes are left out."""
+
     def __post_init__(self) -> None:
         force_setattr(self, "path", conceal(self.path))
 
@@ -281,6 +284,7 @@ class PendingSource:
     def _builder(self, counterpart: Counterpart | None) -> Builder:
         builder = Builder(counterpart)
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
+        builder.unlisted = self.request.unlisted
         keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
         if "own_fields" not in keeps or self.request.wants <= SHAPE_WORDS:
             builder.wants = self.request.wants & SHAPE_WORDS

@@ -1347,3 +1347,67 @@ def test_keys_that_are_data_are_not_a_column_each(tmp_path, table):
     kept = [row for row in back[table] if row.get(f"key {row['id']}") == row["id"]]
     assert len(kept) == 200
     assert sum(lost.values()) == 100
+
+
+# ------------------------------------------------- images and classes that only results have
+
+
+def person_only(category_of=lambda c: c):
+    """A ground truth of one class on three images, and the results of a detector of four classes on five."""
+    truth = {
+        "images": [{"id": i, "file_name": f"{i + 1}.jpg", "width": 99, "height": 99} for i in (1, 2, 3)],
+        "categories": [{"id": 1, "name": "person"}],
+        "annotations": [
+            {"id": i, "image_id": i, "category_id": 1, "bbox": [9 * i, 9, 20, 20], "area": 400, "iscrowd": 0}
+            for i in (1, 2, 3)
+        ],
+    }
+    results = [
+        {
+            "image_id": i,
+            "category_id": category_of(c),
+            "bbox": [9 * i, 9, 20, 20],
+            "score": (90 - c + i) / 100,
+        }
+        for i in (1, 2, 3, 4, 5)
+        for c in (1, 2, 3, 90)
+    ]
+    return truth, results
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+@pytest.mark.parametrize("run", ["eval", "compare"])
+def test_results_of_more_images_and_classes_are_as_those_left_out(protocol, run):
+    truth, results = person_only()
+
+    def numbers(found, **options):
+        if run == "compare":
+            compared = odm.compare(
+                truth, {"a": found, "b": found}, protocol=protocol, replicates=9, **options
+            )
+            return [(d.key, d.first) for d in compared.deltas]
+        evaluation = odm.eval(truth, found, protocol=protocol, **options)
+        assert evaluation.join.images_det_only == tuple(
+            f"image_id {i}" for i in (4, 5) if len(found) == 20 and "extra_images" in options
+        )
+        return evaluation.summary, evaluation.result.overall
+
+    expected = numbers([r for r in results if r["image_id"] < 4 and r["category_id"] == 1])
+    assert numbers(results, only_classes="person", extra_images="ignore") == expected
+    assert numbers([r for r in results if r["image_id"] < 4], only_classes="person") == expected
+    if run == "eval":
+        (_, row) = numbers(results, only_classes="person", extra_images="background")
+        assert (row.tp, row.fp, row.fn) == (3, 2, 0)
+    with pytest.raises(odm.DataError) as caught:
+        odm.eval(truth, results)
+    assert codes(caught.value.log) == {"unknown-image-id": 8, "unknown-category-id": 15}
+
+
+def test_ids_that_count_from_0_are_not_left_out_as_other_classes():
+    """The second class of a detector would be taken for the only one of the ground truth."""
+    truth, results = person_only(lambda c: c - 1)
+    options = {"only_classes": "person", "extra_images": "ignore"}
+    with pytest.raises(odm.DataError) as caught:
+        odm.eval(truth, results, **options)
+    assert "-O ids=80" in caught.value.log.issues[0].message
+    assert odm.eval(truth, results, ids="80", **options).result.overall.tp == 3

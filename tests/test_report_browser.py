@@ -539,7 +539,7 @@ def test_one_of_many_classes(visit, tmp_path):
     search.fill("")
     page.get_by_role("button", name="Show all 150 classes").click()
     assert table.count() == 150
-    page.locator("#score").fill("60")
+    page.locator("#score").fill("61")
     found = '#classes tr[data-class="class 80"] [data-key="tp"]'
     page.wait_for_selector(f'{found}[data-score="0.60"]')
     assert number(page, "tp", '#classes tr[data-class="class 80"]') == 0

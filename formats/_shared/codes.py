@@ -211,7 +211,8 @@ UNKNOWN_IMAGE = Code(
     "unknown-image-id",
     "error",
     "there is no image with the id {value}{near}",
-    "correct the id, or add the image; for results, give the ground truth of the same split",
+    "correct the id, or add the image; for results, give the ground truth of the same split, or evaluate "
+    "with --extra-images ignore",
     "The box belongs to an image that is not listed in the file or, for a results file, in the ground truth.",
     row=True,
 )
@@ -219,7 +220,7 @@ UNKNOWN_CATEGORY = Code(
     "unknown-category-id",
     "error",
     "there is no category with the id {value}{near}",
-    "correct the id, or add the category",
+    "correct the id, or add the category; for results, name the classes to evaluate with --only-classes",
     "The box belongs to a category that is not listed in the file or, for a results file, in the ground "
     "truth.",
     row=True,

@@ -48,8 +48,10 @@ from odm.formats.coco.ids import (
     counted_ids,
     image_readings,
     listed,
+    look_up,
     note_categories,
     note_positions,
+    other_type,
     packed,
     position_hint,
 )
@@ -529,6 +531,27 @@ class Reader:
                 rows = table.rows.get("category_id")
                 if rows is None or rows.min() < 0:
                     table.hint = position_hint(column, categories)
+                    only = "category_id" in self._builder.unlisted
+                    if only and not table.hint and has_zero and 0 not in table.categories:
+                        table.hint = " (ids from 0 look like positions: -O ids=80 or -O ids=positions)"
+            self._add_unlisted(table)
+
+    def _add_unlisted(self, table: Table) -> None:
+        """Add the images and classes that only the results have, where these are asked for.
+
+        Ids of classes that look like positions are left to be reported: one could mean another class.
+        """
+        for key, known, add in (
+            ("image_id", table.images, self._builder.image),
+            ("category_id", table.categories, self._builder.category),
+        ):
+            if key not in self._builder.unlisted or (key == "category_id" and table.hint):
+                continue
+            ids = table.id_column(key)
+            new = [i for i in dict.fromkeys(listed(ids)) if i not in known and other_type(i) not in known]
+            known |= {i: add(f"{key} {i}", source_id=i) for i in new}
+            if ids is not None and key in table.rows:
+                table.rows[key] = look_up(ids, known)
 
     def _choose(
         self, table: Table, key: str, own: NDArray[Any], others: Callable[[], list[tuple[str, dict[Id, int]]]]

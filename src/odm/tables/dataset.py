@@ -225,6 +225,8 @@ class Builder:
         self.wants: frozenset[str] = frozenset()
         """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
         others as well."""
+        self.unlisted: frozenset[str] = frozenset()
+        """Which ids of results, ``image_id`` and ``category_id``, may be ones that the counterpart lacks."""
         self.keeps_own = False
         """Whether fields of images, classes and files that the model has no column for are to be kept."""
         self._counterpart = counterpart

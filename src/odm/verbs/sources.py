@@ -134,7 +134,12 @@ def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None
     name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
     options = given["options"][side] if side else {}
     shared = given["options"][""]
-    own["wants"] = given.get("wants", frozenset())
+    if side == "det":
+        is_beyond = {
+            "image_id": given.get("extra_images") in ("ignore", "background"),
+            "category_id": given.get("only_classes") is not None,
+        }
+        own["unlisted"] = frozenset(key for key, value in is_beyond.items() if value)
     return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
 
 
