@@ -9,9 +9,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from odm.codes import report_unfillable
 from odm.converters.ledger import Ledger
 from odm.formats import Format
-from odm.issues import UsageError
+from odm.issues import DataError, Log, UsageError
 from odm.masks.runs import Runs, pieces, sums, write_texts
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
@@ -26,22 +27,29 @@ SAME = 1e-6
 """Pixels by which corners that are the same may differ."""
 RECTANGLE = 0.5
 """Pixels by which a corner may differ from that of a rectangle that stands for four corners."""
-_CORNERS_AT_A_TIME = 2**20
+_RUNS_AT_A_TIME = 2**20
 
 Rows = NDArray[np.int64]
 
 
-def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
+def fit(
+    dataset: Dataset, target: Format, ledger: Ledger, log: Log, *, shapes: AsShapes | None = None
+) -> Dataset:
     """The dataset with the shapes and key points that the target can hold; what changes is booked.
 
     Parameters
     ----------
     shapes
         What all shapes are to be, where the user asked for it.
+
+    Raises
+    ------
+    DataError
+        If an outline is too large to be made a mask; the log says which.
     """
     found = dataset.boxes.shapes
     if found is not None:
-        found = _fitted(dataset, found, target, ledger, shapes)
+        found = _fitted(found, target, _Fitting(dataset, ledger, log), shapes)
         dataset = _with(dataset, shapes=found)
     elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"--shapes oriented: {target.name} has no oriented boxes")
@@ -63,10 +71,8 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     return dataset
 
 
-def _fitted(
-    dataset: Dataset, found: Shapes, target: Format, ledger: Ledger, asked: AsShapes | None
-) -> Shapes | None:
-    keeps = target.keeps
+def _fitted(found: Shapes, target: Format, rule: _Fitting, asked: AsShapes | None) -> Shapes | None:
+    keeps, ledger = target.keeps, rule.ledger
     if asked == "box":
         ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(found.kind)))
         return None
@@ -74,7 +80,6 @@ def _fitted(
         raise UsageError(
             f"--shapes {asked}: {target.name} does not hold such shapes{target.shape_advice(asked)}"
         )
-    rule = _Fitting(dataset, ledger)
     oriented = asked == "oriented"
     if "oriented" not in keeps or asked in ("polygon", "mask"):
         if "polygon" in keeps or asked == "mask":
@@ -115,14 +120,26 @@ def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
 class _Fitting:
     """Conversions of the shapes of one dataset, each booked."""
 
-    def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, dataset: Dataset, ledger: Ledger, log: Log) -> None:
+        self.dataset, self.ledger, self.log = dataset, ledger, log
         size = dataset.limits()[dataset.boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
         self.known: Any = (size > 0).all(axis=1)
 
     def runs(self, shapes: Shapes, rows: Rows) -> Runs:
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
+
+    def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
+        """The rows, some at a time whose masks and corners fit into memory; DataError if one does not."""
+        if not len(rows):
+            return []
+        own, width = shapes.take(rows), self.width[rows]
+        large, columns = own.unfillable(width)
+        if len(large):
+            report_unfillable(self.dataset, rows[large], columns, self.log)
+            raise DataError("outlines are too large to be made masks; nothing was written", self.log)
+        sizes = own.run_bounds(width) + np.diff(own.point[own.ring])
+        return [rows[piece] for piece in pieces(sizes, _RUNS_AT_A_TIME)]
 
     def outlined(self, shapes: Shapes) -> Shapes:
         """Oriented boxes as outlines of four corners."""
@@ -161,10 +178,9 @@ class _Fitting:
         made = joined.table()
         assert made is not None
         apart: Any = np.ones(len(rows), bool)
-        for piece in pieces(np.diff(whole.point[whole.ring]), _CORNERS_AT_A_TIME):
-            part: Rows = np.arange(len(rows))[piece]
-            part = part[self.known[rows[part]]]
-            size = self.height[rows[part]], self.width[rows[part]]
+        for own in self.pieces(shapes, rows[self.known[rows]]):
+            part = np.searchsorted(rows, own)
+            size = self.height[own], self.width[own]
             apart[part] = _equal(whole.take(part).runs(*size), made.take(part).runs(*size))
         over = np.flatnonzero(~apart)
         self.ledger.change("parts of outlines joined into one", len(rows) - len(over))
@@ -211,13 +227,11 @@ class _Fitting:
             made.polygons(outlines)
         return made.table() or Shapes.none(len(rows))
 
-    @staticmethod
-    def _replaced(shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
+    def _replaced(self, shapes: Shapes, rows: Rows, make: Callable[[Rows], Shapes]) -> Shapes:
         """The shapes with those at `rows` made again, some at a time."""
         if not len(rows):
             return shapes
-        sizes = (np.diff(shapes.mask) + np.diff(shapes.point[shapes.ring]))[rows]
-        parts = [make(rows[piece]) for piece in pieces(sizes, _CORNERS_AT_A_TIME)]
+        parts = [make(part) for part in self.pieces(shapes, rows)]
         return shapes.replaced(rows, Shapes.joined(parts))
 
 

@@ -174,7 +174,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     dataset = _without_losses(dataset, loaded.format, held, target, ledger)
     drawn = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
     if drawn or target.shapes or held.boxes_as_shapes:
-        dataset = fit(dataset, held, ledger, shapes=target.shapes)
+        dataset = fit(dataset, held, ledger, log, shapes=target.shapes)
     names = dataset.categories.name
     unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if unordered and "order" in format_.keeps and len(names) > 1:

@@ -1,5 +1,8 @@
 """Masks against pycocotools, bit for bit, and outlines that give back the same pixels."""
 
+import itertools
+import tracemalloc
+
 import numpy as np
 import pycocotools.mask as official
 import pytest
@@ -9,7 +12,9 @@ from hypothesis.extra import numpy as arrays
 
 from odm import checks, masks
 from odm.issues import Log
-from odm.tables import Dataset
+from odm.masks import polygons
+from odm.masks.runs import offsets, read_texts, write_texts
+from odm.tables import Dataset, shapes
 from odm.tables.shapes import Shapes
 
 RASTERS = [  # outlines in an image of 20 x 20, pixels, box, text
@@ -157,12 +162,12 @@ def test_what_is_remembered_of_masks_is_asked_again_for_another_height():
     drawn = np.zeros((6, 4), bool)
     drawn[1:3, 1:3] = True
     text = masks.encode(drawn)["counts"].encode()
-    shapes = Shapes.of_masks(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
-    known = shapes.measured(np.array([6]))
+    table = Shapes.of_masks(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+    known = table.measured(np.array([6]))
     assert known.box.tolist() == [[1, 1, 2, 2]]
     assert (known.area.tolist(), known.total.tolist()) == ([4], [24])
-    assert shapes.measured(np.array([6])) is known
-    assert shapes.measured(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
+    assert table.measured(np.array([6])) is known
+    assert table.measured(np.array([8])).box.tolist() == [[0, 0, 2, 8]]
 
 
 def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
@@ -176,3 +181,144 @@ def test_oriented_boxes_are_empty_and_differ_by_their_own_area():
     assert len(told) == 2
     assert "shape-empty" in told[0]
     assert "given as 130, but the shape has 100" in told[1]
+
+
+WRONG = [
+    None, 5, 2.5, True, "abc", b"abc", {}, object(), [None], ["a"], [[1], [1, 2]], [5], [{}],
+    *({"size": size, "counts": "04"} for size in (None, "ab", [2], [2, 2, 2], [2.5, 2], [None, 2], ["2", "2"], [-2, -2], [2**70, 0], [0, 2**40], {})),
+    *({"size": [2, 2], "counts": counts} for counts in (None, 5, {}, [None], ["a"], [[1], [1, 2]], [2**70], [1.5], [True], object(), [-1, 5], "")),
+]  # fmt: skip
+SQUARE = {"size": [2, 2], "counts": "04"}
+TAKES_MASKS = [masks.decode, masks.area, masks.boxes, masks.outlines, lambda m: masks.iou(m, [SQUARE]), lambda m: masks.iou([SQUARE], m)]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: repr(wrong)[:40])
+def test_a_value_of_another_type_is_a_value_error(wrong):
+    """As the docstrings say, whichever function and argument it is."""
+    calls = [(call, (value,)) for call in TAKES_MASKS for value in (wrong, [wrong])]
+    calls += [(masks.rasterise, arguments) for arguments in ((wrong, 9, 9), ([wrong], 9, 9))]
+    if not isinstance(wrong, int):  # numbers are sizes
+        calls += [(masks.rasterise, ([[0, 0, 5, 0, 5, 5]], *size)) for size in ((wrong, 9), (9, wrong))]
+    if not isinstance(wrong, int | float | list):  # a number is an array of none; lists are judged by NumPy
+        calls += [(masks.encode, (wrong,)), (lambda value: masks.iou([SQUARE], [SQUARE], value), ([wrong],))]
+    for call, arguments in calls:
+        with pytest.raises(ValueError, match=r"."):
+            call(*arguments)
+
+
+@pytest.mark.parametrize("cut", [b"", b"0", b"o1"], ids=["alone", "after-a-number", "after-two"])
+def test_a_text_that_ends_within_a_number_leaves_the_next_mask_alone(cut):
+    good = [masks.encode(np.ones((4, 5)))["counts"].encode(), b"o15?0000000]7"]
+    for n in range(1, 9):  # groups of a number that goes on
+        texts = [good[0], cut + b"P" * n, good[0], b"", good[1]]
+        data = np.frombuffer(b"".join(texts), np.uint8)
+        first, counts, wrong = read_texts(data, offsets(np.array([*map(len, texts)])))
+        assert wrong.tolist() == [False, True, False, False, False]
+        alone = [read_texts(np.frombuffer(t, np.uint8), np.array([0, len(t)]))[1].tolist() for t in good]
+        assert [counts[first[i] : first[i + 1]].tolist() for i in (0, 2, 4)] == [alone[0], *alone]
+
+
+wide = st.tuples(st.integers(1, 25), st.integers(1, 400)) | st.tuples(st.integers(1, 60), st.integers(1, 60))
+
+
+@given(
+    st.lists(st.lists(rings, min_size=1, max_size=3), min_size=1, max_size=4),
+    wide, st.sampled_from([1, 3, 40]), st.sampled_from([0, 8]),
+)  # fmt: skip
+def test_outlines_in_pieces_are_filled_and_measured_as_pycocotools_does(objects, size, most, cost):
+    """Whatever is filled at a time, and along columns or rows."""
+    height, width = size
+    stretch = np.array([width / 60, height / 60])
+    objects = [[np.round(np.array(ring, float) * stretch, 1) for ring in one] for one in objects]
+    parts = [ring for one in objects for ring in one]
+    columns = (
+        np.concatenate(parts),
+        offsets(np.array([*map(len, parts)])),
+        offsets(np.array([*map(len, objects)])),
+    )
+    sizes = np.full(len(objects), height), np.full(len(objects), width)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polygons, "COLUMNS_AT_A_TIME", most)
+        patch.setattr(polygons, "STEPS_COST", cost)
+        runs, (area, box) = polygons.rasterise_all(*columns, *sizes), polygons.measure_all(*columns, *sizes)
+    expected = [
+        official.merge(official.frPyObjects([r.ravel().tolist() for r in one], height, width))
+        for one in objects
+    ]
+    text, first = write_texts(*runs.counts(np.full(len(objects), height * width)))
+    found = [text[a:b].tobytes() for a, b in itertools.pairwise(first.tolist())]
+    assert found == [mask["counts"] for mask in expected]
+    assert area.tolist() == [int(official.area(mask)) for mask in expected]
+    assert box.tolist() == [official.toBbox(mask).astype(int).tolist() for mask in expected]
+
+
+def zigzag(n, width, height):
+    x, y = np.where(np.arange(n) % 2, width, 0), np.linspace(0, height, n)
+    return np.stack([x, y], axis=1), np.array([0, n]), np.array([0, 1])
+
+
+def squares(n, width, height):
+    corner = np.random.default_rng(n).random((n, 1, 2)) * [width, height] * 0.9
+    xy = corner + np.array([[0, 0], [40, 1], [40, 41], [0, 40]])
+    return xy.reshape(-1, 2), np.arange(n + 1) * 4, np.array([0, n])
+
+
+def scribble(n, width, height):
+    return np.random.default_rng(n).random((n, 2)) * [width, height], np.array([0, n]), np.array([0, 1])
+
+
+LARGE = [
+    (zigzag, 130, 1_000_000, 4_000), (zigzag, 2_400, 60_000, 4_000), (zigzag, 100_000, 1_000, 1_000),
+    (squares, 20_000, 1_000, 1_000), (scribble, 100, 30_000, 10_000), (scribble, 100_000, 2**31, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "n", "width", "height"), LARGE)
+def test_pixels_of_outlines_are_counted_in_bounded_memory_and_work(make, n, width, height, monkeypatch):
+    """Linear in corners and rows: a mask of some of these takes gigabytes."""
+    outlines, work = make(n, width, height), []
+    for form in (polygons._Sides, polygons._Steps):
+
+        def counted(self, size, find=form.crossings):
+            found = find(self, size)
+            work.append(len(found))
+            return found
+
+        monkeypatch.setattr(form, "crossings", counted)
+    tracemalloc.start()
+    area, box = polygons.measure_all(*outlines, np.array([height]), np.array([width]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * 2**20
+    assert sum(work) <= (n + 1) * height * 1.1
+    assert max(work) <= polygons.COLUMNS_AT_A_TIME + n
+    assert 0 < area[0] <= width * height
+    assert (box[0, 2:] > 0).all()
+
+
+def test_what_would_take_too_long_to_count_is_unknown_and_not_called_empty(monkeypatch):
+    monkeypatch.setattr(polygons, "MOST_MEASURED", 3)
+    bow_tie = [[0, 0, 20, 20, 20, 0, 0, 20]]
+    side = Dataset.from_arrays(
+        images=["a.jpg"], width=[30], height=[30], categories=["a"], image=[0], category=[0],
+        ltwh=[[0, 0, 20, 20]], polygons=[bow_tie],
+    )  # fmt: skip
+    assert side.boxes.shapes.extents(np.array([30]), np.array([30]))[0].tolist() == [-1]
+    checks.run(side, log := Log(), all_rules=True)
+    assert "shape-empty" not in log.counts
+
+
+def test_an_object_too_large_to_fill_is_named():
+    with pytest.raises(ValueError, match="pass 40000000 columns of pixels"):
+        masks.rasterise([zigzag(40, 1_000_000, 4_000)[0]], 4_000, 1_000_000)
+
+
+def test_thousands_of_parts_are_joined_into_one_outline_in_bounded_work(monkeypatch):
+    monkeypatch.setattr(shapes, "_MOST_DISTANCES", 400)
+    corner = np.stack(np.divmod(np.random.default_rng(1).permutation(60), 8), axis=1) * 7.3
+    parts = [at + np.array([[0, 0], [5, 1], [6, 4], [1, 5]]) for at in corner]
+    whole = shapes.bridged(parts)
+    expected = masks.rasterise(parts, 80, 80)
+    assert masks.rasterise([whole], 80, 80) == expected
+    assert masks.area(expected) == sum(masks.area(masks.rasterise([part], 80, 80)) for part in parts)
+    assert len(whole) == 4 * 60 + 2 * 59

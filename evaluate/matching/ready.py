@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from odm.codes import GIVE_SIZES
-from odm.evaluate.matching.shapes import POSE_AREA, measured_areas
+from odm.codes import GIVE_SIZES, report_unfillable
+from odm.evaluate.matching.shapes import POSE_AREA, measured_areas, unfillable
 from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, narrow
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
@@ -139,6 +139,9 @@ def ready_for(
         report_missing(side, iou_type, log, among)
     if iou_type == "segm" and log.errors == errors:
         _check_sizes(joined, truth, log)
+        if log.errors == errors:
+            for side, own in ((truth, joined.truth), (detections, joined.detections)):
+                report_unfillable(side, *unfillable(joined, own), log)
     if log.errors > errors:
         raise DataError("the shapes of the ground truth and the detections cannot be compared", log)
     if iou_type == "keypoints":

@@ -19,7 +19,7 @@ from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import IouType, Protocol
 from odm.masks.runs import Runs, pieces, shared
-from odm.tables import Boxes, Floats, Ints, Longs
+from odm.tables import Boxes, Floats, Ints, Longs, Shapes
 from odm.tables.quadrilaterals import (
     convex,
     off_rectangle,
@@ -31,6 +31,9 @@ from odm.tables.shapes import as_rectangles
 
 BYTES_AT_A_TIME = 2**18
 """Masks, corners and points of both sides that are measured together; unpacked they take many times that."""
+
+RUNS_AT_A_TIME = 2**22
+"""Runs of the masks of both sides that are held together, unless those of a single pair are more."""
 
 PAIRS_AT_A_TIME = 2**14
 
@@ -99,8 +102,8 @@ def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats
     """(n,) the areas of the masks or oriented boxes of a side of `joined`."""
     if iou_type == "obb":
         return np.abs(signed_areas(_corners(side)))
-    parts = [_runs(joined, side.take(own))[0].areas() for own in pieces(_bytes(side), BYTES_AT_A_TIME)]
-    return np.concatenate([np.zeros(0), *parts])
+    parts = [_drawn(joined, side.take(own)) for own in pieces(_bytes(side), BYTES_AT_A_TIME)]
+    return np.concatenate([np.zeros(0), *(shapes.extents(*size)[0] for shapes, *size in parts)])
 
 
 def _pieces(
@@ -243,24 +246,50 @@ class _Masks(_Measure):
     bounded = True
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:  # noqa: ARG002 -- as the others
-        self.det, det_box = _runs(joined, joined.detections)
-        self.gt, gt_box = _runs(joined, joined.truth)
-        super().__init__(joined, det_box, gt_box)
-        self.det_area, self.gt_area = self.det.areas(), self.gt.areas()
+        self.drawn = [_drawn(joined, side) for side in (joined.detections, joined.truth)]
+        self.n_runs = [shapes.run_bounds(width) for shapes, _, width in self.drawn]
+        self.runs: list[Runs] | None = None
+        if sum(int(n.sum()) for n in self.n_runs) <= RUNS_AT_A_TIME:
+            self.runs = [shapes.runs(*size) for shapes, *size in self.drawn]
+            measured = [
+                (runs.areas(), runs.boxes(height))
+                for runs, (_, height, _) in zip(self.runs, self.drawn, strict=True)
+            ]
+        else:
+            measured = [shapes.extents(*size) for shapes, *size in self.drawn]
+        (self.det_area, det_box), (self.gt_area, gt_box) = measured
+        boxes = (np.concatenate([b[:, :2], b[:, :2] + b[:, 2:]], axis=1) for b in (det_box, gt_box))
+        super().__init__(joined, *(box.astype(np.float64) for box in boxes))
 
     def shared(self, det: Any, gt: Any) -> Any:
-        return shared(self.det, np.asarray(det, np.int64), self.gt, np.asarray(gt, np.int64))
+        rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
+        if self.runs is not None:
+            return shared(self.runs[0], rows[0], self.runs[1], rows[1])
+        # The masks of all pairs are too large together: they are made again for some pairs at a time.
+        found = [np.zeros(0, np.int64)]
+        for part in pieces(self.n_runs[0][rows[0]] + self.n_runs[1][rows[1]], RUNS_AT_A_TIME):
+            sides: list[Any] = []
+            for (shapes, height, width), own in zip(self.drawn, rows, strict=True):
+                some, at = np.unique(own[part], return_inverse=True)
+                sides += [shapes.take(some).runs(height[some], width[some]), at.reshape(-1)]
+            found.append(shared(*sides))
+        return np.concatenate(found)
 
 
-def _runs(joined: Joined, side: SideTable) -> tuple[Runs, Floats]:
-    """The masks of a side, and the boxes around their pixels."""
-    assert joined.sizes is not None
-    height, width = np.where(joined.sizes[0] > 0, *joined.sizes)[side.image].T
+def _drawn(joined: Joined, side: SideTable) -> tuple[Shapes, Longs, Longs]:
+    """The shapes of a side, and (n,) height and width of their images."""
     shapes = _source(side).shapes
+    assert joined.sizes is not None
     assert shapes is not None
-    runs = shapes.take(side.row).runs(height, width)
-    box = runs.boxes(height).astype(np.float64)
-    return runs, np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1)
+    height, width = np.where(joined.sizes[0] > 0, *joined.sizes)[side.image].T
+    return shapes.take(side.row), height, width
+
+
+def unfillable(joined: Joined, side: SideTable) -> tuple[Longs, list[int]]:
+    """Rows of a side's data set whose outlines are too large to fill, and the columns that they pass."""
+    shapes, _, width = _drawn(joined, side)
+    rows, columns = shapes.unfillable(width)
+    return side.row[rows].astype(np.int64), columns
 
 
 class _Quads(_Measure):

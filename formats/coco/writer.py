@@ -238,7 +238,8 @@ def _pixels_of(dataset: Dataset, rows: Longs) -> Floats:
     drawn = np.flatnonzero((boxes.shapes.kind[rows] != ShapeKind.NONE) & (size > 0).all(axis=1))
     for start in range(0, len(drawn), _SHAPES_AT_A_TIME):
         some = drawn[start : start + _SHAPES_AT_A_TIME]
-        area[some] = boxes.shapes.take(rows[some]).runs(size[some, 1], size[some, 0]).areas()
+        area[some] = boxes.shapes.take(rows[some]).extents(size[some, 1], size[some, 0])[0]
+    area[area < 0] = np.nan
     return area
 
 

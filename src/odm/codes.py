@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from odm.issues import Code
+from collections.abc import Sequence
+from typing import Any
+
+from odm.issues import Code, Log, Placed
 
 GIVE_SIZES = "use --images DIR, --image-size WxH or --image-sizes FILE.csv"
 """What to do where the sizes of images are needed."""
@@ -172,6 +175,14 @@ MASK_SIZE = Code(
     "a warning, as if they had nothing in common.",
     row=True,
 )
+OUTLINE_TOO_LARGE = Code(
+    "outline-too-large",
+    "error",
+    "expected an outline whose sides pass at most 2^25 columns of pixels, found {value}",
+    "check the outline and the size of its image, or remove the object",
+    "A mask lists the runs of pixels in every column of its image. Hundreds of sides across a very wide "
+    "image make more runs than fit into memory.",
+)
 KEYPOINT_COUNT = Code(
     "keypoint-count",
     "error",
@@ -181,3 +192,9 @@ KEYPOINT_COUNT = Code(
     "0, 0, 0.",
     row=True,
 )
+
+
+def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], log: Log) -> None:
+    """Report the rows (n,) whose outlines are too large to fill; `columns` says how many each passes."""
+    passed = dict(zip(rows.tolist(), columns, strict=True))
+    log.report_rows(OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": passed[row]})

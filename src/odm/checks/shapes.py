@@ -77,16 +77,16 @@ class DrawnColumns:
 
     @functools.cached_property
     def pixels(self) -> Longs:
-        """(n,) pixels of masks and outlines, -1 where they cannot be counted, and of oriented boxes."""
+        """(n,) pixels of masks and outlines; -1 where the image has no size, and of oriented boxes; -2 where
+        they take too long to count.
+        """
         found = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
         sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
         rows = np.flatnonzero(self.usable & sized & (self.kind == ShapeKind.POLYGONS))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             some = rows[piece]
-            try:
-                found[some] = self.shapes.take(some).runs(self.height[some], self.width[some]).areas()
-            except ValueError:  # larger than can be drawn
-                continue
+            area = self.shapes.take(some).extents(self.height[some], self.width[some])[0]
+            found[some] = np.where(area < 0, -2, area)
         return found
 
     @functools.cached_property
@@ -213,7 +213,7 @@ def overlong_mask(drawn: DrawnColumns) -> FoundBoxes:
     "A shape without a pixel, or an outline without area, cannot be seen and can never be matched.",
 )
 def empty_shape(drawn: DrawnColumns) -> FoundBoxes:
-    unknown = (drawn.pixels < 0) & (drawn.outline_area == 0)
+    unknown = (drawn.pixels == -1) & (drawn.outline_area == 0)
     return np.flatnonzero(drawn.usable & ((drawn.pixels == 0) | unknown)), lambda _: {}
 
 

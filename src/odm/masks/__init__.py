@@ -16,7 +16,8 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,12 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
     Raises
     ------
     ValueError
-        If the array has another number of dimensions.
+        If the array has another number of dimensions, or holds anything but numbers.
     """
-    array = np.asarray(mask) != 0
+    values = np.asarray(mask)
+    if values.dtype.kind not in "biufc":
+        raise ValueError(f"a mask is an array of numbers, not of {values.dtype}")
+    array = values != 0
     if array.ndim not in (2, 3):
         raise ValueError(f"a mask has 2 dimensions, or 3 for many; this array has {array.ndim}")
     many = array if array.ndim == 3 else array[None]
@@ -54,7 +58,8 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError
-        If one cannot be decoded, its runs do not add up to its size, or sizes differ.
+        If one is no compressed mask or cannot be decoded, its runs do not add up to its size, or sizes
+        differ.
     """
     runs, height, width = _read(mask)
     sizes = set(zip(height.tolist(), width.tolist(), strict=True))
@@ -100,7 +105,8 @@ def iou(
     Raises
     ------
     ValueError
-        As for `decode`, or if not all masks are of images of one size.
+        As for `decode`, if not all masks are of images of one size, or if `crowd` is not one value for each
+        of `truths`.
     """
     found, height, width = _read(detections)
     real, *other = _read(truths)
@@ -110,7 +116,10 @@ def iou(
     rows, columns = (v.ravel() for v in np.indices((n, m)))
     both = shared(found, rows, real, columns)
     own = found.areas()[rows]
-    is_crowd = np.zeros(m, bool) if crowd is None else np.asarray(crowd).astype(bool)
+    is_crowd = np.zeros(m, bool) if crowd is None else np.asarray(crowd)
+    if is_crowd.shape != (m,) or (is_crowd.dtype.kind not in "biuf" and m):
+        raise ValueError(f"crowd is one truth value for each of the {m} others, not {crowd!r:.80}")
+    is_crowd = is_crowd.astype(bool)
     whole = np.where(is_crowd[columns], own, own + real.areas()[columns] - both)
     return np.divide(both, whole, out=np.zeros(n * m), where=both > 0).reshape(n, m)
 
@@ -126,12 +135,15 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
     Raises
     ------
     ValueError
-        If an outline has fewer than three corners or a value that is not finite, or the image is too large.
+        If an outline has fewer than three corners or a value that is not a finite number, if the size is not
+        two whole numbers, or if the image or the outlines are too large.
     """
     from odm.masks.polygons import rasterise_all
 
+    if isinstance(outlines, str | bytes | Mapping) or not isinstance(outlines, Iterable):
+        raise ValueError(f"outlines are a list of outlines, not {type(outlines).__name__}")  # noqa: TRY004
     corners = [_corners_of(outline) for outline in outlines]
-    _check_size(height, width)
+    height, width = _size_of(height, width)
     size = np.array([height]), np.array([width])
     xy = np.concatenate([np.zeros((0, 2)), *corners])
     runs = rasterise_all(xy, offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)]), *size)
@@ -146,6 +158,8 @@ def outlines(mask: Compressed) -> list[Floats]:
     """
     from odm.masks.trace import trace_all
 
+    if not isinstance(mask, Mapping):
+        raise ValueError(f"expected one compressed mask, not {type(mask).__name__}")  # noqa: TRY004
     runs, height, _ = _read(mask)
     return trace_all(runs, height)[0]
 
@@ -156,7 +170,10 @@ def _edges_of(mask: NDArray[np.bool_]) -> Longs:
 
 
 def _corners_of(outline: ArrayLike) -> Floats:
-    corners = np.asarray(outline, np.float64)
+    try:
+        corners = np.asarray(outline, np.float64)
+    except (TypeError, OverflowError) as e:
+        raise ValueError(f"an outline is 3 or more pairs of x and y: {e}") from None
     if corners.size % 2 or corners.size < 6 or not (corners.ndim == 1 or corners.shape[1:] == (2,)):
         raise ValueError(f"an outline is 3 or more pairs of x and y, not an array of shape {corners.shape}")
     if not np.isfinite(corners).all():
@@ -164,22 +181,30 @@ def _corners_of(outline: ArrayLike) -> Floats:
     return corners.reshape(-1, 2)
 
 
-def _check_size(height: int, width: int) -> None:
-    if height < 0 or width < 0 or height * width >= MOST_PIXELS:
+def _size_of(height: Any, width: Any) -> tuple[int, int]:
+    try:
+        height, width = operator.index(height), operator.index(width)
+    except TypeError:
+        raise ValueError(f"the size {height!r:.40} x {width!r:.40} is not two whole numbers") from None
+    if min(height, width) < 0 or max(height, width, height * width) >= MOST_PIXELS:
         raise ValueError(f"a mask of {width} x {height} pixels: the size must be below 2^32 pixels")
+    return height, width
 
 
 def _read(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]:
     """Runs, heights and widths of compressed masks."""
-    many = [masks] if isinstance(masks, Mapping) else masks
+    if not isinstance(masks, Iterable):
+        raise ValueError(f"expected compressed masks, not {type(masks).__name__}")  # noqa: TRY004
+    many = [masks] if isinstance(masks, Mapping) else list(masks)
+    pairs = []
     for i, mask in enumerate(many):
         try:
             height, width = mask["size"]
             mask["counts"]
-            _check_size(int(height), int(width))
-        except (KeyError, TypeError) as e:
-            raise ValueError(f"mask {i}: a compressed mask has size [height, width] and counts") from e
-    sizes = np.array([mask["size"] for mask in many], np.int64).reshape(-1, 2)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise ValueError(f"mask {i}: a compressed mask has size [height, width] and counts") from None
+        pairs.append(_size_of(height, width))
+    sizes = np.array(pairs, np.int64).reshape(-1, 2)
     texts = [_text_of(mask["counts"], i) for i, mask in enumerate(many)]
     first, counts, wrong = read_texts(
         np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)]))
@@ -200,7 +225,10 @@ def _text_of(counts: str | bytes | Sequence[int], i: int) -> bytes:
         return counts
     if isinstance(counts, str):
         return counts.encode("utf-8", "surrogatepass")
-    numbers = np.asarray(counts)
+    try:
+        numbers = np.asarray(counts)
+    except ValueError:  # lists of different lengths
+        numbers = np.zeros((0, 0))
     whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not numbers.size)
     if not whole or ((numbers < 0) | (numbers >= MOST_PIXELS)).any():
         raise ValueError(f"mask {i}: counts must be text, or a list of whole numbers")

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
+from collections.abc import Iterator
+from typing import Self
 
-from odm.masks.runs import Floats, Longs, Runs, pieces, spread
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from odm.masks.runs import Floats, Longs, Mask, Runs, pieces, spread, sums
 
 _EDGES_AT_A_TIME = 2**17
-_MOST_EDGES = 2**27
-"""Columns that the outlines of one call may pass in all."""
+COLUMNS_AT_A_TIME = 2**20
+"""Columns of pixels that are filled together, each counted for every side of an outline that passes it."""
+MOST_MEASURED = 2**27
+"""Columns or rows that the sides of one object may pass if its pixels are counted: some ten seconds."""
+STEPS_COST = 8
+"""How many times as long as a column it takes to find a step of a side."""
+MOST_COLUMNS = 2**25
+"""Columns that the sides of one object may pass if its mask is needed: 0.3 GB of runs at most."""
+
+
+class TooLargeToFill(ValueError):
+    """An object passes more than `MOST_COLUMNS`; `row` is its number."""
+
+    def __init__(self, row: int, columns: int) -> None:
+        super().__init__(
+            f"the sides of its outline pass {columns} columns of pixels, more than {MOST_COLUMNS}"
+        )
+        self.row = row
 
 
 def rasterise_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> Runs:
@@ -27,20 +49,232 @@ def rasterise_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: L
 
     Raises
     ------
-    ValueError
-        If the outlines pass more columns than fit into memory.
+    TooLargeToFill
+        If one object passes more columns than fit into memory.
 
     The result is that of ``rleFrPoly`` and ``rleMerge`` of pycocotools: corners on a grid of a fifth of a
     pixel, and a pixel's column is passed where the outline crosses the middle of it.
     """
-    n = np.diff(ring)
+    sides = _Sides.of(xy, point, ring, width)
+    n_columns = sides.columns(len(height))
+    for row in np.flatnonzero(n_columns > MOST_COLUMNS).tolist():
+        raise TooLargeToFill(row, int(n_columns[row]))
+    keys = [(of[0] + np.repeat(np.arange(len(runs)), np.diff(runs.first)) << 32) | runs.edge
+            for of, runs in _filled(sides, n_columns, ring, height)]  # fmt: skip
+    return Runs.of_keys(np.concatenate([np.zeros(0, np.int64), *keys]), len(height))
+
+
+def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> tuple[Longs, Longs]:
+    """(n,) pixels of the masks of `rasterise_all`, and (n, 4) left, top, width and height around them.
+
+    The masks are not made, so that objects may be larger than there. Those of which even the sides pass more
+    than `MOST_MEASURED` columns and rows have -1 pixels.
+    """
+    n = len(height)
+    area, edge = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
+    sides = _Sides.of(xy, point, ring, width)
+    n_columns = sides.columns(n)
+    large = n_columns > COLUMNS_AT_A_TIME
+    steps = _Steps.of_sides(sides.take(np.flatnonzero(large[sides.owner])), height)
+    n_steps = steps.columns(n)
+    by_rows = large & (STEPS_COST * n_steps < n_columns)
+    area[np.where(by_rows, n_steps, n_columns) > MOST_MEASURED] = -1
+    # Those that pass far fewer rows are measured along these.
+    forms = (sides, ~by_rows, height, [0, 1, 2, 3]), (steps, by_rows, width, [1, 0, 3, 2])
+    for form, kept, size, order in forms:
+        some = form.take(np.flatnonzero((kept & (area >= 0))[form.owner]))
+        for (begin, end), runs in _filled(some, some.columns(n), ring, size):
+            area[begin:end] += runs.areas()
+            box = runs.boxes(size[begin:end])[:, order]
+            own = begin + np.flatnonzero(box[:, 2])
+            box = box[box[:, 2] > 0]
+            edge[own, :2] = np.minimum(edge[own, :2], box[:, :2])
+            edge[own, 2:] = np.maximum(edge[own, 2:], box[:, :2] + box[:, 2:])
+    edge[:, 2:] -= edge[:, :2]
+    edge[area <= 0] = 0
+    return area, edge
+
+
+def count_columns(xy: Floats, point: Longs, ring: Longs, width: Longs) -> Longs:
+    """(n,) columns that the sides of each object pass, which is what filling it takes."""
+    return _Sides.of(xy, point, ring, width).columns(len(width))
+
+
+class _Sides(msgspec.Struct, frozen=True, eq=False):
+    """The sides of outlines that pass the middle of a column, by outline, on a grid of a fifth of a pixel."""
+
+    owner: Longs
+    """The object."""
+    outline: Longs
+    x: Longs
+    """The end from which a side is walked: upwards along its longer direction."""
+    y: Longs
+    slope: Floats
+    steep: Mask
+    first: Longs
+    """The columns that it passes."""
+    last: Longs
+
+    @classmethod
+    def of(cls, xy: Floats, point: Longs, ring: Longs, width: Longs) -> _Sides:
+        n = np.diff(point)
+        outline = np.repeat(np.arange(len(n)), n)
+        owner = np.repeat(np.arange(len(width)), np.diff(ring))[outline]
+        grid = np.clip(5 * xy + 0.5, -(2.0**31), 2.0**31 - 1).astype(np.int64)  # truncated, as C does
+        x0, y0 = np.ascontiguousarray(grid.T)
+        following = np.arange(1, len(xy) + 1)
+        following[point[1:][n > 0] - 1] = point[:-1][n > 0]
+        x1, y1 = x0[following], y0[following]
+        # Column c is passed on the way from u = 5 c + 2 to 5 c + 3.
+        first = np.maximum((np.minimum(x0, x1) + 2) // 5, 0)
+        last = np.minimum((np.maximum(x0, x1) - 3) // 5, width[owner] - 1)
+        passing = np.flatnonzero(last >= first)
+        x0, y0, x1, y1 = (v[passing] for v in (x0, y0, x1, y1))
+        dx, dy = x1 - x0, y1 - y0
+        steep = np.abs(dx) < np.abs(dy)
+        flip = np.where(steep, dy, dx) < 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(flip, -1, 1) * np.where(steep, dx / np.abs(dy), dy / np.abs(dx))
+        x, y = np.where(flip, x1, x0), np.where(flip, y1, y0)
+        return cls(owner[passing], outline[passing], x, y, slope, steep, first[passing], last[passing])
+
+    def take(self, rows: Longs | slice) -> Self:
+        columns = {name: getattr(self, name)[rows] for name in _Sides.__struct_fields__}
+        return replace(self, **columns)
+
+    def columns(self, n: int) -> Longs:
+        """(n,) passed by the sides of each object."""
+        return sums(self.last - self.first + 1, np.searchsorted(self.owner, np.arange(n + 1)))
+
+    def between(self, left: int, right: int) -> _Sides:
+        """The sides as far as they pass columns `left` to ``right - 1``."""
+        near = self.take(np.flatnonzero((self.first < right) & (self.last >= left)))
+        return replace(near, first=np.maximum(near.first, left), last=np.minimum(near.last, right - 1))
+
+    def cuts(self, most: int) -> list[int]:
+        """Columns between which the sides pass about `most`, or a single one."""
+        # at    [0, 2, 5]   where sides begin and end
+        # level [3, 5]      sides that pass each column from there on
+        # done  [0, 6, 21]  columns passed before each
+        at = np.concatenate([self.first, self.last + 1])
+        order = np.argsort(at, kind="stable")
+        at = at[order]
+        level = np.cumsum(np.where(order < len(self.first), 1, -1))[:-1]
+        done = np.concatenate([[0], np.cumsum(level * np.diff(at))])
+        aims = np.arange(most, int(done[-1]), most)
+        i = np.searchsorted(done, aims, side="right") - 1
+        middle = at[i] + (aims - done[i]) // level[i]
+        return [*np.unique(np.concatenate([at[:1], middle])).tolist(), int(at[-1])]
+
+    def crossings(self, height: Longs) -> Longs:
+        """Where they pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
+        found = [np.zeros(0, np.int64)]
+        count = self.last - self.first + 1
+        for piece in pieces(count, _EDGES_AT_A_TIME):
+            c, of = spread(self.first[piece], count[piece])
+            h, e = height[self.owner[piece]][of], of + piece.start
+            found.append((self.outline[piece] << 32)[of] + c * h + self.rows_at(e, c, h))
+        key = np.concatenate(found)
+        key.sort()
+        return key
+
+    def rows_at(self, e: Longs, c: Longs, height: Longs) -> Longs:
+        """(n,) the first row below each of the sides `e` in column c, at most `height`."""
+        x, y, slope, u = self.x[e], self.y[e], self.slope[e], 5 * c + 2
+        with np.errstate(invalid="ignore"):  # of steep sides, which are put right
+            v = (y + slope * (u - x + (slope < 0)) + 0.5).astype(np.int64)
+        steep = np.flatnonzero(self.steep[e])
+        v[steep] = y[steep] - 1 + _first_beyond(x[steep], slope[steep], u[steep])
+        row: Longs = np.minimum(np.maximum(v + 2, 0) // 5, height)
+        return row
+
+
+class _Steps(_Sides, frozen=True, eq=False):
+    """Sides as rows, `first` to `last`, in each of which they step from column to column.
+
+    A row of an outline is inside and outside by turns: it changes at the steps of sides, and at corners
+    between the rows of the two sides that meet there. In other words than above, ``y`` is 1 for a side that
+    falls to the right, 0 for one that rises, -1 for a corner; ``x`` is the number of the side in `sides`, or
+    the column of the corner.
+    """
+
+    sides: _Sides
+    height: Longs
+    """(n,) of the images of objects."""
+
+    @classmethod
+    def of_sides(cls, sides: _Sides, height: Longs) -> _Steps:
+        e, h = np.arange(len(sides.owner)), height[sides.owner]
+        left, right = (sides.rows_at(e, c, h) for c in (sides.first, sides.last))
+        # From the row of an end on, its column is a border: those of two sides cancel below the lower one.
+        column, row = np.concatenate([sides.first, sides.last + 1]), np.concatenate([left, right])
+        outline = np.tile(sides.outline, 2)
+        order = np.lexsort((row, column, outline))
+        a, b = order[0::2], order[1::2]
+        owner = np.concatenate([sides.owner, np.tile(sides.owner, 2)[a]])
+        steps = cls(
+            owner=owner,
+            outline=np.concatenate([sides.outline, outline[a]]),
+            x=np.concatenate([e, column[a]]),
+            y=np.concatenate([right > left, np.full(len(a), -1)]),
+            slope=np.zeros(len(owner)),
+            steep=np.zeros(len(owner), bool),
+            first=np.concatenate([np.minimum(left, right), row[a]]),
+            last=np.concatenate([np.maximum(left, right), row[b]]) - 1,
+            sides=sides,
+            height=height,
+        )
+        by_owner = np.argsort(owner, kind="stable")
+        return steps.take(by_owner[(steps.last >= steps.first)[by_owner]])
+
+    def crossings(self, height: Longs) -> Longs:
+        """Where rows change between outside and inside, as ``outline << 32 | pixel`` along the rows, sorted.
+
+        `height` is the size along a row, by object.
+        """
+        row, of = spread(self.first, self.last - self.first + 1)
+        column = self.x[of]
+        at = np.flatnonzero(self.y[of] >= 0)
+        e, falls = column[at], self.y[of[at]] > 0
+        low, high = self.sides.first[e], self.sides.last[e] + 1
+        while (left := np.flatnonzero(low < high)).size:  # the first column below which, or above, the row is
+            middle = (low[left] + high[left]) // 2
+            h = self.height[self.sides.owner[e[left]]]
+            below = self.sides.rows_at(e[left], middle, h) <= row[at[left]]
+            further = below == falls[left]
+            low[left[further]] = middle[further] + 1
+            high[left[~further]] = middle[~further]
+        column[at] = low
+        key = (self.outline[of] << 32) + row * height[self.owner[of]] + column
+        key.sort()
+        return key
+
+
+def _filled(
+    sides: _Sides, n_columns: Longs, ring: Longs, height: Longs
+) -> Iterator[tuple[tuple[int, int], Runs]]:
+    """The masks of consecutive objects, of a bounded number of columns: from and to which, and their runs.
+
+    An object that passes more comes several times, with the columns from left to right. In each column an
+    outline has an even number of crossings, so that no run of one piece depends on another.
+    """
+    begin = np.searchsorted(sides.owner, np.arange(len(height) + 1))
+    for part in pieces(n_columns, COLUMNS_AT_A_TIME):
+        own = sides.take(slice(int(begin[part.start]), int(begin[part.stop])))
+        cuts = [0, 2**32]
+        if int(n_columns[part.start]) > COLUMNS_AT_A_TIME:
+            cuts = own.cuts(COLUMNS_AT_A_TIME)
+        for left, right in itertools.pairwise(cuts):
+            some = own if len(cuts) == 2 else own.between(left, right)
+            n = np.diff(ring[part.start : part.stop + 1])
+            key = some.crossings(height) - (int(ring[part.start]) << 32)
+            yield (part.start, part.stop), _united(Runs.of_keys(key, int(n.sum())), n)
+
+
+def _united(outlines: Runs, n: Longs) -> Runs:
+    """The masks of objects of n outlines each."""
     owner = np.repeat(np.arange(len(n)), n)
-    key = _edges(xy, point, height[owner], width[owner])
-    key.sort()
-    outlines = Runs.of_keys(key, len(owner))
-    per_outline = np.diff(outlines.first)
-    outline = np.repeat(np.arange(len(owner)), per_outline)
-    mask = owner[outline]
+    mask = np.repeat(owner, np.diff(outlines.first))
     key = (mask << 32) | outlines.edge
     several = n[mask] > 1
     if not several.any():
@@ -54,48 +288,6 @@ def rasterise_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: L
     level = np.cumsum(step)
     part = part[(level == 0) | ((level == 1) & (step > 0))] >> 1
     return Runs.of_keys(np.sort(np.concatenate([key[~several], part])), len(n))
-
-
-def _edges(xy: Floats, point: Longs, height: Longs, width: Longs) -> Longs:
-    """Where outlines pass columns, as ``outline << 32 | pixel``, unsorted; one size for each outline."""
-    n = np.diff(point)
-    ring = np.repeat(np.arange(len(n)), n)
-    grid = np.clip(5 * xy + 0.5, -(2.0**31), 2.0**31 - 1).astype(np.int64)  # truncated, as C does
-    x0, y0 = np.ascontiguousarray(grid.T)
-    following = np.arange(1, len(xy) + 1)
-    following[point[1:][n > 0] - 1] = point[:-1][n > 0]
-    x1, y1 = x0[following], y0[following]
-    # Column c is passed on the way from u = 5 c + 2 to 5 c + 3.
-    first = np.maximum((np.minimum(x0, x1) + 2) // 5, 0)
-    last = np.minimum((np.maximum(x0, x1) - 3) // 5, width[ring] - 1)
-    passing = np.flatnonzero(last >= first)
-    x0, y0, x1, y1, ring, first = (v[passing] for v in (x0, y0, x1, y1, ring, first))
-    count = last[passing] - first + 1
-    if int(count.sum()) > _MOST_EDGES:
-        raise ValueError(f"outlines that pass {int(count.sum())} columns of pixels are too large to fill")
-    dx, dy = x1 - x0, y1 - y0
-    steep = np.abs(dx) < np.abs(dy)
-    flip = np.where(steep, dy, dx) < 0  # an edge is walked upwards along its longer side
-    xs, ys = np.where(flip, x1, x0), np.where(flip, y1, y0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(flip, -1, 1) * np.where(steep, dx / np.abs(dy), dy / np.abs(dx))
-    found = [np.zeros(0, np.int64)]
-    for turned in (False, True):
-        edges = np.flatnonzero(steep == turned)
-        for piece in pieces(count[edges], _EDGES_AT_A_TIME):
-            e = edges[piece]
-            m = count[e]
-            c, of = spread(first[e], m)
-            e = e[of]
-            if turned:
-                v = ys[e] - 1 + _first_beyond(xs[e], slope[e], 5 * c + 2)
-            else:
-                steps = 5 * c + 2 - xs[e] + (slope[e] < 0)
-                v = (ys[e] + slope[e] * steps + 0.5).astype(np.int64)
-            h = height[ring[e]]
-            y = np.minimum(np.maximum(v + 2, 0) // 5, h)
-            found.append((ring[e] << 32) | (c * h + y))
-    return np.concatenate(found)
 
 
 def _first_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:

@@ -178,19 +178,19 @@ def read_texts(text: NDArray[np.uint8], first: Longs) -> tuple[Longs, Longs, Mas
 
 def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask]:
     """How many lengths each mask has, the lengths, and which texts are wrong."""
-    wrong = np.zeros(len(size), bool)
     group = text - np.uint8(48)  # what is below 48 becomes large
     ends = np.cumsum(size)
+    some = size > 0
+    wrong = np.zeros(len(size), bool)
+    wrong[some] = group[ends[some] - 1] >= 32  # the text ends within a number
     last = np.flatnonzero(group < 32)  # the last group of each number
     groups = np.diff(last, prepend=-1)
-    faults = [np.flatnonzero(group > 63), last[groups > _MOST_GROUPS]]
-    wrong[np.searchsorted(ends, np.concatenate(faults), side="right")] = True
-    some = size > 0
-    wrong[some] |= group[ends[some] - 1] >= 32  # the text ends within a number
+    if not wrong.any():  # else the number goes on in the next text
+        faults = [np.flatnonzero(group > 63), last[groups > _MOST_GROUPS]]
+        wrong[np.searchsorted(ends, np.concatenate(faults), side="right")] = True
     if wrong.any():
-        good = np.where(wrong, 0, size)
-        n, counts, _ = _read_part(text[np.repeat(~wrong, size)], good)
-        return n, counts, wrong
+        n, counts, others = _read_part(text[np.repeat(~wrong, size)], np.where(wrong, 0, size))
+        return n, counts, wrong | others
     # The last group has the sign in its highest bit; the lower bits come in the groups before it.
     value = (group[last] ^ 16).astype(np.int64) - 16
     more = np.flatnonzero(groups > 1)

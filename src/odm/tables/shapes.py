@@ -171,7 +171,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
     def runs(self, height: Longs, width: Longs) -> Runs:
         """All shapes as masks, those of no shape empty; the size of each box's image, (n,).
 
-        ValueError if outlines pass more columns of pixels than fit into memory.
+        ValueError if an object is among `unfillable`.
         """
         from odm.masks.polygons import rasterise_all
         from odm.masks.runs import Runs, read_texts
@@ -187,6 +187,32 @@ class Shapes(_Ragged, frozen=True, dict=True):
         edge = np.concatenate([masks.edge, drawn.edge])
         both = Runs(np.concatenate([masks.first, drawn.first[1:] + masks.first[-1]]), edge)
         return both.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
+
+    def extents(self, height: Longs, width: Longs) -> tuple[Longs, Longs]:
+        """(n,) pixels of all shapes as masks, and (n, 4) left, top, width and height, zeros for none.
+
+        They are measured in bounded memory, without making the masks; those too large for it have -1 pixels.
+        """
+        from odm.masks.polygons import measure_all
+
+        area, box = measure_all(self.xy, self.point, self.ring, height, width)
+        masks = self.measured(height)
+        return area + masks.area, box + masks.box
+
+    def run_bounds(self, width: Longs) -> Longs:
+        """(n,) how many runs each shape has as a mask at the most; `width` of each image, (n,)."""
+        from odm.masks.polygons import count_columns
+
+        return count_columns(self.xy, self.point, self.ring, width) + np.diff(self.mask)
+
+    def unfillable(self, width: Longs) -> tuple[Longs, list[int]]:
+        """Row numbers of outlines that `runs` cannot fill, and how many columns their sides pass."""
+        from odm.masks.polygons import MOST_COLUMNS
+
+        rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > MOST_COLUMNS)
+        columns = self.take(rows).run_bounds(width[rows])
+        large = columns > MOST_COLUMNS
+        return rows[large], columns[large].tolist()
 
     def measured(self, height: Longs) -> Measured:
         """What is known of the masks, if these are the heights of the boxes' images (n,).
@@ -388,13 +414,24 @@ def as_rectangles(corners: Floats) -> Floats:
 
 
 def bridged(parts: Sequence[Floats]) -> Floats:
-    """Several outlines as one: each is joined to the nearest corner of those before, there and back."""
-    whole = parts[0]
-    for part in parts[1:]:
+    """Several outlines as one: each is joined to the nearest corner of those before, there and back.
+
+    Of thousands of outlines the last ones are all joined to one corner: the nearest takes too long to find.
+    """
+    whole, distances = parts[0], 0
+    for n, part in enumerate(parts[1:], 1):
+        distances += len(whole) * len(part)
+        if distances > _MOST_DISTANCES:
+            rest = (corners for own in parts[n:] for corners in (own, own[:1], whole[-1:]))
+            return np.concatenate([whole, *rest])
         i, j = _nearest(whole, part)
         around = np.concatenate([part[j:], part[: j + 1]])
         whole = np.concatenate([whole[: i + 1], around, whole[i:]])
     return whole
+
+
+_MOST_DISTANCES = 2**27
+"""Distances between corners that are computed for one object, which takes a second."""
 
 
 def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
