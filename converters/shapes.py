@@ -93,7 +93,7 @@ def _fitted(found: Shapes, target: Format, rule: _Fitting, asked: AsShapes | Non
     if "polygon" in keeps and "parts" not in keeps:
         found = rule.in_one_part(found)
     if "rectangle" in keeps:
-        found = rule.rectangular(found)
+        found = rule.rectangular(found, max(SAME, target.max_error_px))
     for kind, word, what in (
         (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
         (ShapeKind.MASK, "mask", "masks of boxes"),
@@ -204,10 +204,17 @@ class _Fitting:
         self.ledger.change("shapes written as the smallest rectangles around them", len(rows))
         return self._around(shapes, rows)
 
-    def rectangular(self, shapes: Shapes) -> Shapes:
-        """Oriented boxes whose corners are no rectangle as the smallest rectangles around them."""
+    def rectangular(self, shapes: Shapes, error: float) -> Shapes:
+        """Oriented boxes whose corners are no rectangle as the smallest rectangles around them.
+
+        Those within half a pixel of a rectangle are written as it; one that moves by more pixels than the
+        `error` that the target documents is booked.
+        """
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        rows = rows[off_rectangle(shapes.corners(rows)) > RECTANGLE]
+        off = off_rectangle(shapes.corners(rows))
+        moved = int(np.count_nonzero((off > error) & (off <= RECTANGLE)))
+        self.ledger.change("quadrilaterals moved to a rectangle within half a pixel of them", moved)
+        rows = rows[off > RECTANGLE]
         self.ledger.change("quadrilaterals written as the smallest rectangles around them", len(rows))
         return self._around(shapes, rows)
 

@@ -158,3 +158,22 @@ def test_clipped_outlines_fill_the_same_pixels():
 def masks_of(runs):
     counts = runs.counts(np.array([H * W]))[1]
     return {"size": [H, W], "counts": counts.tolist()}
+
+
+@pytest.mark.parametrize("name", [name for name, f in FORMATS.items() if "rectangle" in f.keeps])
+@pytest.mark.parametrize(
+    ("off", "words"), [(0, ""), (0.2, "moved to a rectangle"), (2, "smallest rectangles")]
+)
+def test_quadrilaterals_that_move_are_booked(name, off, words, tmp_path):
+    corners = rectangles(np.array([[50, 40, 8, 5, 0.5]]))
+    corners[0, 0] += [-off, off]
+    box = np.array([[*corners[0].min(axis=0), *corners[0].max(axis=0)]])
+    data = odm.Dataset.from_arrays(images=["a.jpg"], categories=["x"], image=[0], category=[0], xyxy=box,
+                                   width=[100], height=[80], oriented=corners)  # fmt: skip
+    target = tmp_path / ("out" + (FORMATS[name].suffixes[0] if FORMATS[name].single else ""))
+    ledger = odm.write(data, target, name)
+    assert [what for what in ledger.changed if "quadrilaterals" in what and words in what] or not words
+    back = odm.read(target, name, shapes=True).boxes.shapes.corners([0])
+    moved = np.abs(back - corners).max()
+    assert (moved > max(1e-6, FORMATS[name].max_error_px)) == bool(words)
+    assert words or not any("quadrilaterals" in what for what in ledger.changed)
