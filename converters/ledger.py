@@ -162,6 +162,10 @@ def drop_unsupported(
         ledger.lose("videos and frame numbers of images", int(np.count_nonzero(images.video >= 0)))
     if "track" not in keeps and boxes.track is not None:
         ledger.lose("tracks of boxes", int(np.count_nonzero(boxes.track >= 0)))
+    if "group" not in keeps and boxes.group is not None:
+        keys = (boxes.image.astype(np.int64) << 32 | boxes.group)[boxes.group >= 0]
+        n = np.unique(keys, return_counts=True)[1]
+        ledger.lose("groups of boxes", int(n[n > 1].sum()))
     if "track_score" not in keeps:
         ledger.lose("scores of tracks", int(np.count_nonzero(~np.isnan(dataset.tracks.score))))
     if "empty" not in keeps:

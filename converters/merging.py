@@ -484,6 +484,10 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
             ]
         elif name == "file":
             parts = _moved_files(parts, datasets)
+        elif name == "group":
+            # An image may be in several datasets, with other groups in each.
+            parts = [np.full(n, -1) if p is None else p for p, n in zip(parts, sizes, strict=True)]
+            parts = [np.where(p < 0, p, p.astype(np.int64) * len(parts) + i) for i, p in enumerate(parts)]
         columns[name] = frozen(np.concatenate(parts))
     return Boxes(**columns, own=own)
 

@@ -15,7 +15,8 @@ from odm.formats import Format
 from odm.issues import DataError, Log, UsageError
 from odm.masks.runs import Runs, pieces, sums, write_texts
 from odm.masks.trace import trace_all
-from odm.tables import Boxes, Dataset, Floats, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables.groups import find_objects
 from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
 from odm.tables.shapes import bridged
 
@@ -57,6 +58,8 @@ def fit(
         dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
     if found is not None and target.shape_is_box:
         _book_boxes(dataset.boxes, ledger)
+    if "group" in target.keeps and dataset.boxes.group is not None:
+        dataset = _ungrouped(dataset, dataset.boxes.group, ledger)
     points = dataset.boxes.keypoints
     if points is None:
         return dataset
@@ -104,6 +107,19 @@ def _fitted(found: Shapes, target: Format, rule: _Fitting, asked: AsShapes | Non
             ledger.lose(what + target.shape_advice(word), len(rows))
             found = found.replaced(rows, Shapes.none(len(rows)))
     return found if found.kind.any() else None
+
+
+def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
+    """Without the groups of boxes that would make one object of several when they are read."""
+    boxes = dataset.boxes
+    kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
+    is_part = (kind == ShapeKind.POLYGONS) | (kind == ShapeKind.MASK)
+    columns = boxes.image, boxes.category, group, is_part, kind == ShapeKind.NONE, boxes.xyxy
+    later = [row for rows, _ in find_objects(*columns) for row in rows[1:]]
+    ledger.change("groups not written, as their boxes would be read as one object", len(later))
+    group = group.copy()
+    group[later] = -1
+    return _with(dataset, group=frozen(group))
 
 
 def _with(dataset: Dataset, **columns: Any) -> Dataset:

@@ -126,10 +126,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     without objects), ``unused`` (classes without objects), ``order`` (of classes), ``score``, ``area``,
     ``wh``, ``image_id``, ``category_id``, ``box_id``, ``parent``, ``frequency`` (of classes), ``split``, the
     names of the flags and of what is said of whole images in lower case (``difficult``, ``crowd``, ...;
-    ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, ``own_fields``
-    (the ``own`` of images, categories and files), and names of ``Dataset.extras``. Of shapes: ``polygon``,
-    ``parts`` (several outlines of one object), ``mask``, ``oriented``, ``rectangle`` (oriented boxes only as
-    rectangles), ``keypoints`` and ``visibility`` (whether a key point is hidden)."""
+    ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, ``group`` (of
+    boxes), ``own_fields`` (the ``own`` of images, categories and files), and names of ``Dataset.extras``. Of
+    shapes: ``polygon``, ``parts`` (several outlines of one object), ``mask``, ``oriented``, ``rectangle``
+    (oriented boxes only as rectangles), ``keypoints`` and ``visibility`` (whether a key point is hidden)."""
     shape_is_box: bool = False
     """Whether the box of an object with a shape is not written but is what lies around its shape."""
     boxes_as_shapes: bool = False

@@ -12,7 +12,12 @@ and its exporter. A data set has a file ``annotations/SUBSET.json`` for each sub
 ``bbox`` is left, top, width and height in pixels, read and written unchanged; ``size`` is height and width.
 Polygons and ellipses are outlines and ``rotated_bbox`` (centre, size and degrees) is an oriented box; where
 only boxes are needed, the box around them is read, with a warning. Masks,
-points, lines, captions, labels of whole images and the like are counted but not read.
+points, lines, captions, labels of whole images and the like are counted but not read. A ``bbox`` with CVAT's
+attributes ``occluded`` and a ``rotation`` that is not 0 is an oriented box, turned clockwise by these degrees
+about its centre (``-O rotation=ignore`` turns this off).
+
+Polygons of one class and ``group`` (not 0) are the parts of one object, and a ``bbox`` of that group around
+them is its box, with a note; ``-O groups=ignore`` reads them one by one.
 
 Of the attributes, ``difficult``, ``crowd`` (``is_crowd``), ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside`` are flags and ``score`` is the score of a detection; others are counted but not
@@ -28,6 +33,7 @@ Writing: ``annotations/SUBSET.json`` for each split.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from typing import Any
 
@@ -35,11 +41,14 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import UNKNOWN_SHAPE
 from odm.formats._shared.gather import NAN
-from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item, images_of
+from odm.formats._shared.groups import GroupSplitOptions
+from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
+from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.shapes import as_turned, turned_box
-from odm.formats._shared.split_names import SplitOptions, files_of_split
+from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
@@ -51,6 +60,11 @@ _OTHER = frozenset(
 _ANNOTATION = frozenset(
     {"id", "type", "label_id", "bbox", "points", "attributes", "group", "z_order", "object_id"}
 )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DatumaroOptions(GroupSplitOptions, RotationOptions):
+    """Options of Datumaro JSON."""
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -67,7 +81,7 @@ def _split_of(path: str) -> str:
     return "" if name == "default" else name
 
 
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True)
     files = choose_files(source, looks_like, "Datumaro JSON", log)
@@ -109,8 +123,12 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
         return
     shape.need("label_id")
     category = shape.category_number(shape.get("label_id"), shape.at / "label_id", classes)
+    attributes, turn = shape.object("attributes", optional=True), 0.0
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")
+        if turn := shape.reader.turn(attributes.record):
+            corners, wh = shape.oriented(turned_box(*corners[:2], *wh, turn)), None
+            del attributes.record["rotation"]
     elif kind == "polygon":
         values = shape.any_numbers("points")
         corners = shape.around(
@@ -128,13 +146,18 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
-    attributes = shape.object("attributes", optional=True)
     score = attributes.score("score")
     rest = {key: value for key, value in attributes.record.items() if key != "score"}
     shape.count_unread(_ANNOTATION)
     if not shape.bad:
         shape.add(
-            category, corners, wh=wh, score=score, flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,))
+            category,
+            corners,
+            wh=wh,
+            score=score,
+            flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,)),
+            group=shape.group("group"),
+            is_part=None if kind == "rotated_bbox" or turn else kind != "bbox",
         )
 
 
@@ -149,7 +172,7 @@ def _place(box: Box) -> dict[str, Any]:
     return {"type": "bbox", "bbox": [*box.xyxy[:2], *box.wh]}
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> None:
     """Write a file for each split."""
     splits: dict[str, list[str]] = {split: [] for split in dict.fromkeys(dataset.images.split) or ("",)}
     files = {split: f"annotations/{split or 'default'}.json" for split in splits}
@@ -158,12 +181,12 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         return
     numbers = {label: number for number, label in enumerate(dataset.categories.name)}
     names = sorted({*FLAG_NAMES} - {"crowd"})
-    for image in images_of(dataset):
+    for image in images_with_groups(dataset, 1):
         annotations = []
         for box in image.boxes:
             attributes = {**dict.fromkeys(box.flags_in(names), True), **box.scored("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
-            about = {"id": box.row + 1, "attributes": attributes, "group": 0}
+            about = {"id": box.row + 1, "attributes": attributes, "group": box.group}
             annotations.append({**about, "label_id": numbers[box.label], "z_order": 0, **_place(box)})
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
@@ -182,6 +205,6 @@ FORMAT = format_of(
     written_by="Datumaro, CVAT (Datumaro), OpenVINO Training Extensions and Geti",
     holds=("dm_format_version", "infos"),
     keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES})
-    | {"polygon", "oriented", "rectangle"},
+    | {"polygon", "parts", "group", "oriented", "rectangle"},
     shape_is_box=True,
 )

@@ -19,6 +19,12 @@ without one. Without a ``shape_type``, as in old files, a shape with two points 
 polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area, and a ``cuboid`` is
 three-dimensional; they are counted but not read. A null list is read as empty.
 
+Groups: outlines and masks of one class and ``group_id`` are the parts of one object, and a rectangle of that
+group around them is its box. A ``point`` with a ``group_id`` is a key point of the rectangle of that group,
+or else of its one object, named by its label; with X-AnyLabeling's key ``difficult`` it is hidden. The class
+has all the labels of its objects' points. A note says how many shapes became objects, and
+``-O groups=ignore`` reads shapes one by one. Other rectangles of a group stay apart.
+
 Flags: those in ``shapes[].flags`` called ``difficult``, ``crowd``, ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside``, and X-AnyLabeling's key ``difficult``. ``score`` of a shape, written by
 X-AnyLabeling, is the score of a detection. If every shape has one, the files contain detections. If only some
@@ -29,7 +35,8 @@ warning). ``imagePath`` may point to another folder and is not followed. ``image
 ignored. A size that is missing or 0 is taken from the picture beside the file or from ``--images``,
 ``--image-size``, ``--image-sizes``.
 
-Writing: one ``.json`` per image, to be placed beside the pictures; ``imageData`` is null.
+Writing: one ``.json`` per image, to be placed beside the pictures; ``imageData`` is null. The
+outlines of an object get a ``group_id``. Key points are not written.
 """
 
 from __future__ import annotations
@@ -42,12 +49,13 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
 from odm.formats._shared.gather import with_extension
+from odm.formats._shared.groups import POINTS, GroupOptions
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
-from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, dump, is_set, may_write
-from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
+from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, Trusted
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Flag
@@ -80,7 +88,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     return None
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every .json file."""
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
@@ -133,6 +141,10 @@ def _read_shape(shape: Row) -> None:
     elif not isinstance(kind, str):
         shape.wrong("shape_type", "text")
         raise BadRecord
+    group = shape.group("group_id", 0)
+    if kind == "point" and group >= 0:
+        _read_point(shape, group)
+        return
     if kind in _UNREAD:
         shape.reader.count(f"{kind} shapes")
         return
@@ -158,7 +170,17 @@ def _read_shape(shape: Row) -> None:
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
         shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
-    shape.add(category, corners, score=score, flags=int(flags))
+    part = None if kind in _ORIENTED else kind != "rectangle"
+    shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=part)
+
+
+def _read_point(shape: Row, group: int) -> None:
+    """Read a key point of the object of its group; X-AnyLabeling calls a hidden one difficult."""
+    (x, y), *_ = shape.points("points", 1)
+    point, name = (x, y, 1 if is_set(shape.get("difficult")) else 2), shape.text("label")
+    if not shape.bad:
+        shape.reader.count(POINTS)
+        shape.reader.groups.add_point(shape.owner.image, group, name, point)
 
 
 def _place(box: Box, image: Image) -> dict[str, Any]:
@@ -178,19 +200,19 @@ def _place(box: Box, image: Image) -> dict[str, Any]:
     return {"points": points, "shape_type": kind, "mask": mask}
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
     """Write one file per image."""
     files = [f"{stem(name)}.json" for name in dataset.images.name]
     if not target.plan(files, dataset.images.name, log) or not may_write(dataset, log):
         return
     note_folders(dataset, log)
     names = sorted(FLAG_NAMES)
-    for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
+    for file, image in zip(log.track(files, "writing"), images_with_groups(dataset, 0), strict=True):
         shapes = [
             {
                 "label": box.label,
                 **_place(box, image),
-                "group_id": None,
+                "group_id": box.group if box.group >= 0 else None,
                 "description": "",
                 "flags": dict.fromkeys(box.flags_in(names), True),
                 **box.scored("score"),
@@ -215,6 +237,6 @@ FORMAT = format_of(
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
     holds=("shapes", "imageData"),
-    keeps=frozenset({"size", "extension", "empty", "score", "polygon", "mask", "oriented", *FLAG_NAMES}),
+    keeps=frozenset("size extension empty score polygon parts mask oriented group".split()) | {*FLAG_NAMES},
     shape_is_box=True,
 )

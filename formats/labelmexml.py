@@ -15,7 +15,9 @@ Datumaro::
       </object>
     </annotation>
 
-Points are in pixels, read and written unchanged. A polygon without the type ``bounding_box`` is an outline;
+Points are in pixels, read and written unchanged. A ``bounding_box`` with CVAT's attribute ``rotation``, which
+is not 0, is an oriented box, turned clockwise by these degrees about its centre (``-O rotation=ignore``
+turns this off). A polygon without the type ``bounding_box`` is an outline;
 where only boxes are needed, it is read as the box around it, with a warning unless they are the same, and so
 is a mask (``segm``, with a ``box``) in any case. Objects that are ``deleted`` are counted but not read.
 
@@ -42,8 +44,9 @@ from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders
 from odm.formats._shared.items import Box, Item, Origin, Row, images_of
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
-from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
+from odm.formats._shared.shapes import turned_box
 from odm.formats._shared.text_items import (
     element_item,
     escaped,
@@ -74,7 +77,7 @@ def sniff(source: Source) -> Sniff | None:
     return sniff_xml(source, _says)
 
 
-def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file."""
     reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
     files = xml_files(source, _says, "LabelMe XML", log, file_per_image=True)
@@ -115,7 +118,10 @@ def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin
 
 
 def _read_shape(shape: Row) -> None:
-    category = shape.category("name")
+    category, attributes = shape.category("name"), {}
+    for text in shape.get("attributes", "").split(","):
+        key, _, value = text.strip().partition("=")
+        attributes[key] = value
     if "box" in shape:
         left, top, right, bottom = shape.object("box").numbers("xmin", "ymin", "xmax", "ymax")
         corners = left, top, right, bottom
@@ -124,10 +130,13 @@ def _read_shape(shape: Row) -> None:
         points = shape.points("points", 2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
         corners = bounds(points) if is_box else shape.around(points, "polygons")
-    attributes = {}
-    for text in shape.get("attributes", "").split(","):
-        key, _, value = text.strip().partition("=")
-        attributes[key] = value
+        said = attributes if "occluded" in shape else {}
+        if is_box and (turn := shape.reader.turn({"occluded": "", **said})):
+            left, top, right, bottom = corners
+            corners = shape.oriented(turned_box(left, top, right - left, bottom - top, turn))
+            del attributes["rotation"]
+    if attributes.get("rotation") == "0.0":  # of CVAT, and upright
+        del attributes["rotation"]
     score = shape.reader.score(attributes.pop("score", None), shape.at / "score", as_text=True)
     if score is None:
         shape.fault()
@@ -137,7 +146,7 @@ def _read_shape(shape: Row) -> None:
     shape.add(category, corners, score=score, flags=int(flags | occluded))
 
 
-def write(dataset: Dataset, target: Output, log: Log, options: ImageOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) -> None:
     """Write one file per image."""
     del options
     files = [f"{stem(name)}.xml" for name in dataset.images.name]

@@ -22,6 +22,9 @@ Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where 
 are counted and read as their bounding boxes, with a warning. Points,
 polylines, cuboids, templates, tags and attributes are counted but not read.
 
+Polygons and ellipses of one class and ``groupId`` (not 0) are the parts of one object, and a box of that
+group around them is its box, with a note; ``-O groups=ignore`` reads them one by one.
+
 ``classes.json``, in the folder or in ``classes/``, or beside the one file, gives the ids, names and order of
 the classes. Boxes without ``className`` have the name of their ``classId`` there; in ``annotations.json`` the
 number is the name if there is no list, with a warning.
@@ -48,11 +51,13 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items, images_of
+from odm.formats._shared.groups import GroupSplitOptions
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import NUMBER_TYPES, Nothing, Reader, bounds, dump, may_write, number
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
+from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
 
@@ -113,7 +118,7 @@ class _Reader(Reader):
         return box.category_named(self.names[id_], box.at / "classId")
 
 
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the files one by one."""
     reader = _Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
     reader.used = set()
@@ -197,13 +202,13 @@ def _read_instance(box: Row) -> None:
     if kind not in _SHAPES:
         reader.count(f"{kind} instances")
         return
-    corners = _read_corners(box, kind)
+    corners, part = _read_corners(box, kind), None if kind == "rbbox" else kind != "bbox"
     category, score = reader.class_of(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _share(box.score(key))
     box.count_unread(_INSTANCE)
-    box.add(category, corners, score=score)
+    box.add(category, corners, score=score, group=box.group("groupId"), is_part=part)
 
 
 def _read_corners(box: Row, kind: str) -> Corners:
@@ -259,7 +264,7 @@ def _points(box: Box) -> Any:
     return dict(zip(_CORNERS, box.xyxy, strict=True))
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> None:
     """Write a file for each image, and one of the classes."""
     images, classes = dataset.images, dataset.categories.name
     folders = [f"{split}/" if split else "" for split in images.split]
@@ -269,7 +274,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if not may_write(dataset, log) or not fits or not names:
         return
     ids = {name: i for i, name in enumerate(classes, 1)}
-    for name, image in zip(log.track(names, "writing"), images_of(dataset), strict=True):
+    for name, image in zip(log.track(names, "writing"), images_with_groups(dataset, 1), strict=True):
         instances = [
             {
                 "type": "polygon" if box.outlines else "rbbox" if box.corners else "bbox",
@@ -277,7 +282,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
                 "className": box.label,
                 "probability": 100,
                 "points": _points(box),
-                "groupId": 0,
+                "groupId": box.group,
                 "pointLabels": {},
                 "locked": False,
                 "visible": True,
@@ -301,6 +306,6 @@ FORMAT = format_of(
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
     holds=("metadata", "instances", "className", "imageAttributes"),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"})
-    | {"polygon", "oriented"},
+    | {"polygon", "parts", "oriented", "group"},
     shape_is_box=True,
 )

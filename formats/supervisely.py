@@ -20,6 +20,10 @@ points, cuboids and the like are counted but not read. Without a ``geometryType`
 files, the shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a
 polygon. A null list is read as empty.
 
+Polygons and masks of one class and ``instance``, the key that binds objects, are the parts of one object, and
+a rectangle bound to them that goes around them is its box, with a note; ``-O groups=ignore`` reads them one
+by one.
+
 The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The data set's
 folder is the split of its images, except for ``ds0``, ``ds``, ``dataset`` and similar names. A folder with
 only annotation files, or a single such file, is read as well. A size that is missing or 0 is taken from the
@@ -49,13 +53,15 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, Corners, own_folder
+from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview, check_head
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
 from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
 from odm.formats._shared.shapes import even_odd, turned_box
-from odm.formats._shared.split_names import SplitOptions, files_of_split
+from odm.formats._shared.split_names import files_of_split
+from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset
@@ -64,7 +70,7 @@ _TOP = frozenset({"size", "objects", "tags", "description", "name"})
 _OBJECT = frozenset(
     {
         "id", "classId", "classTitle", "geometryType", "points", "tags", "description", "labelerLogin",
-        "createdAt", "updatedAt",
+        "createdAt", "updatedAt", "instance",
     }
 )  # fmt: skip
 _SHAPES = frozenset({"rectangle", "polygon"})
@@ -104,7 +110,7 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(answers[0][0], f"of {printable(files[0])} and {len(files) - 1} more: {answers[0][1]}")
 
 
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
     if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
@@ -197,7 +203,9 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
     record.count_unread(_OBJECT | {"bitmap", "nodes", "angle"} if drawn else _OBJECT)
-    record.add(category, corners, score=score, flags=flags)
+    two = kind == "rectangle" or (kind not in _DRAWN and len(record.object("points").array("exterior")) == 2)
+    part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not two
+    record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=part)
 
 
 def _read_points(record: Row, kind: Any) -> Corners:
@@ -245,7 +253,7 @@ def _pixels(text: Any) -> Any:
     return of_png(data if data.startswith(b"\x89PNG") else unpacked(text, packed=True))
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> None:
     """Write a project without its pictures."""
     images, classes = dataset.images, dataset.categories.name
     is_split = any(images.split)
@@ -258,7 +266,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     texts = []
     kinds: dict[str, set[str]] = {}
     """The shapes of each class."""
-    for image in images_of(dataset):
+    for image in images_with_groups(dataset, 1):
         objects = []
         for box in image.boxes:
             tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(used)]
@@ -268,6 +276,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             kind, place = _place(box, image)
             kinds.setdefault(box.label, set()).add(kind)
             about = {"description": "", "geometryType": kind, "tags": tags}
+            if box.group > 0:
+                about["instance"] = str(box.group)
             objects.append({**about, "classTitle": box.label, **place})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
@@ -320,6 +330,6 @@ FORMAT = format_of(
     begins="[{",
     holds=("objects",),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split", *FLAG_NAMES})
-    | {"polygon", "mask"},
+    | {"polygon", "parts", "mask", "group"},
     shape_is_box=True,
 )

@@ -442,7 +442,7 @@ def test_no_test_depends_on_how_busy_the_machine_is():
 
 KEEPS = {
     "size", "extension", "empty", "unused", "order", "score", "area", "wh", "image_id", "category_id", "box_id",
-    "parent", "frequency", "split", "video", "track", "track_score", "own_fields", "flip_idx",
+    "parent", "frequency", "split", "video", "track", "track_score", "group", "own_fields", "flip_idx",
     "polygon", "parts", "mask", "oriented", "rectangle", "keypoints", "visibility", *(word.name.lower() for kind in (Flag, LabelState) for word in kind),
 }  # fmt: skip
 

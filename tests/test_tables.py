@@ -26,7 +26,7 @@ def test_from_corners_and_from_widths():
 def test_dtypes_and_size():
     data = Dataset.from_arrays(**SMALL, image=[0], category=[0], xyxy=[[0, 0, 1, 1]])
     columns = {name: getattr(data.boxes, name) for name in data.boxes.__struct_fields__}
-    for name in ("track", "wh_given", "shapes", "keypoints"):  # what has none holds none
+    for name in ("track", "group", "wh_given", "shapes", "keypoints"):  # what has none holds none
         assert columns.pop(name) is None
     assert columns.pop("own") == {}
     assert data.images.video is data.images.frame is None

@@ -7,7 +7,7 @@ known only after the last of them, so they wait in a `Gather` until `Gather.fini
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
 from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
+from odm.formats._shared.groups import Groups
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
+from odm.formats._shared.rotation import note_turned, turn_of
 from odm.formats._shared.shapes import ELLIPSE, Drawn, columns_of, ellipse
 from odm.issues import Log, Trusted, plural, printable
 from odm.names import (
@@ -203,6 +205,10 @@ class Gather:
         self._ellipses = 0
         self.around_points = 0
         """How many boxes are those around key points, because there is no other."""
+        self.groups = Groups(
+            builder, log, source.path, joins=getattr(options, "groups", "ignore") == "objects"
+        )
+        self._turns, self._turned = getattr(options, "rotation", "ignore") == "cvat", 0
         self._locations: list[At] = []
         self._chunks: list[tuple[dict[str, Any], Where]] = []
 
@@ -314,11 +320,15 @@ class Gather:
         score: float = NAN,
         flags: int = 0,
         track: int = -1,
+        group: int = -1,
+        is_part: bool | None = None,
         drawn: Drawn | None = None,
     ) -> None:
-        """Add one box."""
+        """Add one box. In a group it is a part (an outline or mask), a rectangle (False), or None of both."""
         self._drawn.append(drawn)
-        self._singles.append((image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track))
+        kind = -1 if is_part is None else int(is_part)
+        row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, kind
+        self._singles.append(row)
         self._locations.append(at)
 
     def add(
@@ -354,6 +364,12 @@ class Gather:
         self._ellipses += 1
         return Drawn("polygons", [ellipse(x, y, rx, ry, turn)])
 
+    def turn(self, attributes: Mapping[str, Any]) -> float:
+        """The radians by which CVAT's attributes of a rectangle turn it, 0 where they do not (`turn_of`)."""
+        turn = turn_of(attributes) if self._turns else 0.0
+        self._turned += turn != 0
+        return turn
+
     def counts(self) -> tuple[int, int]:
         """How many of the boxes so far have a score, and how many there are."""
         self._pack()
@@ -366,6 +382,8 @@ class Gather:
             return
         table, places, drawn = np.array(self._singles, np.float64), self._locations, self._drawn
         self._singles, self._locations, self._drawn = [], [], []
+        if (rows := self.groups.join(table, drawn)) is not None:
+            table, places, drawn = table[rows], [places[i] for i in rows], [drawn[i] for i in rows]
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -377,8 +395,9 @@ class Gather:
             "line": table[:, 11],
             **columns_of(drawn),
         }
-        if (table[:, 12] >= 0).any():
-            chunk["track"] = table[:, 12]
+        for name, k in (("track", 12), ("group", 13)):
+            if (table[:, k] >= 0).any():
+                chunk[name] = table[:, k]
         self._chunks.append((chunk, lambda row: (places[row].path, places[row].where)))
 
     def finish(self, *, field: str = "score") -> None:
@@ -393,6 +412,7 @@ class Gather:
         if n := self.around_points:
             objects = plural(n, "object has no box", "objects have no box")
             self.log.note(f"{printable(self.source.path)}: {objects}: that around the key points is read")
+        note_turned(self.log, self.source.path, self._turned)
         is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
         ignores = self._unanimous and not is_det
         if ignores and scored:  # which is reported once, at the first

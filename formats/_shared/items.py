@@ -546,6 +546,8 @@ class Box(msgspec.Struct, eq=False):
     flags: int
     shapes: Shapes | None = None
     keypoints: Keypoints | None = None
+    group: int = -1
+    part: int | None = None  # the outline that is written, where each is a box
 
     @property
     def outlines(self) -> list[list[list[float | int]]]:
@@ -573,7 +575,8 @@ class Box(msgspec.Struct, eq=False):
     def _rings(self, kind: ShapeKind) -> list[list[list[float | int]]]:
         if self.shapes is None or self.shapes.kind[self.row] != kind:
             return []
-        return [[[*map(number, xy)] for xy in ring.tolist()] for ring in self.shapes.polygons(self.row)]
+        rings = self.shapes.polygons(self.row)[self.part : None if self.part is None else self.part + 1]
+        return [[[*map(number, xy)] for xy in ring.tolist()] for ring in rings]
 
     def scored(self, key: str) -> dict[str, float | int]:
         """The score under a key, nothing in ground truth."""

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json_values import Reader, around_ellipse, bounds, is_upright, number
+from odm.formats._shared.json_values import (
+    EMPTY_VALUES,
+    NUMBER_TYPES,
+    Reader,
+    around_ellipse,
+    bounds,
+    is_upright,
+    number,
+)
 from odm.formats._shared.pixel_masks import BadMask, in_image
 from odm.formats._shared.shapes import Drawn, Points
 from odm.tables import Floats
@@ -24,11 +32,26 @@ class DrawnRow:
         outlined: str
         owner: Any  # `items.Rows`, which this may not import
         reader: Reader
+        record: dict[str, Any]
 
     @property
     def wants(self) -> bool:
         """Whether shapes are wanted, and this row may still have one."""
         return bool(self.reader.builder.wants) and not self.bad
+
+    def group(self, key: str, least: int = 1) -> int:
+        """The number of the group under a key, -1 where there is none.
+
+        Text is numbered by the image; what is neither text nor a number from `least` on is counted.
+        """
+        value: Any = self.record.get(key)
+        if type(value) is str and value:
+            return self.reader.groups.number(self.owner.image, value)
+        if type(value) in NUMBER_TYPES and least <= value < 2**31 and value == int(value):
+            return int(value)
+        if value not in EMPTY_VALUES and value != 0:
+            self.reader.count(key)
+        return -1
 
     def outline(self, what: str) -> None:
         """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""

@@ -27,6 +27,24 @@ class Drawn(msgspec.Struct, eq=False):
     """x, y and visibility of its key points."""
 
 
+def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
+    """The outlines and masks of one object in an image of this width and height; None if one is not known."""
+    some = [part for part in parts if part is not None and part.kind != "none"]
+    if len(some) < len(parts) or not some:
+        return None
+    if all(part.kind == "polygons" for part in some):
+        return Drawn("polygons", [outline for part in some for outline in part.value])
+    from odm.masks.runs import write_texts
+
+    rows = ShapeRows()
+    for part in some:
+        getattr(rows, part.kind)(part.value)
+    n, shapes = len(rows), rows.table()
+    assert shapes is not None
+    union = shapes.runs(np.full(n, size[1]), np.full(n, size[0])).union()
+    return Drawn("mask", write_texts(*union.counts(np.array([size[0] * size[1]])))[0].tobytes())
+
+
 def columns_of(drawn: Sequence[Drawn | None]) -> dict[str, Any]:
     """The columns ``shapes`` and ``keypoints`` of boxes, None for those without; none that would be empty."""
     if not any(drawn):

@@ -37,6 +37,10 @@ are in 0..1, boxes are relative to the image size, as written by Azure ML, with 
 ``-O units=normalized`` override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because
 it is the area of the mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
 
+A box without an outline whose ``attributes`` have CVAT's ``occluded`` and a ``rotation`` that is not 0 is an
+oriented box, turned clockwise by these degrees about its centre, and its ``bbox`` becomes the box around it,
+with a note; ``-O rotation=ignore`` turns this off.
+
 If the target is COCO or LVIS too, all other keys are written again as they were: of annotations and results
 (``segmentation`` as polygons or in either spelling of RLE, ``keypoints``, ``attributes``, ...), of images
 (``license``, ``coco_url``, ...), of categories (``supercategory``, ``keypoints``, ``skeleton``, ...) and of
@@ -72,14 +76,14 @@ from odm.files import UNREADABLE, Output, Source, Unreadable
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_of, option, parse_bool
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.json_preview import JsonPreview, glance
-from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.split_names import SPLITS, miss_split
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CocoOptions(ImageOptions):
+class CocoOptions(RotationOptions):
     """Options of COCO JSON."""
 
     split: str | None = option(None, "read only this split of a folder", flag="--split", side="read")

@@ -23,8 +23,9 @@ from odm.formats._shared.codes import (
     UNKNOWN_IMAGE,
 )
 from odm.formats._shared.json_columns import NONE, show
+from odm.formats._shared.rotation import note_turned
 from odm.formats.coco.ids import listed, look_up, near, with_other_type
-from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes
+from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes, turn_boxes
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
 from odm.tables.other_fields import OwnRows, count_own
@@ -111,10 +112,10 @@ class Table(msgspec.Struct, eq=False):
         self._put("wh", begin, None)
         self._put("xyxy", begin, None)
         put_edges(ltwh, self.columns["xyxy"][begin:end], self.columns["wh"][begin:end])
-        for name in ("score", "area"):
+        for name in ("score", "area", "turn"):
             values = columns.get(name)
             if values is not None or name in self.columns:
-                self._put(name, begin, np.nan if values is None else values)
+                self._put(name, begin, _COLUMNS[name][2] if values is None else values)
         flag = columns.get(self.flag[0])
         for name in ("flags", "odd"):
             values = None
@@ -242,7 +243,7 @@ class Table(msgspec.Struct, eq=False):
                     log.report(ALL_SCORED, self.path, pointer=pointer, field="score", n=total)
             score = None
         image = self._rows_of(log, "image_id", self.images, UNKNOWN_IMAGE, good)
-        shapes = self._shapes(builder, log, image, good)
+        shapes = self._shapes(builder, log, image, good, relative=relative)
         for what, n in (+self.around).items():
             boxes = f"{plural(n, 'annotation')} without a bbox"
             log.note(f"{printable(self.path)}: {boxes}: the box around the {what} is read")
@@ -280,7 +281,7 @@ class Table(msgspec.Struct, eq=False):
         builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
 
     def _shapes(
-        self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_]
+        self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_], *, relative: bool
     ) -> dict[str, Shapes | Keypoints | None]:
         """Shapes and key points, and from them the boxes that the file does not give; reports bad ones."""
         if not self.drawn:
@@ -314,8 +315,16 @@ class Table(msgspec.Struct, eq=False):
             bad = lacking[np.isnan(xyxy[lacking]).any(axis=1)]
             self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
             good[bad] = False
+        outlines, turn = drawn.shapes, self.column("turn")
+        if turn is not None and not relative:
+            is_turned = good & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)
+            turned = np.flatnonzero(is_turned)
+            edges = xyxy[turned]
+            outlines = outlines.replaced(turned, turn_boxes(edges, turn[turned]))
+            xyxy[turned], self.columns["wh"][turned] = edges, edges[:, 2:] - edges[:, :2]
+            note_turned(log, self.path, len(turned))
         return {
-            "shapes": drawn.shapes if drawn.shapes.kind.any() else None,
+            "shapes": outlines if outlines.kind.any() else None,
             "keypoints": drawn.keypoints if len(drawn.keypoints.xyv) else None,
         }
 
@@ -450,6 +459,7 @@ _COLUMNS: dict[str, tuple[tuple[int, ...], Any, float]] = {
     "wh": ((2,), np.float64, 0),
     "score": ((), np.float64, np.nan),
     "area": ((), np.float64, np.nan),
+    "turn": ((), np.float64, 0),
     "flags": ((), np.uint16, 0),
     "odd": ((), np.int64, 0),  # values of the flag's key that are neither 0 nor 1
 }

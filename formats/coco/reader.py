@@ -41,6 +41,7 @@ from odm.formats._shared.json_columns import (
     show,
 )
 from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.rotation import turn_of
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
     category_readings,
@@ -56,7 +57,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.long_lists import begin
-from odm.formats.coco.shapes import SHAPE_KEYS, keys_for
+from odm.formats.coco.shapes import SHAPE_KEYS, keys_for, turns_of
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, Verbatim, printable
@@ -122,6 +123,7 @@ class Reader:
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
         self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
         self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
+        self._turns = getattr(options, "rotation", "ignore") == "cvat"
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []
@@ -155,6 +157,9 @@ class Reader:
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path)
+            if self._turns and b'"rotation"' in data and b'"occluded"' in data:  # of boxes without an outline
+                keys = keys_for({*self._builder.wants, "polygon", "mask"})
+                self._shapes |= {"shape_keys": keys, "outlines": True}
             lists = self._dialect.results
             if lists and (flat := instances_of(data)) is not None:
                 data, document = flat, Document(flat, self._log, path)
@@ -418,6 +423,11 @@ class Reader:
                 chunk.rest[key] = more[key]
                 chunk.extras.pop(key, None)
             chunk.rest.pop("video_id", None)
+            if self._turns and "attributes" in chunk.columns:
+                turn, rest = turns_of(on_one_line(chunk.columns["attributes"]))
+                if turn is not None:
+                    chunk.columns["turn"] = turn
+                    chunk.rest |= {"attributes": rest} if keeps else {}
             values.note(chunk, table.pointer)
             table.seen = chunk.start + chunk.n
             if chunk.records is None:
@@ -457,7 +467,10 @@ class Reader:
                 values.report(BAD_FLAG, location, key, value=shown, expected="0 or 1")
             if log.errors > errors:
                 continue
-            rows.append((i, image, category, id_, track, *box, score, area, int(flag)))
+            attributes, turn = given.get("attributes"), 0.0
+            if self._turns and type(attributes) is dict and (turn := turn_of(attributes)):
+                del attributes["rotation"]
+            rows.append((i, image, category, id_, track, *box, score, area, turn, int(flag)))
             more.extend(1, {key: text for key, text in texts.items() if missing and key not in shapes})
             texts = {key: text for key, text in texts.items() if key in shapes}
             if keeps or shapes:
@@ -472,8 +485,9 @@ class Reader:
         ids = {"image_id": packed(images), "category_id": packed(categories), "id": packed(own_ids)}
         if set(tracks) != {NONE}:
             ids["track_id"] = packed(tracks)
-        *bbox, score, area = np.array(numbers, np.float64)
+        *bbox, score, area, turn = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
+        columns |= {"turn": turn} if turn.any() else {}
         table.add(np.array(index, np.int32), ids | columns, own.columns, others=more.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:

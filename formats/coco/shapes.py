@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
+from odm.formats._shared.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
@@ -39,6 +41,26 @@ Fault = tuple[int, Code, str, dict[str, Any]]
 def keys_for(wants: Collection[str]) -> tuple[str, ...]:
     """The keys of records that say the shapes that are asked for."""
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
+
+
+def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
+    """(n,) the radians by which CVAT's attributes turn records, None if all are 0; the other attributes."""
+    turns, rest = np.zeros(len(texts)), list(texts)
+    for i, text in enumerate(texts):
+        if b'"rotation"' in text:
+            attributes = json.loads(text)
+            if isinstance(attributes, dict) and (turn := turn_of(attributes)):
+                turns[i] = turn
+                rest[i] = json.dumps({k: v for k, v in attributes.items() if k != "rotation"}).encode()
+    return (turns if turns.any() else None), rest
+
+
+def turn_boxes(xyxy: Floats, turn: Floats) -> Shapes:
+    """Turn boxes (n, 4) about their centres by radians (n,), in place to the boxes around; their corners."""
+    size = xyxy[:, 2:] - xyxy[:, :2]
+    corners = rectangles(np.column_stack([xyxy[:, :2] + size / 2, size, turn]))
+    xyxy[:, :2], xyxy[:, 2:] = corners.min(axis=1), corners.max(axis=1)
+    return Shapes.of_outlines(corners.reshape(-1, 2), np.full(len(turn), 4), ShapeKind.ORIENTED)
 
 
 class Drawn(msgspec.Struct, frozen=True, eq=False):

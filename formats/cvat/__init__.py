@@ -35,6 +35,8 @@ Reading
   all are read as their bounding boxes, with a warning or a note. The box of a mask is the one
   around its pixels, because the rectangle in the file may be larger, as in Datumaro's. Polylines, points,
   cuboids and tags are not boxes and are counted.
+- Outlines and masks of one class and ``group_id`` (not 0) are the parts of one object, and a box of that
+  group around them is its box, with a note; ``-O groups=ignore`` reads them one by one.
 - Classes are those of ``<labels>``, in that order, followed by those that occur only in objects. ``subset``
   of an image is its split, and ``--split`` selects one. If images of two subsets have the same name, as in
   the export of a project, names are prefixed with the subset.
@@ -69,11 +71,13 @@ from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import require_frames, track_numbers
+from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pixel_masks import of_image, rows_of
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
 from odm.formats._shared.shapes import as_turned
-from odm.formats._shared.split_names import SplitOptions, miss_split
+from odm.formats._shared.split_names import miss_split
+from odm.formats._shared.written_groups import groups_to_write
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Ints, Longs, ShapeKind, Shapes
@@ -81,7 +85,7 @@ from odm.tracks import report_tubes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CvatOptions(SplitOptions):
+class CvatOptions(GroupSplitOptions):
     """Options of CVAT XML."""
 
     layout: str = option(
@@ -103,7 +107,7 @@ def sniff(source: Source) -> Sniff | None:
     return None
 
 
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: CvatOptions) -> None:
     """Read a file, or every XML file of a folder."""
     from odm.formats.cvat.reader import Reader
 
@@ -150,6 +154,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     texts = decimals(boxes.xyxy[order].ravel())
     scores = decimals(boxes.score[order]) if dataset.kind == "det" else []
     category, flags = boxes.category[order].tolist(), boxes.flags[order].tolist()
+    groups = groups_to_write(boxes, 1)[order].tolist()
     at = 0
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
@@ -159,16 +164,18 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
             f'  <image id="{i}" name={_quoted(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
         )
         for row in range(at, ends[i]):
-            tag, place = "box", _edges(texts[4 * row : 4 * row + 4])
+            tag, places = "box", [_edges(texts[4 * row : 4 * row + 4])]
             if boxes.shapes is not None and boxes.shapes.kind[order[row]]:
-                tag, place = _shape(boxes.shapes, int(order[row]), height)
+                tag, places = _shape(boxes.shapes, int(order[row]), height)
             occluded = 1 if flags[row] & Flag.OCCLUDED else 0
-            lines.append(
-                f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" {place} '
-                f'z_order="0"{tracks[order[row]] if tracks else ""}>'
-            )
-            lines += _attributes(flags[row], scores[row] if scores else None)
-            lines.append(f"    </{tag}>")
+            group = f' group_id="{groups[row]}"' if groups[row] > 0 else ""
+            for place in places:
+                lines.append(
+                    f'    <{tag} label={labels[category[row]]} source="manual" occluded="{occluded}" {place} '
+                    f'z_order="0"{group}{tracks[order[row]] if tracks else ""}>'
+                )
+                lines += _attributes(flags[row], scores[row] if scores else None)
+                lines.append(f"    </{tag}>")
         at = ends[i]
         lines.append("  </image>")
     lines.append("</annotations>\n")
@@ -181,21 +188,24 @@ def _edges(texts: Sequence[str], rotation: str = "") -> str:
     return f'xtl="{left}" ytl="{top}" xbr="{right}" ybr="{bottom}"{rotation}'
 
 
-def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, str]:
-    """The tag of a shape, and where it is as attributes."""
+def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
+    """The tag of a shape, and where it, or each of its outlines, is as attributes."""
     if shapes.kind[row] == ShapeKind.MASK:
         left, top, pixels = of_image(shapes.counts(row), height)
         runs = ", ".join(map(str, rows_of(pixels)))
         h, w = pixels.shape
-        return "mask", f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"'
-    corners = shapes.polygons(row)[0]
+        return "mask", [f'rle="{runs}" left="{left}" top="{top}" width="{w}" height="{h}"']
+    outlines = shapes.polygons(row)
     if shapes.kind[row] == ShapeKind.ORIENTED:
-        (x, y, width, tall), degrees = as_turned(corners)
+        (x, y, width, tall), degrees = as_turned(outlines[0])
         *edges, turn = decimals(np.array([x, y, x + width, y + tall, degrees]))
-        return "box", _edges(edges, f' rotation="{turn}"')
-    texts = decimals(corners.ravel())
-    points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))
-    return "polygon", f'points="{points}"'
+        return "box", [_edges(edges, f' rotation="{turn}"')]
+    places = []
+    for outline in outlines:
+        texts = decimals(outline.ravel())
+        points = ";".join(f"{x},{y}" for x, y in zip(texts[::2], texts[1::2], strict=True))
+        places.append(f'points="{points}"')
+    return "polygon", places
 
 
 def _attributes(flags: int, score: str | None) -> list[str]:
@@ -359,7 +369,7 @@ def adapt(options: CvatOptions) -> dict[str, Any]:
     return {"keeps": _KEEPS - {"extension", "split", *_SHAPES}, "shape_is_box": False}
 
 
-_SHAPES = frozenset({"polygon", "mask", "oriented", "rectangle"})
+_SHAPES = frozenset({"polygon", "parts", "mask", "oriented", "rectangle", "group"})
 _KEEPS = frozenset(
     "size extension empty unused order score split difficult truncated occluded crowd video track".split()
 ).union(_SHAPES)

@@ -120,7 +120,7 @@ class Reader:
             for shape in element:
                 id_ = track_id(shape.get("track_id"))
                 track = -1 if id_ is None else self.builder.track(video, id_)
-                self.add_shape(shape, image, shape.get("label"), track)
+                self.add_shape(shape, image, shape.get("label"), track, shape.get("group_id"))
         if (tracks := root.findall("track")) and self.wants(""):
             self.read_tracks(root, tracks)
 
@@ -170,7 +170,7 @@ class Reader:
 
     def read_tracks(self, root: Any, tracks: list[Any]) -> None:
         """Read the boxes of all tracks; every frame is an image."""
-        shapes: dict[int, list[tuple[Any, str | None, Id | None]]] = {}
+        shapes: dict[int, list[tuple[Any, Any, Id | None]]] = {}
         for track in tracks:
             id_ = track_id(track.get("id"))
             for shape in track:
@@ -182,7 +182,7 @@ class Reader:
                     self.log.report(BAD_FRAME, self.path, line=shape.sourceline or 0, field="frame", **about)
                     self.builder.skipped += 1
                     continue
-                shapes.setdefault(frame, []).append((shape, track.get("label"), id_))
+                shapes.setdefault(frame, []).append((shape, track, id_))
         frames = set(shapes)
         meta = {key: root.findtext(f"meta//{key}") or "" for key in ("size", "start_frame", "frame_filter")}
         start, length = max(0, frame_number(meta["start_frame"])), max(0, frame_number(meta["size"]))
@@ -205,14 +205,16 @@ class Reader:
             found = shapes.get(frame, [])
             line = (found[0][0].sourceline or 0) if found else 0
             image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
-            for shape, label, id_ in found:
+            for shape, of, id_ in found:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
-                    self.add_shape(shape, image, label, track)
+                    self.add_shape(shape, image, of.get("label"), track, of.get("group_id"))
 
     # -- one object
 
-    def add_shape(self, shape: Any, image: int | None, label: str | None, track: int = -1) -> None:
+    def add_shape(
+        self, shape: Any, image: int | None, label: str | None, track: int = -1, group: str | None = None
+    ) -> None:
         """Add the box of one object, or report what is wrong with it."""
         tag, wanted = shape.tag, bool(self.builder.wants)
         read = _READ.get(tag)
@@ -253,7 +255,10 @@ class Reader:
             category = self.categories[label] = self.builder.category(label)
         if tag == "skeleton":
             self.builder.describe_points(category, self.points[label or ""])
-        at = At(self.path, line=line)
+        at, number = At(self.path, line=line), frame_number((group or "0").strip(BLANKS))
+        if number < 0:
+            self.builder.extras["group_id"] += 1
+        is_turned = drawn is not None and drawn.kind == "oriented"
         self.gather.box(
             image,
             category,
@@ -262,6 +267,8 @@ class Reader:
             file=self.file,
             line=line,
             track=track,
+            group=number or -1,
+            is_part=None if is_turned or tag == "skeleton" else tag != "box",
             score=score,
             flags=flags,
             drawn=drawn if wanted else None,

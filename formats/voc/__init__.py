@@ -37,6 +37,8 @@ Reading
   file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
 - ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
   ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
+- CVAT writes the ``rotation`` of a rectangle, in degrees, into ``<attributes>`` beside ``<occluded>``. Where
+  it is not 0, the object is an oriented box, with a note; ``-O rotation=ignore`` turns this off.
 - In the standard tree the masks of objects are read from ``SegmentationObject/<image>.png`` where shapes are
   needed: pixels with the number k in its palette, or with the k-th of VOC's colours, as Datumaro and CVAT
   write them, belong to the k-th object; 255 is the border between objects.

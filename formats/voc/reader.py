@@ -31,6 +31,7 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
+from odm.formats._shared.shapes import turned_box
 from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
@@ -179,7 +180,7 @@ class Reader:
         """Tracks of boxes, by the place of the box among all."""
         self._turned: dict[int, Floats] = {}
         """The corners of oriented boxes, by the same."""
-        self._first_turned: tuple[str, int] | None = None
+        self._first_turned: tuple[str, int, str] | None = None
         self._packed = 0
         self._frames: dict[int, tuple[str, int]] = {}
         """The video and the frame number of images, -1 = not given."""
@@ -486,13 +487,30 @@ class Reader:
             flags |= flag if mark else 0
         if not sound or category < 0 or score is None or image is None or None in corners:
             return False
+        field = "object/robndbox"
+        if turned is None and (turn := self._turn(element)):
+            left, top, right, bottom = map(float, corners)  # type: ignore[arg-type]
+            o = self._origin
+            turned = o + turned_box(left - o, top - o, right - left + o, bottom - top + o, turn)
+            corners = [*turned.min(axis=0).tolist(), *(turned.max(axis=0) - o).tolist()]
+            field = "object/attributes"
         self._values += (image, category, *corners, score, flags, line)  # type: ignore[arg-type]
         if (id_ := track_id(texts.get("trackid", "").strip(BLANKS))) is not None:
             self._tracks[self._packed + len(self._values) // 9 - 1] = id_
         if turned is not None:
             self._turned[self._packed + len(self._values) // 9 - 1] = turned
-            self._first_turned = self._first_turned or (path, line)
+            self._first_turned = self._first_turned or (path, line, field)
         return True
+
+    def _turn(self, element: Any) -> float:
+        """The radians by which the attributes of an object, as CVAT writes them, turn its box; 0 for none."""
+        attributes = {
+            attribute.findtext("name"): attribute.findtext("value")
+            for attribute in element.iterfind("attributes/attribute")
+        }
+        if element.find("occluded") is not None:
+            attributes["occluded"] = ""
+        return self._gather.turn(attributes) if attributes else 0.0
 
     def _edge(self, edge: Any, tag: str, path: str, line: int, home: str = "bndbox") -> float | None:
         """The number of one of the four edges; None, and an issue, if it is missing or no number."""
@@ -576,10 +594,10 @@ class Reader:
             what = "detections" if decide_kind(builder, scored, total) else "ground truth"
             self._log.note(f"{scored} of {total} objects have a score, so they are taken as {what}")
         if self._first_turned is not None and not builder.wants:
-            (path, line), n = self._first_turned, len(self._turned)
+            (path, line, field), n = self._first_turned, len(self._turned)
             builder.extras["rotation"] = n
             about: dict[str, Any] = {"n": n, "total": total, "what": Trusted("rotated boxes")}
-            self._log.report(OUTLINES, path, line=line, field="object/robndbox", **about)
+            self._log.report(OUTLINES, path, line=line, field=field, **about)
         self._gather.finish(field="object/confidence")
 
     def _exclude_last_pixels(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.formats._contract import option
-from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.safe_xml import BLANKS
 from odm.issues import Code, Log
 from odm.tables import Flag, Floats
@@ -24,7 +24,7 @@ UNWRITABLE = Code(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class VocOptions(ImageOptions):
+class VocOptions(RotationOptions):
     """The options for reading and writing Pascal VOC."""
 
     split: str | None = option(None, "read only this split", flag="--split", side="read")

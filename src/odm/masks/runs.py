@@ -124,6 +124,14 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
             key = key[begin[times & 1 == 1]]
         return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
 
+    def union(self) -> Runs:
+        """One mask of the pixels of all."""
+        order = np.argsort(self.edge, kind="stable")
+        step = np.where(order % 2 == 0, 1, -1)  # a mask has an even number of edges
+        inside = np.cumsum(step)
+        # Where a run ends at the pixel at which another begins, the two edges cancel.
+        return Runs.of_keys(self.edge[order][(inside == 0) | (inside == step)], 1)
+
 
 def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
     """The positions ``first[i]``, ``first[i] + 1``, ... (n[i] of them) for every i, and the i of each."""

@@ -199,6 +199,8 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
     keypoints: Keypoints | None = None
     """None where no box has key points, or they were not asked for."""
+    group: Ints | None = None
+    """The number of its group in its image, -1 = none; (n,). None where no box has one."""
 
     def named(self, images: tuple[str, ...], categories: tuple[str, ...], *, scored: bool) -> Boxes:
         """The same boxes as those of a data set with these names, of detections if they are `scored`."""

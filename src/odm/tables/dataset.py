@@ -491,6 +491,7 @@ class Builder:
         file: NDArray[Any] | int = -1,
         line: NDArray[Any] | int = 0,
         track: NDArray[Any] | None = None,
+        group: NDArray[Any] | None = None,
         shapes: Shapes | None = None,
         keypoints: Keypoints | None = None,
         own: Mapping[str, Sequence[bytes]] | None = None,
@@ -517,8 +518,9 @@ class Builder:
             "file": np.full(n, file, np.int32) if isinstance(file, int) else np.asarray(file, np.int32),
             "line": np.full(n, line, np.int32) if isinstance(line, int) else np.asarray(line, np.int32),
         }
-        if track is not None:
-            chunk["track"] = np.asarray(track, np.int32)
+        for name, numbers in (("track", track), ("group", group)):
+            if numbers is not None:
+                chunk[name] = np.asarray(numbers, np.int32)
         for name, values in chunk.items():
             shape = (n, *_INNER.get(name, ()))
             if values.shape != shape:
@@ -633,7 +635,7 @@ def _add_categories(
 
 
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
-_OPTIONAL = {"track": np.int32(-1), "wh_given": np.False_}
+_OPTIONAL = {"track": np.int32(-1), "group": np.int32(-1), "wh_given": np.False_}
 """Columns that are None where no box has them, and what the others then hold."""
 
 

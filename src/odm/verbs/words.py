@@ -55,6 +55,7 @@ class ReadOptions(TypedDict, total=False):
     field: Any
     first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
+    groups: Literal["ignore", "objects"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
     image_sizes: Path
@@ -65,6 +66,7 @@ class ReadOptions(TypedDict, total=False):
     origin: Literal["0", "1"]
     project: Any
     results: Any
+    rotation: Literal["cvat", "ignore"]
     score: Any
     sep: Any
     split: Any
@@ -133,6 +135,7 @@ class PairOptions(ReadOptions, total=False):
     gt_field: Any
     gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
+    gt_groups: Literal["ignore", "objects"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
     gt_image_sizes: Path
@@ -143,6 +146,7 @@ class PairOptions(ReadOptions, total=False):
     gt_origin: Literal["0", "1"]
     gt_project: Any
     gt_results: Any
+    gt_rotation: Literal["cvat", "ignore"]
     gt_score: Any
     gt_sep: Any
     gt_split: Any
@@ -161,6 +165,7 @@ class PairOptions(ReadOptions, total=False):
     det_field: Any
     det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
+    det_groups: Literal["ignore", "objects"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
     det_image_sizes: Path
@@ -171,6 +176,7 @@ class PairOptions(ReadOptions, total=False):
     det_origin: Literal["0", "1"]
     det_project: Any
     det_results: Any
+    det_rotation: Literal["cvat", "ignore"]
     det_score: Any
     det_sep: Any
     det_split: Any
@@ -196,6 +202,7 @@ class ValidateOptions(TypedDict, total=False):
     field: Any
     first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
+    groups: Literal["ignore", "objects"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
     image_sizes: Path
@@ -211,6 +218,7 @@ class ValidateOptions(TypedDict, total=False):
     project: Any
     results: Any
     rle: Literal["list", "text"]
+    rotation: Literal["cvat", "ignore"]
     round: bool
     score: Any
     sep: Any
@@ -233,6 +241,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_field: Any
     gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
+    gt_groups: Literal["ignore", "objects"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
     gt_image_sizes: Path
@@ -243,6 +252,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_origin: Literal["0", "1"]
     gt_project: Any
     gt_results: Any
+    gt_rotation: Literal["cvat", "ignore"]
     gt_score: Any
     gt_sep: Any
     gt_split: Any
@@ -261,6 +271,7 @@ class ValidateOptions(TypedDict, total=False):
     det_field: Any
     det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
+    det_groups: Literal["ignore", "objects"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
     det_image_sizes: Path
@@ -271,6 +282,7 @@ class ValidateOptions(TypedDict, total=False):
     det_origin: Literal["0", "1"]
     det_project: Any
     det_results: Any
+    det_rotation: Literal["cvat", "ignore"]
     det_score: Any
     det_sep: Any
     det_split: Any
@@ -294,6 +306,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_field: Any
     a_first_class: Literal["0", "1"]
     a_first_frame: Literal["0", "1"]
+    a_groups: Literal["ignore", "objects"]
     a_ids: Literal["80", "positions", "positions-from-1"]
     a_image_size: Any
     a_image_sizes: Path
@@ -304,6 +317,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_origin: Literal["0", "1"]
     a_project: Any
     a_results: Any
+    a_rotation: Literal["cvat", "ignore"]
     a_score: Any
     a_sep: Any
     a_split: Any
@@ -322,6 +336,7 @@ class AgreeOptions(ReadOptions, total=False):
     b_field: Any
     b_first_class: Literal["0", "1"]
     b_first_frame: Literal["0", "1"]
+    b_groups: Literal["ignore", "objects"]
     b_ids: Literal["80", "positions", "positions-from-1"]
     b_image_size: Any
     b_image_sizes: Path
@@ -332,6 +347,7 @@ class AgreeOptions(ReadOptions, total=False):
     b_origin: Literal["0", "1"]
     b_project: Any
     b_results: Any
+    b_rotation: Literal["cvat", "ignore"]
     b_score: Any
     b_sep: Any
     b_split: Any
@@ -355,6 +371,7 @@ class DiffOptions(ReadOptions, total=False):
     old_field: Any
     old_first_class: Literal["0", "1"]
     old_first_frame: Literal["0", "1"]
+    old_groups: Literal["ignore", "objects"]
     old_ids: Literal["80", "positions", "positions-from-1"]
     old_image_size: Any
     old_image_sizes: Path
@@ -365,6 +382,7 @@ class DiffOptions(ReadOptions, total=False):
     old_origin: Literal["0", "1"]
     old_project: Any
     old_results: Any
+    old_rotation: Literal["cvat", "ignore"]
     old_score: Any
     old_sep: Any
     old_split: Any
@@ -383,6 +401,7 @@ class DiffOptions(ReadOptions, total=False):
     new_field: Any
     new_first_class: Literal["0", "1"]
     new_first_frame: Literal["0", "1"]
+    new_groups: Literal["ignore", "objects"]
     new_ids: Literal["80", "positions", "positions-from-1"]
     new_image_size: Any
     new_image_sizes: Path
@@ -393,6 +412,7 @@ class DiffOptions(ReadOptions, total=False):
     new_origin: Literal["0", "1"]
     new_project: Any
     new_results: Any
+    new_rotation: Literal["cvat", "ignore"]
     new_score: Any
     new_sep: Any
     new_split: Any
@@ -416,6 +436,7 @@ class ConvertOptions(BothOptions, total=False):
     from_field: Any
     from_first_class: Literal["0", "1"]
     from_first_frame: Literal["0", "1"]
+    from_groups: Literal["ignore", "objects"]
     from_ids: Literal["80", "positions", "positions-from-1"]
     from_image_size: Any
     from_image_sizes: Path
@@ -426,6 +447,7 @@ class ConvertOptions(BothOptions, total=False):
     from_origin: Literal["0", "1"]
     from_project: Any
     from_results: Any
+    from_rotation: Literal["cvat", "ignore"]
     from_score: Any
     from_sep: Any
     from_split: Any
