@@ -112,7 +112,7 @@ CORE = {
 }
 MAY_IMPORT = {
     "masks": {"masks"},
-    "coco": {"coco", "evaluate", "files", "formats", "issues", "masks", "tables"},
+    "coco": {"coco", "drawing", "evaluate", "files", "formats", "issues", "masks", "tables"},
     "views": set(),
     "tables": {"views", "masks", "tables"},
     "issues": {"issues", "tables"},  # the tables for their type alone

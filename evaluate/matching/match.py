@@ -197,7 +197,7 @@ class Truth:
         self.group = protocol.groups(side.flags)
         nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
-            nothing |= side.source.keypoints.labelled()[side.row] == 0
+            nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
         area = areas_of(side)
         self.outside = np.stack([nothing | (area < a.low) | (area > a.high) for a in protocol.areas])
         """(areas, n) what counts as nothing."""

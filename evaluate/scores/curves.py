@@ -66,6 +66,8 @@ class CurveArrays(msgspec.Struct, frozen=True, eq=False):
     """(T, R, K, A, M)"""
     recall: Floats
     """(T, K, A, M)"""
+    scores: Floats = msgspec.field(default_factory=lambda: np.zeros((0,) * 5))
+    """(T, R, K, A, M) of the detection that reaches the recall; 0 where none does."""
 
 
 class PrecisionReader:
@@ -113,6 +115,21 @@ class PrecisionReader:
             envelope[~reached] = ramp(self.points, recall[:, None], precision[:, None])[~reached]
         return envelope
 
+    def scores_at_points(self, counted: Counted, score: Floats, ranked: Ranked) -> Floats:
+        """(classes, points) the score of the detection that reaches each recall; 0 where none does.
+
+        `score` are those of the ranked detections.
+        """
+        assert self.needed is not None and self.points is not None  # noqa: PT018
+        reached = self.needed <= counted.tp[:, None]
+        found = np.zeros(reached.shape)
+        at_positives = score[ranked.at[counted.positive]]
+        found[reached] = at_positives[(counted.starts[:, None] + self.needed - 1)[reached]]
+        some = np.flatnonzero(ranked.counts)
+        best = score[ranked.starts[some]]  # which reaches a recall of 0, whatever it is
+        found[np.ix_(some, np.flatnonzero(self.points == 0))] = best[:, None]
+        return found
+
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
         average: Floats
@@ -155,7 +172,7 @@ def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
 
 
 def curve_arrays(matches: Matches) -> CurveArrays:
-    """Precision and recall of every threshold, class, area range and detection cap.
+    """Precision, recall and score of every threshold, class, area range and detection cap.
 
     See `CurveArrays`; K is the order of `Matches.classes`. Where precision is read at all points there is
     no such array: R is 0.
@@ -167,7 +184,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
     caps: Sequence[int | None] = rules.caps or (rules.max_dets,)
     n_points = 0 if points is None else len(points)
     shape = (len(rules.ious), n_points, n_classes, len(rules.areas), len(caps))
-    precision = np.full(shape, -1.0)
+    precision, scores = np.full(shape, -1.0), np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
     rank = None
     if len(caps) > 1:  # of every detection among those of its image and class
@@ -181,6 +198,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
             counts = np.bincount(matches.category[within], minlength=n_classes)
         done = 0
         for ranked in Ranked.of(matches, within, counts, BLOCK):
+            score = matches.score[ranked.rows]
             for a in range(len(rules.areas)):
                 npos = matches.npos[done : done + ranked.n_classes, a]
                 some = np.flatnonzero(npos > 0)
@@ -191,8 +209,10 @@ def curve_arrays(matches: Matches) -> CurveArrays:
                     recall[t, done + some, a, m] = counted.tp[some] / npos[some]
                     if n_points:
                         precision[t, :, done + some, a, m] = reader.at_points(counted)[some]
+                        read = reader.scores_at_points(counted, score, ranked)
+                        scores[t, :, done + some, a, m] = read[some]
             done += ranked.n_classes
-    return CurveArrays(precision, recall)
+    return CurveArrays(precision, recall, scores)
 
 
 def operating_points(

@@ -411,7 +411,8 @@ class Reader:
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # which say what the box is, where it is not given
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
-            fields += [Field(key, "kept" if key in shapes else "raw") for key in SHAPE_KEYS]
+            drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
+            fields += [Field(key, "kept" if key in shapes else "raw") for key in drawable]
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shapes):
@@ -442,6 +443,7 @@ class Reader:
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
         own, more, keeps, shapes = OwnRows(), OwnRows(), self._builder.keeps_own, table.shape_keys
+        drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
             if self._dialect.sparse:
@@ -451,7 +453,7 @@ class Reader:
             id_: Id | None = NONE
             if "id" in keys and "id" in record:
                 id_ = values.id(record, "id", location, ROW)
-            drawn = {key: record[key] for key in SHAPE_KEYS if record.get(key) not in (None, [], {})}
+            drawn = {key: record[key] for key in drawable if record.get(key) not in (None, [], {})}
             missing = drawn and record.get("bbox") in (None, [])
             # A shape with NaN is passed on as text, for whoever reads it to report.
             texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
@@ -474,7 +476,7 @@ class Reader:
             more.extend(1, {key: text for key, text in texts.items() if missing and key not in shapes})
             texts = {key: text for key, text in texts.items() if key in shapes}
             if keeps or shapes:
-                read = keys - {"attributes", *SHAPE_KEYS} | {"video_id"}
+                read = keys - {"attributes", *drawable} | {"video_id"}
                 kept = given if keeps else {key: drawn[key] for key in texts}
                 own.extend(1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts)
         values.count(own.lost)

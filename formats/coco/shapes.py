@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
@@ -112,6 +113,9 @@ def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
             shapes = _with_oriented(shapes, rows, [columns[key][i] for i in rows.tolist()], key, faults)
     if "keypoints" in columns:
         points = _read_points(columns["keypoints"], faults)
+        if counts := columns.get("num_keypoints"):
+            stated = [int(count) if count.isdigit() else -1 for count in counts]
+            points = replace(points, stated=np.array(stated, np.int64))
     return Drawn(shapes, points, size, sorted(faults, key=lambda fault: fault[0]))
 
 

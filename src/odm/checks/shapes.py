@@ -364,6 +364,22 @@ def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
 
 
 @_rule(
+    "labelled-keypoints",
+    "warning",
+    "num_keypoints is {value}, but {expected} of the key points are labelled",
+    "correct num_keypoints, or the visibility of the key points",
+    "COCO ignores an object whose num_keypoints is 0, and compares the key points whose visibility is not 0. "
+    "Where the two disagree, programs differ in whether the object counts.",
+    needs=("keypoints",),
+    validate_only=True,
+)
+def labelled_keypoints(drawn: DrawnColumns) -> FoundBoxes:
+    labelled, stated = drawn.points.labelled(), drawn.points.stated
+    rows = np.flatnonzero((stated >= 0) & (stated != labelled))
+    return rows, lambda row: {"value": int(stated[row]), "expected": int(labelled[row])}
+
+
+@_rule(
     "keypoint-outside",
     "warning",
     "a labelled key point lies {value} px beyond the image",
@@ -414,6 +430,7 @@ RULES = (
     area_differs,
     not_a_rectangle,
     corners_cross,
+    labelled_keypoints,
     keypoint_outside,
     keypoints_off_box,
 )

@@ -43,4 +43,5 @@ def install() -> None:
     package.__path__ = []
     package.__spec__ = ModuleSpec("pycocotools", None, is_package=True)
     package.mask = mask  # type: ignore[attr-defined]
-    sys.modules |= {"pycocotools": package, "pycocotools.mask": mask}
+    package._mask = mask  # type: ignore[attr-defined]  # noqa: SLF001
+    sys.modules |= {"pycocotools": package, "pycocotools.mask": mask, "pycocotools._mask": mask}

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.coco import mask as mask_functions
 from odm.files import open_source
-from odm.issues import DataError, Log, UsageError, printable
+from odm.issues import DataError, Log, PathError, UsageError, printable
 
 Record = dict[str, Any]
+
+
+class NotThereError(PathError, FileNotFoundError):
+    """An annotation file does not exist; also the exception that programs expect of ``open``."""
+
+
+class NotJsonError(UsageError, json.JSONDecodeError):
+    """An annotation file is not JSON; also the exception that programs expect of ``json.load``."""
+
+
+class RefusedError(UsageError, AssertionError):
+    """Annotations or results are not what they must be; also what programs expect of pycocotools."""
+
+
+def print_line(text: str) -> None:
+    """Print a line where pycocotools prints one."""
+    sys.stdout.write(text + "\n")
 
 
 def _listed(value: Any) -> list[Any]:
@@ -44,14 +63,18 @@ class COCO:
         self.catToImgs: defaultdict[Any, list[Any]] = defaultdict(list)
         if annotation_file is None:
             return
-        held = annotation_file if isinstance(annotation_file, dict) else read_json(annotation_file)
-        if not isinstance(held, dict):
-            raise UsageError(f"{annotation_file}: expected an object with annotations, found a list")
-        self.dataset = held
+        start = time.time()
+        print_line("loading annotations into memory...")
+        dataset = annotation_file if isinstance(annotation_file, dict) else read_json(annotation_file)
+        if not isinstance(dataset, dict):
+            raise RefusedError(f"{annotation_file}: expected an object with annotations, found a list")
+        print_line(f"Done (t={time.time() - start:0.2f}s)")
+        self.dataset = dataset
         self.createIndex()
 
     def createIndex(self) -> None:  # noqa: N802
         """Index ``dataset``; call it after changes."""
+        print_line("creating index...")
         dataset = self.dataset
         self.imgToAnns, self.catToImgs = defaultdict(list), defaultdict(list)
         self.anns = {record["id"]: record for record in dataset.get("annotations", ())}
@@ -62,11 +85,12 @@ class COCO:
         if "categories" in dataset:
             for record in dataset.get("annotations", ()):
                 self.catToImgs[record["category_id"]].append(record["image_id"])
+        print_line("index created!")
 
     def info(self) -> None:
         """Print the ``info`` of the file."""
         for key, value in self.dataset.get("info", {}).items():
-            sys.stdout.write(f"{key}: {value}\n")
+            print_line(f"{key}: {value}")
 
     def getAnnIds(  # noqa: N802
         self,
@@ -122,10 +146,26 @@ class COCO:
         """The images with these ids."""
         return [self.imgs[i] for i in _listed(ids)]
 
-    def showAnns(self, anns: Any, draw_bbox: bool = False) -> None:  # noqa: N802
-        """Not supported: UsageError, which names what draws annotations instead."""
-        del anns, draw_bbox
-        raise UsageError("showAnns is not part of odm.coco: odm.show(...) and odm show draw annotations")
+    def showAnns(self, anns: Any, draw_bbox: bool = False) -> Any:  # noqa: N802
+        """Draw annotations into the current axes of Matplotlib, with boxes if `draw_bbox`; print captions.
+
+        Raises
+        ------
+        UsageError
+            If they have no outlines, masks, key points or captions.
+        """
+        if not len(anns):
+            return 0
+        if "segmentation" in anns[0] or "keypoints" in anns[0]:
+            from odm.coco.drawing import draw
+
+            draw(self, anns, draw_bbox)
+        elif "caption" in anns[0]:
+            for record in anns:
+                print_line(record["caption"])
+        else:
+            raise UsageError("showAnns draws segmentation and keypoints, and prints captions: there are none")
+        return None
 
     def download(self, tarDir: Any = None, imgIds: Any = ()) -> None:  # noqa: N803
         """Not supported: UsageError, because odm fetches nothing from the network."""
@@ -138,20 +178,22 @@ class COCO:
         As in pycocotools, the first record decides what all are: captions, boxes, masks or key points; areas
         are those of the boxes if there are boxes.
         """
+        found = COCO()
+        start = time.time()
+        print_line("Loading and preparing results...")
         records: Any = resFile
         if isinstance(resFile, (str, PathLike)):
             records = read_json(resFile)
         elif isinstance(resFile, np.ndarray):
             records = self.loadNumpyAnnotations(resFile)
         if not isinstance(records, list):
-            raise UsageError(f"expected results as a list of records, found {type(records).__name__}")
+            raise RefusedError(f"expected results as a list of records, found {type(records).__name__}")
         unknown = {record["image_id"] for record in records} - self.imgs.keys()
         if unknown:
             some = ", ".join(map(repr, sorted(unknown, key=str)[:3]))
-            raise UsageError(
+            raise RefusedError(
                 f"results have image ids that the annotations lack: {len(unknown)}, such as {some}"
             )
-        found = COCO()
         info = copy.deepcopy(self.dataset.get("info", {}))
         found.dataset = {"info": info, "images": list(self.dataset["images"])}
         if records and "caption" in records[0]:
@@ -162,14 +204,17 @@ class COCO:
         else:
             found.dataset["categories"] = copy.deepcopy(self.dataset["categories"])
             _complete(records)
+        print_line(f"DONE (t={time.time() - start:0.2f}s)")
         found.dataset["annotations"] = records
         found.createIndex()
         return found
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Record]:  # noqa: N802
         """Records of an array (n, 7) of image, left, top, width, height, score and category."""
-        if data.ndim != 2 or data.shape[1] != 7:
-            raise UsageError(f"expected results as an array of 7 columns, found the shape {data.shape}")
+        if np.ndim(data) != 2 or data.shape[1] != 7:
+            raise RefusedError(f"expected results as an array of 7 columns, found {np.shape(data)}")
+        steps = [f"{row}/{len(data)}" for row in range(0, len(data), 1_000_000)]
+        print_line("\n".join(["Converting ndarray to lists...", str(data.shape), *steps]))
         return [
             {"image_id": int(row[0]), "bbox": row[1:5], "score": row[5], "category_id": int(row[6])}
             for row in data.tolist()
@@ -180,14 +225,12 @@ class COCO:
         image = self.imgs[ann["image_id"]]
         shape = ann["segmentation"]
         if isinstance(shape, list):
-            found: Record = mask_functions.merge(
-                mask_functions.frPyObjects(shape, image["height"], image["width"])
-            )
-        elif isinstance(shape["counts"], list):
-            found = mask_functions.frPyObjects(shape, image["height"], image["width"])
-        else:
-            found = shape
-        return found
+            if not shape:
+                raise UsageError(f"annotation {ann.get('id')}: segmentation is an empty list")
+            return mask_functions.merge(mask_functions.frPyObjects(shape, image["height"], image["width"]))
+        if isinstance(shape["counts"], (str, bytes)):
+            return cast(Record, shape)
+        return cast(Record, mask_functions.frPyObjects(shape, image["height"], image["width"]))
 
     def annToMask(self, ann: Record) -> NDArray[np.uint8]:  # noqa: N802
         """The mask of an annotation, (height, width)."""
@@ -198,7 +241,7 @@ def _complete(records: list[Record]) -> None:
     """Give results what annotations have: ids, areas, boxes, and that they are no crowds."""
     if records and (first := records[0].get("bbox")) is not None and len(first):
         for number, record in enumerate(records, 1):
-            x, y, w, h = record["bbox"]
+            x, y, w, h = record["bbox"][:4]  # those of rotated boxes have more numbers
             if "segmentation" not in record:
                 record["segmentation"] = [[x, y, x, y + h, x + w, y + h, x + w, y]]
             record.update(area=w * h, id=number, iscrowd=0)
@@ -216,15 +259,58 @@ def _complete(records: list[Record]) -> None:
             record["bbox"] = [left, top, right - left, bottom - top]
 
 
+_AT_A_TIME = 1024
+"""Objects whose outlines are filled together."""
+
+
+def write_masks(coco: COCO, records: Sequence[Record]) -> None:
+    """Replace the ``segmentation`` of annotations by RLE, as pycocotools does before it compares."""
+    outlined = []
+    for record in records:
+        shape = record["segmentation"]
+        if type(coco).annToRLE is COCO.annToRLE and _has_outlines(shape):
+            outlined.append(record)
+        else:
+            record["segmentation"] = coco.annToRLE(record)
+    for start in range(0, len(outlined), _AT_A_TIME):
+        part = outlined[start : start + _AT_A_TIME]
+        images = [coco.imgs[record["image_id"]] for record in part]
+        height, width = (np.array([image[key] for image in images], np.int64) for key in ("height", "width"))
+        filled = mask_functions.fill_outlines([record["segmentation"] for record in part], height, width)
+        for record, rle in zip(part, filled, strict=True):
+            record["segmentation"] = rle
+
+
+def _has_outlines(shape: Any) -> bool:
+    """Whether a segmentation is a list of outlines; four numbers would be a box."""
+    return (
+        isinstance(shape, list) and bool(shape) and isinstance(shape[0], (list, tuple)) and len(shape[0]) > 4
+    )
+
+
 def read_json(path: str | PathLike[str]) -> Any:
-    """What a JSON file holds; UsageError if it is no JSON, PathError if it cannot be read."""
+    """What a JSON file holds, also with Python's NaN and Infinity.
+
+    Raises
+    ------
+    NotThereError, PathError, DataError
+        If it does not exist, or cannot be read.
+    NotJsonError
+        If it is not JSON.
+    """
     import msgspec
 
     name, log = fspath(path), Log()
-    data = open_source(name).read("", log)
+    try:
+        data = open_source(name).read("", log)
+    except PathError as e:
+        raise (NotThereError if isinstance(e.__context__, FileNotFoundError) else PathError)(*e.args) from e
     if data is None:
         raise DataError(f"{printable(name)}: this file cannot be read", log)
     try:
         return msgspec.json.decode(data)
-    except msgspec.DecodeError as e:
-        raise UsageError(f"{printable(name)}: this is not JSON: {e}") from None
+    except msgspec.DecodeError:
+        try:
+            return json.loads(data)
+        except json.JSONDecodeError as e:
+            raise NotJsonError(f"{printable(name)}: this is not JSON: {e.msg}", e.doc, e.pos) from None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import sys
-from collections import UserDict, defaultdict
+import time
+import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.coco import mask as mask_functions
-from odm.coco.annotations import COCO, Record
+from odm.coco.annotations import COCO, Record, print_line, write_masks
 from odm.evaluate.scores.protocols import COCO_SIGMAS
 from odm.issues import UsageError
 
@@ -40,7 +41,7 @@ class Params:
         self.iouThrs: Any = np.linspace(0.5, 0.95, 10)
         self.recThrs: Any = np.linspace(0.0, 1.00, 101)
         self.useCats: Any = 1
-        self.useSegm = None
+        self.useSegm: Any = None
         self.iouType = iouType
         small, medium, end = 32**2, 96**2, 1e5**2
         if iouType == "keypoints":
@@ -79,8 +80,8 @@ class COCOeval:
         self.stats: Any = []
         self.eval: Any = {}
         self._matches: Any = None
-        self._eval_imgs: Any = None
-        self._ious: Any = None
+        self._eval_imgs: Any = defaultdict(list)  # None: made when somebody looks at them
+        self._ious: Any = {}
         self._gts: Any = defaultdict(list)
         self._dts: Any = defaultdict(list)
         if cocoGt is not None:
@@ -93,66 +94,108 @@ class COCOeval:
         """Match the detections of all images under all thresholds and area ranges."""
         if self.cocoGt is None or self.cocoDt is None:
             raise UsageError("COCOeval needs annotations and results: COCOeval(truth, truth.loadRes(...))")
+        start = time.time()
+        print_line("Running per image evaluation...")
         p = self.params
+        if p.useSegm is not None:
+            p.iouType = "segm" if p.useSegm == 1 else "bbox"
+            print_line(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
+        print_line(f"Evaluate annotation type *{p.iouType}*")
         p.imgIds = list(np.unique(p.imgIds))
         if p.useCats:
             p.catIds = list(np.unique(p.catIds))
         p.maxDets = sorted(p.maxDets)
+        self._prepare()
         self.eval, self.stats, self._eval_imgs, self._ious = {}, [], None, None
         self._paramsEval = copy.deepcopy(p)
-        self._prepare()
         from odm.coco.fast import match_all
 
         rules = [getattr(getattr(self, name), "__func__", None) for name in _RULES]
         ours = rules == [vars(COCOeval)[name] for name in _RULES] and len(p.areaRng) <= _MOST
         self._matches = match_all(self) if ours else None
+        if self._matches is None:
+            self._match_each()
+        if any(record["id"] == 0 for records in self._gts.values() for record in records):
+            warnings.warn(
+                "an annotation has the id 0 and counts as missed, as in pycocotools; let ids begin at 1",
+                stacklevel=2,
+            )
+        print_line(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _prepare(self) -> None:
-        """Put the annotations of the chosen images and categories by image and category."""
+        """Put the annotations of the chosen images and categories by image and category, masks as RLE."""
         p = self.params
         assert self.cocoGt is not None
         assert self.cocoDt is not None
         self._gts, self._dts = defaultdict(list), defaultdict(list)
+        self.eval, self._matches, self._eval_imgs, self._ious = {}, None, defaultdict(list), {}
         categories = p.catIds if p.useCats else []
-        for coco, held in ((self.cocoGt, self._gts), (self.cocoDt, self._dts)):
-            for record in coco.loadAnns(coco.getAnnIds(imgIds=p.imgIds, catIds=categories)):
-                held[record["image_id"], record["category_id"]].append(record)
+        for coco, by_pair in ((self.cocoGt, self._gts), (self.cocoDt, self._dts)):
+            records = coco.loadAnns(coco.getAnnIds(imgIds=p.imgIds, catIds=categories))
+            if p.iouType == "segm":
+                write_masks(coco, records)
+            for record in records:
+                by_pair[record["image_id"], record["category_id"]].append(record)
+        self._mark_ignored()
+
+    def _mark_ignored(self) -> None:
+        """Set ``ignore`` of all ground truths; an evaluation of another type may have set it since."""
         for record in (record for records in self._gts.values() for record in records):
             record["ignore"] = int(bool(record.get("iscrowd", 0)))
-            if p.iouType == "keypoints":
+            if self.params.iouType == "keypoints":
                 record["ignore"] = int(record["num_keypoints"] == 0 or record["ignore"])
 
-    @property
-    def evalImgs(self) -> Any:  # noqa: N802
-        """What became of the detections of each category, area range and image; None where there are none."""
-        if self._eval_imgs is None and self._paramsEval:
-            p = self._paramsEval
-            categories = p.catIds if p.useCats else [-1]
+    def _match_each(self) -> None:
+        """Make ``ious`` and ``evalImgs``, image by image, under the parameters of `evaluate`."""
+        current, p = self.params, self._paramsEval
+        categories = p.catIds if p.useCats else [-1]
+        self.params, self._eval_imgs = p, []
+        try:
+            self._mark_ignored()
+            overlaps = self.computeOks if p.iouType == "keypoints" else self.computeIoU
+            self._ious = {(i, c): overlaps(i, c) for i in p.imgIds for c in categories}
             self._eval_imgs = [
                 self.evaluateImg(image, category, area, p.maxDets[-1])
                 for category in categories
                 for area in p.areaRng
                 for image in p.imgIds
             ]
-        return self._eval_imgs if self._eval_imgs is not None else []
+        finally:
+            self.params = current
+
+    @property
+    def evalImgs(self) -> Any:  # noqa: N802
+        """What became of the detections of each category, area range and image; None where there are none.
+
+        `accumulate` uses this list, also after changes, once it was looked at.
+        """
+        if self._eval_imgs is None:
+            self._match_each()
+        self._matches = None
+        return self._eval_imgs
 
     @evalImgs.setter
     def evalImgs(self, value: Any) -> None:  # noqa: N802
+        if self._eval_imgs is None:
+            self._match_each()
         self._eval_imgs, self._matches = value, None
 
     @property
     def ious(self) -> dict[tuple[Any, Any], Any]:
         """The overlaps of all pairs, by image and category."""
-        if self._ious is None:
-            p = self._paramsEval or self.params
-            of = self.computeOks if p.iouType == "keypoints" else self.computeIoU
-            categories = p.catIds if p.useCats else [-1]
-            self._ious = {(i, c): of(i, c) for i in p.imgIds for c in categories}
+        if self._eval_imgs is None:  # what is done to the overlaps now does not change the matches
+            self._match_each()
         return self._ious  # type: ignore[no-any-return]
+
+    @ious.setter
+    def ious(self, value: dict[tuple[Any, Any], Any]) -> None:
+        if self._eval_imgs is None:
+            self._match_each()
+        self._ious = value
 
     def _of(self, image: Any, category: Any) -> tuple[list[Record], list[Record]]:
         """The ground truths of an image and category, and the detections by descending score."""
-        p = self._paramsEval or self.params
+        p = self.params
         if p.useCats:
             gt, dt = self._gts[image, category], self._dts[image, category]
         else:
@@ -163,7 +206,7 @@ class COCOeval:
 
     def computeIoU(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
         """(detections, ground truths) overlaps of an image and category; ``[]`` if there are none."""
-        p = self._paramsEval or self.params
+        p = self.params
         gt, dt = self._of(imgId, catId)
         if not gt and not dt:
             return []
@@ -171,13 +214,11 @@ class COCOeval:
         crowd = [int(record["iscrowd"]) for record in gt]
         if p.iouType == "bbox":
             return mask_functions.iou([r["bbox"] for r in dt], [r["bbox"] for r in gt], crowd)
-        assert self.cocoGt is not None
-        truth, found = ([self.cocoGt.annToRLE(record) for record in side] for side in (gt, dt))
-        return mask_functions.iou(found, truth, crowd)
+        return mask_functions.iou([r["segmentation"] for r in dt], [r["segmentation"] for r in gt], crowd)
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
         """(detections, ground truths) similarity of key points; ``[]`` if there are none of one side."""
-        p = self._paramsEval or self.params
+        p = self.params
         gts, dts = self._of(imgId, catId)
         dts = dts[: p.maxDets[-1]]
         if not gts or not dts:
@@ -194,8 +235,8 @@ class COCOeval:
                 if labelled:
                     dx, dy = xd - x, yd - y
                 else:  # how far the points are from twice the box
-                    dx = np.maximum(0, left - width - xd) + np.maximum(0, xd - left - width * 2)
-                    dy = np.maximum(0, top - height - yd) + np.maximum(0, yd - top - height * 2)
+                    dx = np.maximum(0, left - width - xd) + np.maximum(0, xd - (left + width * 2))
+                    dy = np.maximum(0, top - height - yd) + np.maximum(0, yd - (top + height * 2))
                 e = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2
                 e = e[seen > 0] if labelled else e
                 found[i, j] = np.sum(np.exp(-e)) / e.shape[0]
@@ -203,7 +244,7 @@ class COCOeval:
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Record | None:  # noqa: N802, N803
         """What became of the detections of one image and category, None if it has none of either."""
-        p = self._paramsEval or self.params
+        p = self.params
         gt, dt = self._of(imgId, catId)
         if not gt and not dt:
             return None
@@ -252,6 +293,8 @@ class COCOeval:
         """Compute precision and recall from the matches: ``eval``, with pycocotools' arrays."""
         if not self._paramsEval:
             raise UsageError("call evaluate() first")
+        start = time.time()
+        print_line("Accumulating evaluation results...")
         p = self.params if p is None else p
         p.catIds = p.catIds if p.useCats == 1 else [-1]
         shape = len(p.iouThrs), len(p.recThrs), len(p.catIds), len(p.areaRng), len(p.maxDets)
@@ -260,18 +303,13 @@ class COCOeval:
             from odm.coco.fast import arrays_of
 
             arrays = arrays_of(self, p)
-        if arrays is None:
-            arrays = self._accumulate(p, shape)
-        self.eval = _Eval(
-            {
-                "params": p,
-                "counts": list(shape),
-                "date": dt.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),  # noqa: DTZ005 -- as there
-                "scores": None,
-                **arrays,
-            }
-        )
-        self.eval.scores_of = lambda: self._accumulate(p, shape)["scores"]
+        self.eval = {
+            "params": p,
+            "counts": list(shape),
+            "date": dt.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),  # noqa: DTZ005 -- as there
+            **(self._accumulate(p, shape) if arrays is None else arrays),
+        }
+        print_line(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _accumulate(self, p: Any, shape: tuple[int, ...]) -> dict[str, Array]:
         """The arrays from ``evalImgs``."""
@@ -283,7 +321,9 @@ class COCOeval:
         n_ranges, n_images = len(ranges), len(evaluated.imgIds)
         images = [n for n, image in enumerate(evaluated.imgIds) if image in set(asked.imgIds)]
         of_category = {category: k for k, category in enumerate(categories)}
-        held = self.evalImgs
+        if self._eval_imgs is None:
+            self._match_each()
+        held = self._eval_imgs
         for k, category in enumerate(asked.catIds):
             if category not in of_category:
                 continue
@@ -351,6 +391,11 @@ class COCOeval:
             rows += [(1, None, area, most) for area in areas]
             rows += [(0, None, "all", n) for n in (p.maxDets * 3)[:3]]
         rows += [(0, None, area, most) for area in areas]
+        if rows[0][3] not in p.maxDets:
+            warnings.warn(
+                f"AP is -1, as in pycocotools: params.maxDets has no {rows[0][3]}, at which it is reported",
+                stacklevel=2,
+            )
         self.stats = np.array([self._summarized(*row) for row in rows])
 
     def _summarized(self, ap: int, threshold: float | None, area: str, most: int) -> float:
@@ -366,25 +411,11 @@ class COCOeval:
         first, last = p.iouThrs[0], p.iouThrs[-1]
         ious = f"{first:0.2f}:{last:0.2f}" if threshold is None else f"{threshold:0.2f}"
         title, kind = ("Average Precision", "(AP)") if ap else ("Average Recall", "(AR)")
-        sys.stdout.write(
-            f" {title:<18} {kind} @[ IoU={ious:<9} | area={area:>6s} | maxDets={most:>3d} ] = {mean:0.3f}\n"
+        print_line(
+            f" {title:<18} {kind} @[ IoU={ious:<9} | area={area:>6s} | maxDets={most:>3d} ] = {mean:0.3f}"
         )
         return mean
 
     def __str__(self) -> str:
         self.summarize()
         return ""
-
-
-class _Eval(UserDict[str, Any]):
-    """``eval``; the scores, which few look at, are made when they are asked for."""
-
-    scores_of: Any
-
-    def __getitem__(self, key: str) -> Any:
-        if key == "scores" and self.data[key] is None:
-            self.data[key] = self.scores_of()
-        return self.data[key]
-
-    def __reduce__(self) -> Any:
-        return dict, (dict(self),)

@@ -1,6 +1,6 @@
 """An evaluation of pycocotools' objects by odm's engine, all images at once.
 
-``iscrowd`` is 0 or 1, and `Flag.CROWD` is the bit of 1.
+`Flag.CROWD` is the bit of 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from odm.evaluate.scores.curves import curve_arrays
 from odm.evaluate.scores.protocols import BY_IOU_TYPE, AreaRange, Protocol
 from odm.formats.coco.shapes import read_shapes
 from odm.issues import DataError, Log
-from odm.tables import Builder, Dataset
+from odm.masks.runs import offsets
+from odm.tables import Builder, Dataset, Kind, Shapes
 
 Array = NDArray[Any]
 Records = list[dict[str, Any]]
@@ -33,13 +34,21 @@ def match_all(evaluation: Any) -> Matches | None:
         return None
     place = {category: i for i, category in enumerate(p.catIds)}
     truth, found = (
-        [record for key in sorted(side, key=lambda key: place.get(key[1], 0)) for record in side[key]]
+        [
+            r
+            for key in sorted((k for k in side if k[1] in place), key=lambda k: place[k[1]])
+            for r in side[key]
+        ]
         for side in (evaluation._gts, evaluation._dts)  # noqa: SLF001 -- one class in two files
     )
     # An id of 0 is no match there, and another area than that of the box would be looked at.
-    if any(record["id"] <= 0 for record in truth):
+    try:
+        sizes = _sizes(p, truth + found)
+        if sizes is None or any(record["id"] <= 0 for side in (truth, found) for record in side):
+            return None
+        tables = _tables(truth, p, sizes, "gt"), _tables(found, p, sizes, "det")
+    except KeyError:  # is an error only where the key is needed
         return None
-    tables = _tables(evaluation, truth, p, "gt"), _tables(evaluation, found, p, "det")
     if tables[0] is None or tables[1] is None:
         return None
     try:
@@ -69,7 +78,8 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
         return None
     found = curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
-    return {"precision": found.precision[:, :, rows], "recall": found.recall[:, rows]}
+    columns = found.precision[:, :, rows], found.recall[:, rows], found.scores[:, :, rows]
+    return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, columns), strict=True))
 
 
 def _is_usual(p: Any) -> bool:
@@ -80,7 +90,8 @@ def _is_usual(p: Any) -> bool:
         and 0 < ious[0] <= ious[-1] <= 1
         and len(set(caps)) == len(caps)
         and caps[0] > 0
-        and len({*p.areaRngLbl}) == len(p.areaRng) == len(p.areaRngLbl)
+        and len(set(p.catIds)) == len(p.catIds)
+        and 0 < len({*p.areaRngLbl}) == len(p.areaRng) == len(p.areaRngLbl)
     )
 
 
@@ -102,16 +113,27 @@ def _protocol(p: Any) -> Protocol:
     return replace(rules, **given)
 
 
-def _tables(evaluation: Any, records: Records, p: Any, kind: str) -> Dataset | None:
+def _sizes(p: Any, records: Records) -> Array | None:
+    """(images, 2) height and width of the masks of each image, 0 without masks; None where they differ."""
+    size = np.zeros((len(p.imgIds), 2), np.int32)
+    if p.iouType == "segm":
+        of_image = {image: row for row, image in enumerate(p.imgIds)}
+        rows = np.array([of_image[r["image_id"]] for r in records], np.int64)
+        sizes = np.array([r["segmentation"]["size"] for r in records], np.int32).reshape(-1, 2)
+        size[rows] = sizes
+        if (size[rows] != sizes).any():
+            return None
+    return size
+
+
+def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | None:
     """The records as tables: an image for each of `imgIds`, in its order, and a class for each category."""
     builder = Builder()
     images, categories = list(p.imgIds), list(p.catIds) if p.useCats else [-1]
-    assert evaluation.cocoGt is not None
-    held = [evaluation.cocoGt.imgs.get(image, {}) for image in images]
     builder.add_images(
         [f"{i:09d}" for i in range(len(images))],
-        width=np.array([image.get("width") or 0 for image in held], np.int32),
-        height=np.array([image.get("height") or 0 for image in held], np.int32),
+        width=sizes[:, 1],
+        height=sizes[:, 0],
         source_id=range(len(images)),
     )
     for category in categories:
@@ -119,8 +141,15 @@ def _tables(evaluation: Any, records: Records, p: Any, kind: str) -> Dataset | N
     n = len(records)
     of_image = {image: row for row, image in enumerate(images)}
     of_category = {category: row for row, category in enumerate(categories)}
+    image_row = np.array([of_image[r["image_id"]] for r in records], np.int64)
     row_of_category = [of_category[r["category_id"]] if p.useCats else 0 for r in records]
-    ltwh = np.array([r["bbox"] for r in records], np.float64).reshape(n, 4)
+    if p.iouType == "bbox" or (p.iouType == "keypoints" and kind == "gt"):
+        try:
+            ltwh = np.array([r["bbox"] for r in records], np.float64).reshape(n, 4)
+        except ValueError:  # more than four numbers, which only a subclass can compare
+            return None
+    else:
+        ltwh = np.tile([0.0, 0, 1, 1], (n, 1))  # is not looked at
     area = np.array([r["area"] for r in records], np.float64)
     score = None
     if kind == "det":
@@ -129,42 +158,40 @@ def _tables(evaluation: Any, records: Records, p: Any, kind: str) -> Dataset | N
             return None  # the engine takes areas of boxes
     with np.errstate(over="ignore", invalid="ignore"):
         xyxy = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
-    shapes = _shapes(records, p.iouType)
+    shapes = _shapes(records, p.iouType, sizes[image_row], kind)
     if shapes is None:
         return None
     builder.boxes(
-        image=np.array([of_image[r["image_id"]] for r in records], np.int64),
+        image=image_row,
         category=np.array(row_of_category, np.int64),
         xyxy=xyxy,
         wh=ltwh[:, 2:],
         score=score,
         area=area,
-        flags=None if kind == "det" else np.array([r["iscrowd"] for r in records]).astype(np.uint16),
+        flags=None if kind == "det" else np.array([bool(r["iscrowd"]) for r in records]).astype(np.uint16),
         **shapes,
     )
-    builder.kind = "gt" if kind == "gt" else "det"
+    builder.kind = kind
     return builder.build()
 
 
-def _shapes(records: Records, iou_type: str) -> dict[str, Any] | None:
+def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[str, Any] | None:
     """The shapes of the records; None where one is wrong, which is then found as pycocotools finds it."""
     if iou_type == "bbox":
         return {}
-
-    encode = msgspec.json.Encoder(enc_hook=_plain).encode
     if iou_type == "keypoints":
-        drawn = read_shapes({"keypoints": [encode(r["keypoints"]) for r in records]}, len(records))
+        encode = msgspec.json.Encoder(enc_hook=_plain).encode
+        columns = {"keypoints": [encode(r["keypoints"]) for r in records]}
+        if kind == "gt":
+            columns["num_keypoints"] = [encode(r["num_keypoints"]) for r in records]
+        drawn = read_shapes(columns, len(records))
         return None if drawn.faults else {"keypoints": drawn.keypoints}
-    values = [encode(_with_text(r["segmentation"])) for r in records]
-    drawn = read_shapes({"segmentation": values}, len(records))
-    return None if drawn.faults else {"shapes": drawn.shapes}
-
-
-def _with_text(shape: Any) -> Any:
-    """A mask whose counts are text, not bytes."""
-    if isinstance(shape, dict) and isinstance(shape["counts"], bytes):
-        return {"size": shape["size"], "counts": shape["counts"].decode("ascii")}
-    return shape
+    texts = [r["segmentation"]["counts"] for r in records]
+    texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    masks = Shapes.of_masks(np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)])))
+    measured = masks.measured(size[:, 0])
+    is_wrong = measured.wrong | (measured.total != size.prod(axis=1, dtype=np.int64))
+    return None if is_wrong.any() else {"shapes": masks}
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from odm import masks
 from odm.issues import UsageError
+from odm.masks.polygons import rasterise_all
+from odm.masks.runs import offsets, write_texts
 
 Rle = dict[str, Any]
 
@@ -45,15 +47,25 @@ def toBbox(rleObjs: Rle | Sequence[Rle]) -> NDArray[np.float64]:  # noqa: N802, 
 
 
 def merge(rleObjs: Sequence[Rle], intersect: bool = False) -> Rle:  # noqa: N803
-    """The union, or the intersection, of masks of one size."""
-    if not len(rleObjs):
+    """The union, or the intersection, of masks; an empty mask of no size if their sizes differ."""
+    if len({tuple(rle["size"]) for rle in rleObjs}) != 1:
         return {"size": [0, 0], "counts": b""}
-    found = masks.decode(list(rleObjs))
-    return _with_bytes(masks.encode(found.all(axis=0) if intersect else found.any(axis=0)))
+    if len(rleObjs) == 1:
+        return _with_bytes(rleObjs[0])
+    runs, height, width = masks.read_runs(rleObjs)
+    merged = runs.merged(len(rleObjs) if intersect else 1)
+    return _with_bytes(masks.compress_runs(merged, height[:1], width[:1])[0])
 
 
 def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
-    """(n, m) intersection over union of masks, or of boxes (n, 4) of left, top, width and height."""
+    """(n, m) intersection over union of masks, or of boxes (n, 4) of left, top, width and height.
+
+    Masks whose boxes overlap, but whose sizes differ, have -1.
+    """
+    boxes = [np.asarray(side, np.float64) for side in (dt, gt) if len(side) and not isinstance(side[0], dict)]
+    for side in boxes:
+        if side.ndim != 2 or side.shape[1] != 4:
+            raise UsageError(f"expected masks, or boxes (n, 4), found an array of shape {side.shape}")
     if not len(dt) or not len(gt):
         return []
     crowd = np.asarray(pyiscrowd).astype(bool)
@@ -61,11 +73,21 @@ def iou(dt: Any, gt: Any, pyiscrowd: Sequence[int]) -> Any:
         raise UsageError(
             f"pyiscrowd: expected one value for each ground truth, {len(gt)}, found {len(crowd)}"
         )
-    if isinstance(dt[0], dict):
+    if len(boxes) == 1:
+        raise UsageError("expected masks or boxes, found masks on one side and boxes on the other")
+    return box_iou(boxes[0], boxes[1], crowd) if boxes else _mask_iou(dt, gt, crowd)
+
+
+def _mask_iou(dt: Sequence[Rle], gt: Sequence[Rle], crowd: NDArray[np.bool_]) -> NDArray[np.float64]:
+    det_size, gt_size = (np.array([rle["size"] for rle in side]) for side in (dt, gt))
+    if (det_size == gt_size[0]).all() and (gt_size == gt_size[0]).all():
         return masks.iou(dt, gt, crowd)
-    return box_iou(
-        np.asarray(dt, np.float64).reshape(-1, 4), np.asarray(gt, np.float64).reshape(-1, 4), crowd
-    )
+    ious = np.where(box_iou(toBbox(dt), toBbox(gt), crowd) > 0, -1.0, 0.0)
+    for size in np.unique(det_size, axis=0):
+        rows, columns = (np.flatnonzero((sizes == size).all(axis=1)) for sizes in (det_size, gt_size))
+        detections, truths = [dt[i] for i in rows.tolist()], [gt[i] for i in columns.tolist()]
+        ious[np.ix_(rows, columns)] = masks.iou(detections, truths, crowd[columns])
+    return ious
 
 
 def box_iou(
@@ -85,40 +107,64 @@ def box_iou(
 
 def frPyObjects(pyobj: Any, h: int, w: int) -> Any:  # noqa: N802
     """RLE of outlines, of uncompressed RLE or of boxes: one for one object, a list for a list."""
-    first = pyobj[0] if isinstance(pyobj, list) and pyobj else None
-    if isinstance(pyobj, np.ndarray) or (isinstance(first, (list, tuple, np.ndarray)) and len(first) == 4):
-        return [_of_outline(_corners_of_box(box), h, w) for box in pyobj]
-    if isinstance(first, dict):
-        return [_compressed(one) for one in pyobj]
     if isinstance(pyobj, dict):
-        return _compressed(pyobj)
-    if isinstance(pyobj, list) and (not pyobj or isinstance(first, (list, tuple, np.ndarray))):
-        return [_of_outline(one, h, w) for one in pyobj]
-    if _is_box(pyobj):
-        return _of_outline(_corners_of_box(pyobj), h, w)
-    if isinstance(pyobj, list):
-        return _of_outline(pyobj, h, w)
-    raise TypeError("input type is not supported")
+        return frUncompressedRLE([pyobj], h, w)[0]
+    if isinstance(pyobj, np.ndarray):
+        return frBbox(pyobj, h, w)
+    if not isinstance(pyobj, list):
+        raise TypeError("input type is not supported")
+    first = pyobj[0] if pyobj else ()
+    if isinstance(first, dict):
+        return frUncompressedRLE(pyobj, h, w)
+    if np.ndim(first):
+        return (frBbox if len(first) == 4 else frPoly)(pyobj, h, w)
+    return (frBbox if len(pyobj) == 4 else frPoly)([pyobj], h, w)[0]
 
 
-def _is_box(value: Any) -> bool:
-    return bool(np.shape(value) == (4,))
+def frPoly(poly: Sequence[Any], h: int, w: int) -> list[Rle]:  # noqa: N802
+    """The RLE of each outline ``[x, y, x, y, ...]``; an odd last number is dropped."""
+    return fill_outlines([[outline] for outline in poly], np.full(len(poly), h), np.full(len(poly), w))
 
 
-def _corners_of_box(box: Any) -> list[float]:
-    x, y, w, h = (float(value) for value in box)
-    return [x, y, x, y + h, x + w, y + h, x + w, y]
+def frBbox(bb: Any, h: int, w: int) -> list[Rle]:  # noqa: N802
+    """The RLE of each box (n, 4) of left, top, width and height."""
+    ltwh = np.asarray(bb, np.float64).reshape(-1, 4)
+    left, top, right, bottom = (*ltwh[:, :2].T, *(ltwh[:, :2] + ltwh[:, 2:]).T)
+    return frPoly(np.stack([left, top, left, bottom, right, bottom, right, top], axis=1), h, w)  # type: ignore[arg-type]
 
 
-def _of_outline(outline: Any, h: int, w: int) -> Rle:
-    return _with_bytes(masks.rasterise([outline], h, w))
+def frUncompressedRLE(ucRles: Sequence[Rle], h: int, w: int) -> list[Rle]:  # noqa: N802, N803, ARG001
+    """The RLE of each list of run lengths, which are not decoded."""
+    compressed = []
+    for rle in ucRles:
+        counts = rle["counts"]
+        if not isinstance(counts, (str, bytes)):
+            lengths = np.asarray(counts, np.uint32).astype(np.int64)
+            counts = write_texts(np.array([0, len(lengths)]), lengths)[0].tobytes()
+        compressed.append(_with_bytes({"size": rle["size"], "counts": counts}))
+    return compressed
 
 
-def _compressed(rle: Rle) -> Rle:
-    """RLE with text, whose runs are not looked at if it has text already."""
-    if isinstance(rle["counts"], (str, bytes)):
-        return _with_bytes(rle)
-    return _with_bytes(masks.encode(masks.decode(rle)))
+def fill_outlines(
+    objects: Sequence[Sequence[Any]], height: NDArray[np.int64], width: NDArray[np.int64]
+) -> list[Rle]:
+    """The RLE of each of n objects, the union of its outlines; `height` and `width` of the images, (n,)."""
+    outlines = [np.asarray(outline, np.float64).ravel() for outlines in objects for outline in outlines]
+    corners = [outline[: len(outline) // 2 * 2].reshape(-1, 2) for outline in outlines]
+    xy = np.concatenate([np.zeros((0, 2)), *corners])
+    if not np.isfinite(xy).all():
+        raise UsageError("an outline has a corner that is not finite")
+    point, ring = offsets(np.array([*map(len, corners)])), offsets(np.array([*map(len, objects)]))
+    runs = rasterise_all(xy, point, ring, height, width)
+    return [_with_bytes(rle) for rle in masks.compress_runs(runs, height, width)]
+
+
+def _toString(Rs: Sequence[Rle]) -> list[Rle]:  # noqa: N802, N803
+    """RLE with counts as bytes."""
+    return [_with_bytes(rle) for rle in Rs]
+
+
+_frString = _toString  # noqa: N816
 
 
 def _with_bytes(rle: Any) -> Rle:

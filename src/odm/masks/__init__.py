@@ -48,7 +48,7 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
     height, width = many.shape[1:]
     edges = [_edges_of(one) for one in many]
     runs = Runs(offsets(np.array([len(e) for e in edges])), np.concatenate([np.zeros(0, np.int64), *edges]))
-    found = _compressed(runs, np.full(len(many), height), np.full(len(many), width))
+    found = compress_runs(runs, np.full(len(many), height), np.full(len(many), width))
     return found if array.ndim == 3 else found[0]
 
 
@@ -61,7 +61,7 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
         If one is no compressed mask or cannot be decoded, its runs do not add up to its size, or sizes
         differ.
     """
-    runs, height, width = _read(mask)
+    runs, height, width = read_runs(mask)
     sizes = set(zip(height.tolist(), width.tolist(), strict=True))
     if len(sizes) > 1:
         raise ValueError(f"masks of {len(sizes)} different sizes cannot be one array")
@@ -78,7 +78,7 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
 
 def area(mask: Compressed | Sequence[Compressed]) -> Any:
     """The pixels of a compressed mask as int, or of several, (n,). ValueError as for `decode`."""
-    found = _read(mask)[0].areas()
+    found = read_runs(mask)[0].areas()
     return int(found[0]) if isinstance(mask, Mapping) else found
 
 
@@ -87,7 +87,7 @@ def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
 
     Zeros for a mask without pixels. ValueError as for `decode`.
     """
-    runs, height, _ = _read(mask)
+    runs, height, _ = read_runs(mask)
     found = runs.boxes(height)
     return found[0] if isinstance(mask, Mapping) else found
 
@@ -108,8 +108,8 @@ def iou(
         As for `decode`, if not all masks are of images of one size, or if `crowd` is not one value for each
         of `truths`.
     """
-    found, height, width = _read(detections)
-    real, *other = _read(truths)
+    found, height, width = read_runs(detections)
+    real, *other = read_runs(truths)
     if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in other))}) > 1:  # noqa: B905
         raise ValueError("masks of different sizes cannot be compared")
     n, m = len(found), len(real)
@@ -147,7 +147,7 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
     size = np.array([height]), np.array([width])
     xy = np.concatenate([np.zeros((0, 2)), *corners])
     runs = rasterise_all(xy, offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)]), *size)
-    return _compressed(runs, *size)[0]
+    return compress_runs(runs, *size)[0]
 
 
 def outlines(mask: Compressed) -> list[Floats]:
@@ -160,7 +160,7 @@ def outlines(mask: Compressed) -> list[Floats]:
 
     if not isinstance(mask, Mapping):
         raise ValueError(f"expected one compressed mask, not {type(mask).__name__}")  # noqa: TRY004
-    runs, height, _ = _read(mask)
+    runs, height, _ = read_runs(mask)
     return trace_all(runs, height)[0]
 
 
@@ -191,7 +191,7 @@ def _size_of(height: Any, width: Any) -> tuple[int, int]:
     return height, width
 
 
-def _read(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]:
+def read_runs(masks: Compressed | Sequence[Compressed]) -> tuple[Runs, Longs, Longs]:
     """Runs, heights and widths of compressed masks."""
     if not isinstance(masks, Iterable):
         raise ValueError(f"expected compressed masks, not {type(masks).__name__}")  # noqa: TRY004
@@ -235,7 +235,7 @@ def _text_of(counts: str | bytes | Sequence[int], i: int) -> bytes:
     return write_texts(np.array([0, len(numbers)]), numbers.astype(np.int64))[0].tobytes()
 
 
-def _compressed(runs: Runs, height: Longs, width: Longs) -> list[dict[str, Any]]:
+def compress_runs(runs: Runs, height: Longs, width: Longs) -> list[dict[str, Any]]:
     text, first = write_texts(*runs.counts(height * width))
     ends = first.tolist()
     return [

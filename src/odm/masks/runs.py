@@ -56,6 +56,14 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         at, _ = spread(self.first[rows], n)
         return Runs(offsets(n), self.edge[at])
 
+    def merged(self, least: int) -> Runs:
+        """One mask: the pixels that `least` of these masks or more cover."""
+        pixel, at = np.unique(self.edge, return_inverse=True)
+        entered = np.bincount(at[0::2], minlength=len(pixel)) - np.bincount(at[1::2], minlength=len(pixel))
+        inside = np.cumsum(entered) >= least
+        edge = pixel[inside != np.concatenate([[False], inside[:-1]])[: len(inside)]]
+        return Runs(np.array([0, len(edge)]), edge)
+
     def areas(self) -> Longs:
         """(n,) pixels."""
         return sums(self.edge[1::2] - self.edge[0::2], self.first // 2)

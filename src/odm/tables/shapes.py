@@ -247,8 +247,15 @@ class Keypoints(_Ragged, frozen=True):
     xyv: Floats
     """(points, 3) x and y in pixels, and 0 = not labelled, 1 = hidden, 2 = visible; of detections what the
     source says."""
+    stated: Any = None
+    """(n,) how many points the source says are labelled, -1 where it does not say."""
 
     _LEVELS = (("first", "xyv"),)
+    _PLAIN = ("stated",)
+
+    def __post_init__(self) -> None:
+        if self.stated is None:
+            force_setattr(self, "stated", _frozen(np.full(len(self), -1)))
 
     def __repr__(self) -> str:
         return f"<Keypoints: {len(self.xyv)} of {np.count_nonzero(np.diff(self.first))} boxes>"
@@ -270,12 +277,16 @@ class Keypoints(_Ragged, frozen=True):
         """The same points with x and y multiplied by the factors of their box, (n, 2)."""
         xyv = self.xyv.copy()
         xyv[:, :2] *= np.repeat(factor, self.counts(), axis=0)
-        return Keypoints(self.first, _frozen(xyv))
+        return Keypoints(self.first, _frozen(xyv), self.stated)
 
     def labelled(self) -> Longs:
         """(n,) how many of them are labelled."""
         seen = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
         return np.diff(seen[self.first])
+
+    def labelled_as_stated(self) -> Longs:
+        """(n,) how many of them are labelled, as the source says, else as they are."""
+        return np.where(self.stated < 0, self.labelled(), self.stated)
 
     def row_keys(self) -> list[bytes]:
         """For each box what tells its points from others'."""

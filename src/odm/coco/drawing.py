@@ -1,0 +1,57 @@
+"""Annotations drawn with Matplotlib, for ``COCO.showAnns``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from odm.drawing import check_matplotlib
+
+_CROWD = 2 / 255, 166 / 255, 101 / 255
+
+
+def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
+    """Draw the outlines, masks and key points of records of `coco`, and their boxes if `draw_bbox`.
+
+    UsageError if Matplotlib is not installed.
+    """
+    check_matplotlib()
+    import matplotlib.pyplot as plt
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Polygon
+
+    axes = plt.gca()
+    axes.set_autoscale_on(False)
+    random = np.random.default_rng()
+    patches: list[Polygon] = []
+    colours: list[Any] = []
+    for record in records:
+        colour, shape = tuple(random.uniform(0.4, 1, 3)), record.get("segmentation")
+        outlines = (
+            [np.reshape(one[: len(one) // 2 * 2], (-1, 2)) for one in shape]
+            if isinstance(shape, list)
+            else []
+        )
+        if isinstance(shape, dict):
+            mask = coco.annToMask(record)
+            layer = np.empty((*mask.shape, 4))
+            layer[..., :3] = _CROWD if record.get("iscrowd") else random.random(3)
+            layer[..., 3] = mask * 0.5
+            axes.imshow(layer)
+        if draw_bbox:
+            x, y, w, h = record["bbox"][:4]
+            outlines.append(np.array([[x, y], [x, y + h], [x + w, y + h], [x + w, y]]))
+        if isinstance(record.get("keypoints"), list):
+            x, y, seen = np.reshape(record["keypoints"], (-1, 3)).T
+            skeleton = np.array(coco.cats[record["category_id"]].get("skeleton", ()), int).reshape(-1, 2) - 1
+            for pair in skeleton[(seen[skeleton] > 0).all(axis=1)]:
+                axes.plot(x[pair], y[pair], linewidth=3, color=colour)
+            marker: dict[str, Any] = {"markersize": 8, "markerfacecolor": colour, "markeredgewidth": 2}
+            axes.plot(x[seen > 0], y[seen > 0], "o", markeredgecolor="k", **marker)
+            axes.plot(x[seen > 1], y[seen > 1], "o", markeredgecolor=colour, **marker)
+        patches += [Polygon(outline) for outline in outlines]
+        colours += [colour] * len(outlines)
+    axes.add_collection(PatchCollection(patches, facecolor=colours, linewidths=0, alpha=0.4))
+    axes.add_collection(PatchCollection(patches, facecolor="none", edgecolors=colours, linewidths=2))
