@@ -35,7 +35,7 @@ def _tuples(table: dict[str, str]) -> dict[str, tuple[str, ...]]:
 GROUPS: dict[str, tuple[str, ...]] = _tuples(
     {
         "What to evaluate": "only_classes only_images extra_images merge_runs rename score_min "
-        "class_agnostic image_labels hierarchy",
+        "class_agnostic ignore_regions image_labels hierarchy",
         "What counts as equal": "iou tolerance",
         "Protocol": "protocol iou iou_type sigmas max_dets recall_at area interpolation pixels "
         "keep_difficult at_score at_scores",

@@ -108,6 +108,11 @@ SHARED = all_of(
     option(
         "--rename OLD=NEW", "Rename a class of DET (repeatable); @FILE: one OLD=NEW per line.", multiple=True
     ),
+    option(
+        "--ignore-regions FILE",
+        "Boxes or outlines in any format: what lies in them is no false positive of any class.",
+        of=PATH,
+    ),
     option("--image-labels FILE", "Image-level labels of Open Images (CSV).", of=PATH),
     switch("--merge-runs", "Pool several results files of the same images in the folder DET."),
     option("--hierarchy FILE", "Class hierarchy of Open Images (JSON).", of=PATH),

@@ -24,6 +24,7 @@ from odm.tables import (
     Boxes,
     Categories,
     Dataset,
+    Flag,
     ImageLabels,
     Images,
     Ints,
@@ -32,6 +33,7 @@ from odm.tables import (
     Longs,
     Tracks,
     Videos,
+    distinct,
     frozen,
 )
 from odm.tables.other_fields import Own, join_own, take_own
@@ -144,6 +146,59 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         equal=int(np.count_nonzero(again)),
         renumbered=renumbered,
         changed={what: n for what, n in changed.items() if n},
+    )
+
+
+def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> Dataset:
+    """The ground truth with the boxes of `regions`, of whatever class, as regions to ignore.
+
+    `partner` (images of `regions`,) are their rows in the ground truth; regions of images without one, -1,
+    are left out with a note.
+
+    Raises
+    ------
+    UsageError
+        If no image is in both, or only one side has coordinates that are fractions of its images.
+    """
+    if truth.relative != regions.relative:
+        raise UsageError(
+            "ignore_regions: one side has pixels, the other fractions of images: give image sizes"
+        )
+    image = partner[regions.boxes.image]
+    alone = distinct(regions.boxes.image[image < 0]).tolist()
+    if len(regions) and not (image >= 0).any():
+        raise UsageError(
+            f"ignore_regions: no image of {regions.path or 'the regions'} is in the ground truth"
+        )
+    if alone:
+        names = _some([regions.images.name[row] for row in alone])
+        log.note(
+            f"regions to ignore of {plural(len(alone), 'image')} not in the ground truth left out: {names}"
+        )
+    rows = np.flatnonzero(image >= 0)
+    boxes, n = regions.boxes.take(rows), len(rows)
+    none = np.full(1, NO_ID, np.int64)
+    added = Dataset(
+        images=truth.images,
+        categories=Categories(("ignored regions",), none, np.full(1, -1, np.int32), ("",)),
+        boxes=replace(
+            boxes,
+            image=image[rows].astype(np.int32),
+            category=np.zeros(n, np.int32),
+            flags=np.full(n, Flag.REGION, np.uint16),
+            score=np.full(n, np.nan),
+            track=None,
+        ),
+        files=regions.files,
+    )
+    both = merge([truth, added], same_image="join").dataset
+    ids = np.concatenate([truth.boxes.source_id, np.full(len(both) - len(truth), NO_ID)])
+    of_classes = np.append(truth.categories.source_id, none)[: len(both.categories)]
+    return replace(
+        truth,
+        boxes=replace(both.boxes, source_id=frozen(ids)),
+        categories=replace(both.categories, source_id=frozen(of_classes)),
+        files=both.files,
     )
 
 

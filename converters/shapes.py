@@ -265,11 +265,8 @@ def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Datase
     rows = np.flatnonzero(found.kind == ShapeKind.NONE)
     if boxes.shapes is not None or outlines:
         ledger.change("boxes without an outline written as rectangles", len(rows))
-    corners = boxes.xyxy[rows][:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
     kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
-    return _with(
-        dataset, shapes=found.replaced(rows, Shapes.of_outlines(corners, np.full(len(rows), 4), kind))
-    )
+    return _with(dataset, shapes=found.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
 
 
 def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:

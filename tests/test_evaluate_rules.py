@@ -8,12 +8,13 @@ from matching_rules import WITHOUT_REGIONS, match_plainly
 from msgspec.structs import replace
 from selection import examples
 
+import odm
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.prepare import expand, has_label
 from odm.evaluate.matching.sides import keep_wanted
-from odm.issues import Log
+from odm.issues import Log, UsageError
 from odm.tables import Dataset, Flag, LabelState
 
 # ------------------------------------------------------------------- the rules, one box after the other
@@ -809,3 +810,66 @@ def test_a_class_of_regions_that_is_detected_is_one_without_objects():
     result = evaluate(truth, detections, "coco").result
     assert result.joined.report.classes_det_only == ("DontCare",)
     assert result.summary["AP"] == pytest.approx(1)
+
+
+def coco_of(boxes, *, outlines=(), name="a.jpg", results=False):
+    """COCO's dictionary of one image, its boxes (left, top, width, height) cars; results have scores."""
+    rows = [
+        {"id": i + 1, "image_id": 1, "category_id": 1, "bbox": box, "iscrowd": 0, "area": box[2] * box[3]}
+        | ({"segmentation": [outlines[i]]} if outlines else {})
+        | ({"score": 0.9 - i / 10} if results else {})
+        for i, box in enumerate(boxes)
+    ]
+    if results:
+        return rows
+    image = {"id": 1, "file_name": name, "width": 100, "height": 100}
+    return {"images": [image], "categories": [{"id": 1, "name": "car"}], "annotations": rows}
+
+
+CAR, FALSE = [10, 10, 20, 20], [60, 60, 20, 20]
+
+
+@pytest.mark.parametrize("region", [CAR, FALSE], ids=["around the car", "elsewhere"])
+@pytest.mark.parametrize("to", ["coco", "voc", "yolo", "kitti", "csv"])
+def test_regions_to_ignore_in_a_file_of_any_format(region, to, tmp_path):
+    """What is found is found, also in a region; a class of the regions is none of the result."""
+    regions = coco_of([region])
+    regions["categories"][0]["name"] = "fence"
+    path = tmp_path / ("regions.csv" if to == "csv" else "regions")
+    odm.convert(regions, path, to=to)
+    sides = coco_of([CAR]), coco_of([FALSE, CAR], results=True)
+    result = odm.eval(*sides, "coco", ignore_regions=path)
+    (row,) = result.classes
+    assert (row.name, row.gt, row.tp, row.fp) == ("car", 1, 1, 0 if region is FALSE else 1)
+    flagged = coco_of([CAR, region])
+    truth = odm.read(flagged)
+    marked = replace(truth.boxes, flags=np.array([0, Flag.REGION], np.uint16))
+    assert odm.eval(replace(truth, boxes=marked), sides[1], "coco").summary == result.summary
+
+
+def ring(left, top, right, bottom):
+    return [left, top, right, top, right, bottom, left, bottom]
+
+
+@pytest.mark.parametrize(("outline", "fp"), [((50, 50, 95, 95), 0), ((50, 50, 95, 69), 1), (None, 0)])
+def test_outlines_of_regions_count_by_their_pixels_where_masks_are_compared(outline, fp):
+    """A region over less than half of a false detection does not excuse it, and a box counts as its rectangle."""
+    truth = coco_of([CAR], outlines=[ring(10, 10, 30, 30)])
+    found = coco_of([FALSE, CAR], outlines=[ring(60, 60, 80, 80), ring(10, 10, 30, 30)], results=True)
+    regions = coco_of([[50, 50, 45, 45]], outlines=[ring(*outline)] if outline else ())
+    row = odm.eval(truth, found, "coco", iou_type="segm", ignore_regions=regions).classes[0]
+    assert (row.tp, row.fp) == (1, fp)
+
+
+def test_regions_to_ignore_that_belong_to_no_image_are_named():
+    sides = coco_of([CAR]), coco_of([FALSE], results=True)
+    with pytest.raises(UsageError, match=r"ignore_regions: no image of .* is in the ground truth"):
+        odm.eval(*sides, "coco", ignore_regions=coco_of([FALSE], name="b.jpg"))
+    regions = coco_of([FALSE])
+    regions["images"].append({"id": 2, "file_name": "b.jpg", "width": 100, "height": 100})
+    regions["annotations"].append({**regions["annotations"][0], "id": 2, "image_id": 2})
+    result = odm.eval(*sides, "coco", ignore_regions=regions)
+    assert "regions to ignore of 1 image not in the ground truth left out: 'b.jpg'" in result.log.notes
+    for protocol, options in (("stt", {}), ("coco", {"memory": "1GB"})):
+        with pytest.raises(UsageError, match=r"ignore.regions"):
+            odm.eval("gt", "det", protocol, ignore_regions=regions, **options)

@@ -155,6 +155,7 @@ MAY_IMPORT = {
     "verbs": {
         *CORE,
         "checks",
+        "pairing",
         "drawing",
         "terminal",
         "formats",

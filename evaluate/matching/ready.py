@@ -15,7 +15,7 @@ from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.masks.runs import MOST_PIXELS
 from odm.pairing import some
-from odm.tables import Boxes, Dataset, ShapeKind
+from odm.tables import Boxes, Dataset, Ints, ShapeKind, Shapes
 
 SHAPE_MISSING = Code(
     "shape-missing",
@@ -130,9 +130,12 @@ def ready_for(
         joined.regions is not None
         and (missing := missing_shapes(truth.boxes, iou_type)[joined.regions.row]).any()
     ):
-        n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
-        log.note(f"{n} without {_WORDS[iou_type]} left out")
-        joined = replace(joined, regions=joined.regions.take(~missing))
+        if iou_type == "keypoints" or joined.truth.source is None:
+            n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
+            log.note(f"{n} without {_WORDS[iou_type]} left out")
+            joined = replace(joined, regions=joined.regions.take(~missing))
+        else:
+            joined = _with_rectangles(joined, joined.truth.source, joined.regions.row[missing])
     for side, own in ((truth, joined.truth), (detections, joined.detections)):
         among = np.zeros(len(side), np.bool_)
         among[own.row] = True
@@ -167,7 +170,10 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
     if joined.sizes is None:
         return
     ours, theirs = joined.sizes
-    both = np.intersect1d(joined.truth.image, joined.detections.image)
+    of_truth = joined.truth.image
+    if joined.regions is not None:
+        of_truth = np.concatenate([of_truth, joined.regions.image])
+    both = np.intersect1d(of_truth, joined.detections.image)
     known = (ours > 0).all(axis=1) & (theirs > 0).all(axis=1)
     for i in both[(known & (ours != theirs).any(axis=1))[both]].tolist():
         one, other = (Trusted(f"{w} x {h}") for h, w in (ours[i], theirs[i]))
@@ -176,6 +182,15 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
     used = np.union1d(joined.truth.image, both)
     for i in used[((size == 0).any(axis=1) | (size.prod(axis=1) >= MOST_PIXELS))[used]].tolist():
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
+
+
+def _with_rectangles(joined: Joined, boxes: Boxes, rows: Ints) -> Joined:
+    """The sides with the boxes of the regions to ignore at `rows` of the dataset as their outlines."""
+    shapes = boxes.shapes or Shapes.none(len(boxes))
+    drawn = shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows]))
+    source = replace(boxes, shapes=drawn)
+    sides = {name: replace(getattr(joined, name), source=source) for name in ("truth", "regions")}
+    return replace(joined, **sides)
 
 
 def _with_areas(joined: Joined, side: SideTable, iou_type: IouType) -> SideTable:

@@ -121,6 +121,12 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cls(np.full(n, kind, np.uint8), np.arange(n + 1), ends, xy, zero, np.zeros(0, np.uint8))
 
     @classmethod
+    def of_boxes(cls, xyxy: Floats, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
+        """Of boxes (n, 4) whose outlines are their rectangles."""
+        corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
+        return cls.of_outlines(corners, np.full(len(xyxy), 4), kind)
+
+    @classmethod
     def of_masks(cls, text: NDArray[np.uint8], first: Longs) -> Shapes:
         """Of boxes with a mask each, box i's ``text[first[i]:first[i + 1]]``."""
         n, zero = len(first) - 1, np.zeros(len(first), np.int64)

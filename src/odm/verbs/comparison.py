@@ -72,6 +72,7 @@ def compare(
     only_images: str | Sequence[str] | None = None,
     extra_images: ExtraImages = "error",
     rename: Mapping[str, str] | str | Sequence[str] = (),
+    ignore_regions: Source | None = None,
     image_labels: Path | Sequence[Label] | None = None,
     merge_runs: bool = False,
     hierarchy: Path | Mapping[str, Any] | None = None,

@@ -16,6 +16,7 @@ import numpy as np
 from odm.converters import Edits, KeptTruth, Ledger
 from odm.converters.edit import apply
 from odm.converters.load import check_one_run, check_too
+from odm.converters.merging import add_regions
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.ready import report_missing, with_points
@@ -24,6 +25,7 @@ from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, InMemory, Output
 from odm.issues import Log, UsageError, printable, shorten
+from odm.pairing import pair_images
 from odm.tables import Dataset
 from odm.verbs.analyses import Asked
 from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
@@ -56,14 +58,14 @@ SHAPES_OF: dict[IouType, frozenset[str]] = {
 
 RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels", "iou_type", "sigmas")
 
-OF_BOXES = "analyze ci thresholds at_scores plots report image_labels hierarchy".split()
+OF_BOXES = "analyze ci thresholds at_scores plots report ignore_regions image_labels hierarchy".split()
 """Options that a protocol that measures tracks refuses."""
 SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic", "diagnose")
 
 
 WHOLE = (
     "save_to plots report analyze confusion ci thresholds at_scores class_agnostic diagnose rename "
-    "skip_bad skip_bad_files".split()
+    "ignore_regions skip_bad skip_bad_files".split()
 )
 """Options that look at all detections at once."""
 
@@ -113,6 +115,7 @@ def eval(  # noqa: A001 -- the command's name
     only_images: str | Sequence[str] | None = None,
     extra_images: ExtraImages = "error",
     rename: Mapping[str, str] | str | Sequence[str] = (),
+    ignore_regions: Source | None = None,
     image_labels: Path | Sequence[Label] | None = None,
     merge_runs: bool = False,
     hierarchy: Path | Mapping[str, Any] | None = None,
@@ -176,6 +179,8 @@ class_agnostic, diagnose
         those of a file.
     save, plots, report, report_images, report_size, report_title, language, overwrite
         Files to write: a folder of JSON and CSV, a folder of plots, a page (``NAME.html``) or a folder.
+    ignore_regions
+        Boxes or outlines, as `gt` is given: what lies in them is no false positive of any class.
     image_labels, hierarchy
         Of Open Images: a file, or rows and a nested mapping as `odm.evaluate.evaluate` takes them.
     merge_runs
@@ -207,10 +212,7 @@ class_agnostic, diagnose
     """
     given = gathered(locals(), "eval", "gt", "det", repeated="iou protocol tags rename")
     log = Log() if log is None else log
-    job = Job.of(gt, det, given)
-    evaluation = job.run(log, log.note)
-    job.write(evaluation, log.extend)
-    return evaluation
+    return Job.of(gt, det, given).complete(log)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -249,6 +251,12 @@ class Job(msgspec.Struct, frozen=True):
         else:
             evaluation = evaluate_sources(self.gt, self.det, self.given, log)
         return self.asked.applied(evaluation, evaluation.truth, log, tell)
+
+    def complete(self, log: Log) -> Evaluation:
+        """Read and evaluate both sides, and write the files that were asked for."""
+        evaluation = self.run(log, log.note)
+        self.write(evaluation, log.extend)
+        return evaluation
 
     def check_apart(self) -> None:
         """PathError if what is written would replace what was read, all of which is known by now."""
@@ -427,6 +435,10 @@ def evaluate_sources(
         kept=kept,
         check=check_too(lambda side, own: report_missing(side, iou_type, own, compared(side))),
     )
+    if (regions := given["ignore_regions"]) is not None:
+        how = {**given, "format_": None, "options": {"": {}}, "wants": SHAPES_OF[iou_type]}
+        read = only(dataset_of(regions, how, log, verb=given["verb"], kind="gt", other=lambda: truth))
+        truth = add_regions(truth, read, pair_images(truth.images, read.images)[0], log)
     if is_path(det) and not given["merge_runs"]:
         check_one_run(detections)
     with names_as_flags():
