@@ -49,7 +49,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
         wh = boxes.wh if outlines is None else values[:, 2:] - values[:, :2]
         values = np.concatenate([(values[:, :2] + values[:, 2:]) / 2, wh], axis=1)
     margin = MARGIN if dataset.kind == "gt" else FAR - 1
-    values = relative_to_images(dataset, values, log, margin=margin)
+    fractions = relative_to_images(dataset, values, log, margin=margin)
     n_points = _points_of_all(dataset, log) if options.task == "pose" else 0
     fits &= n_points >= 0
     lost = [row for row in range(len(images)) if not images.path[row]] if wants else []
@@ -60,12 +60,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: YoloOptions) -> N
             NOTHING_TO_PUT, path, line=line, pointer=pointer, n=len(lost), total=len(images), names=names
         )
         fits = False
-    if not fits or values is None:
+    if not fits or fractions is None:
         return
     if outlines is not None:
         texts = _outline_pages(dataset, outlines)
     else:
-        cells = relative(values, images.width[boxes.image], images.height[boxes.image])
+        cells = relative(fractions, images.width[boxes.image], images.height[boxes.image])
         columns: list[Sequence[str] | Cells] = [decimals(boxes.category), *(cells[i::4] for i in range(4))]
         columns += _point_columns(dataset, n_points) if n_points else []
         if dataset.kind == "det":
