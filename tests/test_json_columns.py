@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import odm
 from odm.formats._shared import json_columns
 from odm.formats._shared.json_columns import Document, Field
 from odm.issues import Log
@@ -81,3 +82,36 @@ def test_a_float_id_is_placed_in_the_whole_list(row, size):
     chunks = [chunk for _ in document.members() for chunk in document.records(FIELDS)]
     assert [chunk.written_float for chunk in chunks if chunk.written_float] == [{"id": row}]
     assert np.concatenate([chunk.columns["id"] for chunk in chunks]).tolist() == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "levels"), [("[", "]", 1), ('{"a":', "}", 1), ('[1, {"b": [', '], "c": {}}, "]["]', 3)]
+)
+def test_how_deep_a_value_may_be_nested(tmp_path, begin, end, levels):
+    """Five hundred levels in every version of Python, wherever the value stands; brackets in texts do not count."""
+    for n, deep in ((500 // levels, False), (500 // levels + 1, True), (30_000, True)):
+        nest = begin * n + "0" + end * n
+        box = f'"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "text": "{"[" * 600}"'
+        places = {
+            "record": ("", f', "x": {nest}'),
+            "outermost": (f'"x": {nest}, ', ""),
+            "odd record": ("", f', "bbox": [1, 1, 5, 5], "x": {nest}'),
+            "broken": ("", f', "x": {nest}, '),
+        }
+        for place, (top, more) in places.items():
+            path = tmp_path / "a.json"
+            path.write_text(
+                f'{{{top}"images": [{{"id": 1, "file_name": "a"}}], "categories": [{{"id": 1, "name": "c"}}], '
+                f'"annotations": [{{"id": 1, {box}{more}}}]}}'
+            )
+            log = Log()
+            odm.validate(path, format="coco", log=log)
+            assert (log.counts["json-too-deep"] == 1) == deep, (place, n)
+            assert not deep or "json-syntax" not in log.counts, (place, n)
+        line = tmp_path / "a.jsonl"
+        line.write_text(
+            f'{{"filename": "a", "height": 9, "width": 9, "x": {nest}, "detection": {{"instances": []}}}}\n'
+        )
+        log = Log()
+        odm.validate(line, format="odvg", log=log)
+        assert (log.counts["json-too-deep"] == 1) == deep, n

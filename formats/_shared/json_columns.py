@@ -34,7 +34,12 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape
-from odm.formats._shared.json_preview import TOKEN, TOO_DEEP, line_column
+from odm.formats._shared.json_preview import (
+    TOO_DEEP,
+    deep_location,
+    is_deeper,
+    line_column,
+)
 from odm.formats._shared.text_tokens import wide_encoding
 from odm.issues import Code, Log, shorten
 from odm.tables.other_fields import NOTHING
@@ -260,13 +265,14 @@ class Document:
         try:
             msgspec.json.decode(rest, type=msgspec.Raw)
         except msgspec.DecodeError as e:
-            if length := _length(e):
-                self._at += length
-                return True
+            length = _length(e)
         except RecursionError:
             self._too_deep()
         else:
-            self._at = len(self._data)
+            length = len(rest)
+        if length:
+            self._refuse_deeper(rest[:length])
+            self._at += length
             return True
         self.value()
         return False
@@ -338,7 +344,7 @@ class Document:
                 break
             return chunk, at - 1 + length if ended else None
         try:
-            records, end = self._python(piece, at - 1, retry=not whole)
+            records, end = self._python(piece, at - 1, retry=not whole, outer=2)
         except _BadCut:
             return self._piece(None, at, index, shapes)
         chunk = Chunk(index, len(records), records=records)
@@ -346,7 +352,9 @@ class Document:
             return chunk, None
         return chunk, at - 1 + (length if end is None else end)
 
-    def _python(self, piece: Any, offset: int, *, retry: bool = False) -> tuple[Any, int | None]:
+    def _python(
+        self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
+    ) -> tuple[Any, int | None]:
         """The first value of `piece` as Python values, and where it ended, None if that is the piece's end.
 
         ``offset`` is where the piece begins in the text. With `retry` a syntax error is a `_BadCut`.
@@ -362,6 +370,7 @@ class Document:
         except RecursionError:
             self._too_deep()
         stop = len(text[:end].encode())
+        self._refuse_deeper(memoryview(piece)[:stop], outer)
         self._at = offset + stop
         return found, None if not text[end:].strip(" \t\r\n") else stop
 
@@ -392,6 +401,7 @@ class Document:
                 location = len(text[:location].encode())
             except RecursionError:
                 self._too_deep()
+        self._refuse_deeper(self._view[:location], outer=3)
         line, column = line_column(data, location)
         if location >= len(data.rstrip(b" \t\r\n")) or "Unterminated string" in reason:
             reason = "it ends too early, as if the file were truncated"
@@ -401,17 +411,12 @@ class Document:
         self._log.report(SYNTAX, self._path, line=line, column=column, reason=reason)
         raise Broken
 
+    def _refuse_deeper(self, value: memoryview, outer: int = 0) -> None:
+        if is_deeper(value, outer):
+            self._too_deep()
+
     def _too_deep(self) -> NoReturn:
-        depth = location = 0
-        for match in TOKEN.finditer(self._data):
-            if (what := match[0]) in (b"{", b"["):
-                depth += 1
-                if depth > 500:
-                    location = match.start()
-                    break
-            elif what in (b"}", b"]"):
-                depth -= 1
-        line, column = line_column(self._data, location)
+        line, column = line_column(self._data, deep_location(self._data))
         self._log.report(TOO_DEEP, self._path, line=line, column=column)
         raise Broken
 
@@ -621,7 +626,7 @@ class _Shape:
                     chunk.extras[key] = filled
                 if not always:
                     keys = n - sum(not len(v) for v in values)
-                colons += b"".join(values).count(b":")
+                colons += _count_colons(values)
                 colons += keys * (1 + key.count(":"))
                 if kind in ("raw", "kept"):
                     chunk.columns[key] = values
@@ -642,6 +647,14 @@ class _Shape:
         width = lead + 9 * count
         rows = np.ndarray((count, n), ">f8", packed, len(packed) - width * n + lead + 1, (9, width))
         return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
+
+
+def _count_colons(values: list[Any]) -> int:
+    """Count the colons of JSON values. RecursionError if one is nested too deeply."""
+    joined = b"".join(values)
+    if is_deeper(joined):
+        raise RecursionError
+    return joined.count(b":")
 
 
 _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')

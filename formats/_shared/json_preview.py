@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 
 import msgspec
+import numpy as np
 
 from odm.files import Source
 from odm.issues import Code, printable
@@ -21,8 +22,11 @@ TOO_DEEP = Code(
     file=True,
 )
 
-_DEEP = 200
-"""Levels that no annotation file has; fewer than the parser's own bound."""
+MOST_LEVELS = 500
+"""How deep a value may be nested. The bounds of parsers are higher, and differ with the version of Python."""
+_NO_BRACKET = bytes({*range(256)} - {*b"[]{}"})
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_ROUNDS = 6
 _BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 
@@ -31,13 +35,32 @@ def too_deep(head: bytes) -> int:
     """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
     if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
         return -1
+    return deep_location(head) or -1
+
+
+def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
+    """Whether values below `outer` levels of JSON are nested deeper than `MOST_LEVELS`; usually a glance."""
+    most = MOST_LEVELS + outer
+    brackets = bytes(value).translate(_SQUARE, _NO_BRACKET)
+    # Each round takes the innermost level away: "[[[][]][]]" -> "[[]]" -> "[]" -> "".
+    for _ in range(_ROUNDS):
+        brackets = brackets.replace(b"[]", b"")
+    if len(brackets) <= 2 * (most - _ROUNDS):
+        return False
+    steps = 92 - np.frombuffer(brackets, np.int8)  # "[" is 91 and "]" is 93
+    deepest = int(np.cumsum(steps, dtype=np.int64).max()) + _ROUNDS
+    return deepest > most and deep_location(bytes(value), most) > 0  # brackets in texts do not count
+
+
+def deep_location(data: bytes, most: int = MOST_LEVELS) -> int:
+    """Where a JSON text goes deeper than `most` levels, 0 if nowhere."""
     at = depth = 0
-    while match := _BRACKET.match(head, at):
+    while match := _BRACKET.match(data, at):
         at = match.end()
         depth += 1 if match[1] in b"[{" else -1
-        if depth > _DEEP:
+        if depth > most:
             return match.start(1)
-    return -1
+    return 0
 
 
 def line_column(data: bytes, location: int) -> tuple[int, int]:

@@ -46,7 +46,15 @@ from odm.formats._shared.json_columns import (
     show,
     syntax_error,
 )
-from odm.formats._shared.json_preview import LOOKED_AT, TOO_DEEP, HeadCheck, check_head, fitting
+from odm.formats._shared.json_preview import (
+    LOOKED_AT,
+    MOST_LEVELS,
+    TOO_DEEP,
+    HeadCheck,
+    check_head,
+    fitting,
+    is_deeper,
+)
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
 from odm.issues import Log, Trusted, Verbatim, printable, shorten
@@ -142,7 +150,7 @@ class Reader(Gather):
     def cell(self, text: str, at: At) -> Any:
         """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
         try:
-            return _PYTHON.decode(text)
+            return decode(text)
         except json.JSONDecodeError as e:
             place, what = syntax_error(e)
             reason = f"{what[:1].lower()}{what[1:]} at character {place + 1} of the cell"
@@ -402,7 +410,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
                 if not tab:
                     yield At(path, line=number), key, Nothing
                     continue
-            value = _PYTHON.decode(text)
+            value = decode(text)
         except UnicodeDecodeError as e:
             column = len(line[: e.start].decode(errors="replace")) + 1
             log.report(NOT_UTF8, path, line=number, column=column, value=f"the byte {line[e.start]:#04x}")
@@ -413,6 +421,14 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
             log.report(TOO_DEEP, path, line=number)
         else:
             yield At(path, line=number), key, value
+
+
+def decode(text: str) -> Any:
+    """The Python value of a JSON text; RecursionError in all versions of Python where it is too deep."""
+    value = _PYTHON.decode(text)
+    if len(text) > 2 * MOST_LEVELS and is_deeper(text.encode("utf-8", "surrogatepass"), outer=1):
+        raise RecursionError
+    return value
 
 
 def bounds(points: Sequence[Sequence[float]]) -> Corners:
