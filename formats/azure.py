@@ -38,7 +38,7 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.gather import own_folder, with_extension
+from odm.formats._shared.gather import with_extension
 from odm.formats._shared.items import (
     BadRecord,
     Item,
@@ -96,7 +96,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         whole = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         single = file_item if b'"predictions"' in whole and whole.startswith(b"{") else None

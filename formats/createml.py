@@ -34,7 +34,6 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
@@ -71,7 +70,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
-    reader = Reader(source, builder, log, options, own_folder(source), ask_other=relative)
+    reader = Reader(source, builder, log, options, ask_other=relative)
     files = choose_files(source, looks_like, "Create ML JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
@@ -80,7 +79,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
-        relative, reader = True, Reader(source, builder, log, options, own_folder(source), ask_other=True)
+        relative, reader = True, Reader(source, builder, log, options, ask_other=True)
     for file, records in images.items():
         for image in records:
             image.reader = reader

@@ -20,7 +20,6 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import (
     BadRecord,
     Item,
@@ -54,7 +53,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True)
     for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
         for frame in file_items(reader, file, "a list of images"):
             with contextlib.suppress(BadRecord):

@@ -40,7 +40,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import UNKNOWN_SHAPE
-from odm.formats._shared.gather import NAN
+from odm.formats._shared.gather import NAN, with_extension
 from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
@@ -113,7 +113,12 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         base = path.replace("\\", "/").rpartition("/")[2]
         end = base[len(stem(base)) :]
         name += "" if name.lower().endswith(end.lower()) else end
-    rows.read(item.image_named(name, field="id", size=size, split=split), _read_annotation, classes)
+    picture, pictures = None, item.reader.pictures
+    if isinstance(name, str) and pictures:  # which lie in images/<subset>/, or in images/
+        picture = pictures.named(name, f"images/{split}", "images") or pictures.find(f"images/{split}/{name}")
+        name = with_extension(name, picture)
+    image = item.image_named(name, field="id", size=size, split=split, picture=picture)
+    rows.read(image, _read_annotation, classes)
 
 
 def _read_annotation(shape: Row, classes: dict[str, int]) -> None:

@@ -34,7 +34,6 @@ import dataclasses
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import Row, images_of, one_file, round_boxes
 from odm.formats._shared.json_values import Reader, is_set
 from odm.formats._shared.pictures import ImageOptions
@@ -82,7 +81,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, own_folder(source))
+    reader = Reader(source, builder, log, options)
     files = log.track(xml_files(source, _says, "dlib XML", log), "reading")
     for _, origin, root in xml_roots(reader, files, "dataset", "dlib XML"):
         for element in root.iterfind("images/image"):

@@ -31,7 +31,7 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.gather import NAN, own_folder
+from odm.formats._shared.gather import NAN
 from odm.formats._shared.items import (
     BadRecord,
     Item,
@@ -66,7 +66,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, own_folder(source), ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True)
     files = choose_files(source, looks_like, "JSON of Kili", log)
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""

@@ -93,7 +93,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
     files = source.with_suffix(".json") if source.is_dir else [""]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("LabelMe JSON"), n=len(source.files))
-    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader = Reader(source, builder, log, options, sized=True)
     places = image_places(source, files, reader.pictures)
     for file, place in zip(log.track(files, "reading"), places, strict=True):
         with contextlib.suppress(BadRecord):

@@ -79,7 +79,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file."""
-    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader = Reader(source, builder, log, options, sized=True)
     files = xml_files(source, _says, "LabelMe XML", log, file_per_image=True)
     places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
     for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):

@@ -39,7 +39,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, given_list
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.gather import own_folder, with_extension
+from odm.formats._shared.gather import with_extension
 from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
@@ -75,7 +75,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, own_folder(source), sized=False)
+    reader = Reader(source, builder, log, options, sized=False)
     given, path = given_list(options.classes, source, "", log)
     rows = add_list(given, builder, log, path) if given else []
     listed = {str(number): row for number, row in enumerate(rows)}

@@ -31,7 +31,7 @@ from odm.formats._contract import NARROWER, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import At, own_folder
+from odm.formats._shared.gather import At
 from odm.formats._shared.items import Origin, Row, Rows, images_of, round_boxes
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import ImageOptions
@@ -102,7 +102,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> None:
     """Read a file, or those of a folder, line by line."""
-    reader = Reader(source, builder, log, options, own_folder(source))
+    reader = Reader(source, builder, log, options)
     files, negatives = [""], []
     if source.is_dir:
         given = source.with_suffix(*_SUFFIXES)

@@ -46,7 +46,6 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import own_folder
 from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
 from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, is_set, may_write, read_lines
@@ -116,7 +115,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
     """Read a file, or those of a folder, line by line."""
-    reader = Reader(source, builder, log, options, own_folder(source))
+    reader = Reader(source, builder, log, options)
     path = source.path.replace("\\", "/")
     wanted = usual_split(options.split)
     same = None if builder.kind == "gt" else options.score

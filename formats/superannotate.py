@@ -120,7 +120,7 @@ class _Reader(Reader):
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the files one by one."""
-    reader = _Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader = _Reader(source, builder, log, options, sized=True)
     reader.used = set()
     files = source.with_suffix(".json") if source.is_dir else [""]
     lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]

@@ -120,7 +120,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
     if sniff_json(source, looks_like) is None and not source.path.lower().endswith(".json"):
         _read_tables(source, builder, log, options)
         return
-    reader = Reader(source, builder, log, options, (source.path,) if source.is_dir else (), sized=True)
+    reader = Reader(source, builder, log, options, sized=True)
     files = choose_files(source, looks_like, "VoTT JSON", log)
     single = [file for file in files if file.lower().endswith("-asset.json")]
     if single and len(single) < len(files):

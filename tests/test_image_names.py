@@ -233,6 +233,8 @@ def test_the_folder_of_the_annotations_is_no_part_of_a_name(case, pictures, tmp_
         (("boxes/a", "boxes/b"), ("a.png", "b.png"), ["a", "b"]),
         (("boxes/a", "boxes/b"), (), ["boxes/a", "boxes/b"]),
         (("labels/a", "labels/b"), ("labels/a.png", "labels/b.png"), ["labels/a", "labels/b"]),
+        (("labels/own/a", "labels/own/b"), ("images/a.png", "images/b.png"), ["a", "b"]),
+        (("labels/own/c/a", "labels/own/c/b"), ("Images/c/a.png", "Images/c/b.png"), ["c/a", "c/b"]),
         (("one/a", "two/a"), ("photos/a.png",), ["one/a", "two/a"]),  # which of the two it is, nobody knows
         (("one/a", "one/b"), ("two/c.png",), ["one/a", "one/b"]),
         (("train/a", "train/b"), ("val/a.png", "val/b.png"), ["train/a", "train/b"]),
@@ -261,6 +263,8 @@ def test_the_first_picture_found_decides(name, files, pictures, names, tmp_path)
         ("cvat", "annotations.xml", "images/a.png"),
         ("coco", "annotations/instances_val2017.json", "val2017/a.png"),
         ("coco", "annotations/instances_val2017.json", "images/val2017/a.png"),
+        *((name, "labels.json", "a.png") for name in ("bdd100k", "via", "labelstudio", "kili")),
+        *((name, "labels.jsonl", "a.png") for name in ("odvg", "vertexai", "ultralytics")),
     ],
 )
 def test_pictures_are_found_beside_the_file_that_names_them(name, file, place, tmp_path):
@@ -269,6 +273,62 @@ def test_pictures_are_found_beside_the_file_that_names_them(name, file, place, t
     for found in (place, "other/a.png"):
         picture(tmp_path / "set" / found)
     assert odm.read(tmp_path / "set").images.path == (str(tmp_path / "set" / place),)
+
+
+@pytest.mark.parametrize("option", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "images", "names"),
+    [
+        (("labels/yolo/a", "labels/yolo/b"), ("images/a", "images/b"), ("a", "b")),
+        (("labels/own/c/a", "labels/own/c/b"), ("images/c/a", "images/c/b"), ("c/a", "c/b")),
+        (("Annotations/a", "Annotations/b"), ("Images/a", "Images/b"), ("a", "b")),
+        (("labels/one/a", "labels/two/a"), ("images/a",), ("one/a", "two/a")),  # of which it is, nobody knows
+    ],
+)
+def test_yolo_images_are_called_as_their_pictures(labels, images, names, option, tmp_path):
+    for label in labels:
+        (tmp_path / label).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{label}.txt").write_text("0 .5 .5 .2 .2\n")
+    for image in images:
+        picture(tmp_path / f"{image}.png")
+    data = odm.read(tmp_path, "yolo", **({"images": tmp_path / images[0].split("/")[0]} if option else {}))
+    assert data.images.name == tuple(f"{name}.png" for name in names)
+    assert set(data.images.width.tolist()) == {64}
+
+
+@pytest.mark.parametrize("place", ["images/train/a.png", "images/a.png"])
+def test_images_of_datumaro_lie_in_the_folder_of_their_subset(place, tmp_path):
+    odm.convert(coco(tmp_path / "in.json", "a.png"), tmp_path / "set", to="datumaro")
+    (file,) = (tmp_path / "set" / "annotations").iterdir()
+    file.rename(file.with_name("train.json"))
+    picture(tmp_path / "set" / place)
+    data = odm.read(tmp_path / "set")
+    assert data.images.path == (str(tmp_path / "set" / place),)
+
+
+def test_open_images_lie_in_data_of_a_subset(tmp_path):
+    """As FiftyOne downloads them."""
+    table = tmp_path / "train" / "labels" / "detections.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text("ImageID,LabelName,XMin,XMax,YMin,YMax\na,cat,0.25,0.5,0,0.5\n")
+    picture(tmp_path / "train" / "data" / "a.png")
+    data = odm.read(tmp_path)
+    assert (data.images.name, data.boxes.xyxy.tolist()) == (("a.png",), [[16, 0, 32, 24]])
+
+
+@pytest.mark.parametrize("listed", ["data/img/gone.png", "gone.png", "other/gone.png"])
+def test_a_listed_picture_that_is_missing_changes_nothing_else(listed, tmp_path):
+    picture(tmp_path / "img" / "a.png")
+    (tmp_path / "img" / "a.txt").write_text("0 .5 .5 .2 .2\n")
+    (tmp_path / "obj.names").write_text("cat\n")
+    (tmp_path / "obj.data").write_text("classes=1\ntrain=data/train.txt\nnames=data/obj.names\n")
+    names = []
+    for more in ("", f"{listed}\n"):
+        (tmp_path / "train.txt").write_text(f"data/img/a.png\n{more}")
+        names.append(odm.read(tmp_path, log=(log := Log())).images.name)
+    assert names[0] == names[1] == ("a.png",)
+    (issue,) = [issue for issue in log if issue.code == "listed-picture-missing"]
+    assert (issue.path, issue.line, issue.severity) == (str(tmp_path / "train.txt"), 2, "warning")
 
 
 @pytest.mark.parametrize("pictures", [True, False])

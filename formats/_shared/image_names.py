@@ -8,11 +8,12 @@ pictures beside it. Where a picture lies beside the annotation file itself, the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from odm.files import Source
-from odm.formats._shared.pictures import Pictures
+from odm.formats._shared.pictures import Picture, Pictures
 from odm.formats._shared.split_names import SPLITS
 from odm.issues import Log
 from odm.names import stem
@@ -95,10 +96,33 @@ def _places(
         if name != inner:
             beside = [c for c in candidates if c not in homes]
         best = min(beside, key=lambda c: (_pictured(c) != name, c), default=None)
+        if by_picture and best is not None and _is_part(_pictured(best), name):
+            name = tuple(part for part in name if part in best or part.lower() in SPLITS)
         root = None if name == home else "".join(f"{part}/" for part in _shared_start(home, name))
         key = "/".join([*name, last])
         found.append(Place(key, root, stem(key) if best is None else "/".join([*best, stem(last)])))
     return found
+
+
+def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
+    """The image name, without extension, and the picture of annotation files by their keys, where the path of
+    the picture only lacks folders of annotations: `yolo/x` of `images/x.png` is `x`.
+
+    A key whose picture others have too stays the name.
+    """
+    lie: dict[str, list[tuple[Parts, Picture]]] = {}
+    for picture in pictures.all if keys else ():
+        *folder, last = stem(picture.name).split("/")
+        lie.setdefault(last, []).append((_pictured(tuple(folder)), picture))
+    found = {}
+    for key in keys:
+        *above, last = key.split("/")
+        fitting = [(parts, picture) for parts, picture in lie.get(last, ()) if _is_part(parts, tuple(above))]
+        if fitting:
+            parts, picture = max(fitting, key=lambda fit: len(fit[0]))
+            found[key] = "/".join([*parts, last]), picture
+    shared = Counter(picture.location for _, picture in found.values())
+    return {k: (name if shared[p.location] == 1 else k, p) for k, (name, p) in found.items()}
 
 
 def _pictured(folder: Parts) -> Parts:

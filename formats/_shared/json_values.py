@@ -34,7 +34,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.gather import NAN, At, Corners, Gather
+from odm.formats._shared.gather import NAN, At, Corners, Gather, own_folder
 from odm.formats._shared.json_columns import (
     _PYTHON,
     SYNTAX,
@@ -106,7 +106,7 @@ class Reader(Gather):
     Parameters
     ----------
     folders
-        Folders of pictures that the format itself names.
+        Folders of pictures that the format itself names; without them the source, if it holds any.
     sized
         Whether the format's files say the size of an image, so that a missing one is a warning.
     ask_other
@@ -126,6 +126,7 @@ class Reader(Gather):
     ) -> None:
         other: Literal["always", "never"] = "always" if ask_other else "never"
         field = "" if sized else None
+        folders = folders or own_folder(source)
         super().__init__(
             source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
         )

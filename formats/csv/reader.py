@@ -39,9 +39,10 @@ class Reader(TableReader):
         self, source: Source, builder: Builder, log: Log, options: CsvOptions, names: ClassNames | None
     ) -> None:
         folders: tuple[str, ...] = (source.full("images"), source.path) if own_folder(source) else ()
-        if folders:  # Open Images lie in images/<subset>/
+        if folders:  # Open Images lie in images/<subset>/, in <subset>/data/ for FiftyOne
             subsets = {"/".join(file.split("/")[:2]) for file in source.files if file.count("/") > 1}
-            folders += tuple(source.full(name) for name in sorted(subsets) if name.startswith("images/"))
+            of_images = (name for name in subsets if name.startswith("images/") or name.endswith("/data"))
+            folders += tuple(map(source.full, sorted(of_images)))
         listed = None if names is None else (names.path, names.by_cell)
         super().__init__(source, builder, log, options, listed=listed, folders=folders)
         self._options = options

@@ -41,6 +41,15 @@ ABSENT_SPLIT = Code(
     "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
 
+NOT_THERE = Code(
+    "listed-picture-missing",
+    "warning",
+    "the image {value!r} of this list does not exist",
+    "correct the list, or add the image file",
+    "A list of images names a file that does not exist, and that has no label file either. It is left out: "
+    "trainers skip it, or stop.",
+)
+
 
 def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
     """Add what ``data.yaml`` names to the plan."""
@@ -359,6 +368,7 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     folder = file.rpartition("/")[0]
     group = Group(split, {}, (), only_listed=True)
     places: list[tuple[str, str | None]] = []
+    absent: list[tuple[int, str]] = []
     known = 0
     homes = [*map(source.full, (folder, *plan.bases)), os.curdir]
     named: dict[str, list[str]] = {}
@@ -391,7 +401,10 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
         if is_there:
             known += 1
             found_in[picture.rpartition("/")[0]] = None
-        places.append((picture if is_there else usual[0], label))
+        if not is_there and options.images is None:
+            absent.append((number, entry))
+        else:
+            places.append((picture if is_there else usual[0], label))
     for place in found_in:
         plan.found_in(place)
     shared = os.path.commonpath([os.path.dirname(picture) for picture, _ in places]) if places else ""
@@ -401,8 +414,10 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
             group.listed[key] = picture
             if label is not None:
                 group.labels[key] = label
-    if places and not known and options.images is None:
+    if absent and not known:
         return False
+    for number, entry in absent:
+        log.report(NOT_THERE, path, line=number, value=entry)
     plan.groups.append(group)
     return True
 

@@ -21,6 +21,7 @@ from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
 from odm.formats._shared.codes import CLASS_LISTS_DISAGREE, DUPLICATE_IMAGE
 from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with_extension
+from odm.formats._shared.image_names import find_apart
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
 from odm.formats._shared.split_names import SPLITS
 from odm.formats._shared.text_files import Listing, image_key, listing
@@ -402,7 +403,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             path = source.full(label) if label is not None else ""
             picture = pictures.find(key, path=path)
             if picture is None and options.images is not None:
-                picture = pictures.find(f"{group.split}/{key}") or pictures.find(key.rsplit("/", 1)[-1])
+                picture = pictures.find(f"{group.split}/{key}")
             if picture is None and (listed := group.listed.get(key)) is not None:
                 picture = _listed_picture(source, key, listed)
             if picture is None and stem(key) != key:
@@ -417,9 +418,12 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 log.note(f"{shown}: labels shared by two splits are read once, as {taken[label]!r}")
                 continue
             found.append(image)
-        if matched:
-            for image in missing:
-                image.lonely = True
+        apart = find_apart([image.key for image in missing], pictures)
+        for image in missing:
+            image.lonely = bool(matched or apart) and image.key not in apart
+            if image.key in apart:
+                image.key, image.picture = apart[image.key]
+                seen.add(image.picture.location)
         # Of detections, a picture without a label file says nothing. One folder of pictures by --images may
         # hold those of other splits.
         if builder.kind != "det" and not group.only_listed:
