@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     the fields of their own, where these are kept; without, they are to be read."""
 
     unlisted: frozenset[str] = frozenset()
-    """That of `Builder`, for results whose other images or classes are left out."""
+    """Which ids of results, ``image_id`` and ``category_id``, may be ones that the ground truth lacks."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "path", conceal(self.path))

@@ -51,6 +51,41 @@ LIKELY_CAUSE = Code(
     "numbers shown are those of the files as they are.",
 )
 
+BEYOND_LIMIT = Code(
+    "detections-beyond-limit",
+    "warning",
+    "under {protocol}, {what} do{es} not count",
+    "count them too with --max-dets, or export fewer detections of each image",
+    "Protocols count only so many detections, those with the highest scores. Objects that only the others "
+    "find are missed.",
+)
+
+ALL_IGNORED = Code(
+    "all-objects-ignored",
+    "warning",
+    "under {protocol}, no ground-truth object counts ({n} are ignored), so every metric is undefined",
+    "check the flags crowd, difficult and group-of of the ground truth, and --area and --keep-difficult",
+    "Objects that are flagged, or outside the area range, are ignored: they are neither found nor missed.",
+)
+
+CLASS_WITHOUT_OBJECTS = Code(
+    "class-without-objects",
+    "warning",
+    "{what} of {classes} count{s} in no mean over classes: the ground truth has no object of the class{es}",
+    "check that the ground truth is complete, or leave the class{es} out with --only-classes",
+    "The AP of a class without objects is undefined and left out of the mean, however many false positives "
+    "it has. They lower only the precision and F1 of all classes together.",
+)
+
+KEYPOINTS_WITHOUT_AREA = Code(
+    "keypoints-without-area",
+    "warning",
+    "the area of {n} of the {total} ground-truth objects is 0, so no detection can match their keypoints",
+    "give every object its area, as COCO does; without one, that of its box is taken",
+    "OKS measures distances relative to the area of the object: with an area of 0, every distance is too "
+    "large.",
+)
+
 DOUBTFUL = (
     CATEGORY_POSITION_GUESSED,
     NO_BOXES,
@@ -66,5 +101,9 @@ DOUBTFUL = (
     NOTHING_LEFT,
     NO_MATCH,
     FRAMES_SHIFTED,
+    BEYOND_LIMIT,
+    ALL_IGNORED,
+    CLASS_WITHOUT_OBJECTS,
+    KEYPOINTS_WITHOUT_AREA,
 )
 """The warnings that make a result doubtful: they are to be seen wherever it is."""

@@ -11,10 +11,20 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.evaluate import tubes
-from odm.evaluate.doubts import GROUPS_AS_OBJECTS, LIKELY_CAUSE, NO_MATCH, ORIENTED_AS_BOXES
+from odm.evaluate.doubts import (
+    ALL_IGNORED,
+    BEYOND_LIMIT,
+    CLASS_WITHOUT_OBJECTS,
+    GROUPS_AS_OBJECTS,
+    KEYPOINTS_WITHOUT_AREA,
+    LIKELY_CAUSE,
+    NO_MATCH,
+    ORIENTED_AS_BOXES,
+)
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
-from odm.evaluate.matching.matches import TRUTHS
+from odm.evaluate.matching.matches import OVER, TRUTHS
+from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
@@ -259,6 +269,10 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             )
             if names:
                 log.note(f"{', '.join(dict.fromkeys(names))}: {counted_regions} in the ground truth: {used}")
+    if any(p.measure == "oks" for p in rules):
+        n = int(np.count_nonzero((areas_of(truth) == 0) & (truth.flags & np.uint16(Flag.CROWD) == 0)))
+        if n:
+            log.report(KEYPOINTS_WITHOUT_AREA, path, n=n, total=len(truth))
     for p in rules:
         if p.labelled_only and joined.image_labels is None:
             log.note(
@@ -278,15 +292,39 @@ def _exempts(protocol: Protocol, flag: Flag) -> bool:
 
 
 def report_after(results: Sequence[Result], path: str, log: Log) -> None:
-    """Report what was dropped, and results in which nothing matches."""
+    """Report what was dropped, what counts in no metric, and results in which nothing matches."""
     for result in results:
-        for what, n in () if result.rules.tubes else result.dropped.items():
+        rules = result.rules
+        usual = PROTOCOLS.get(rules.name, rules)
+        for what, n in () if rules.tubes else result.dropped.items():
             side = "" if what.startswith(TRUTHS) else "detections "
-            log.note(f"{result.protocol}: {n} {side}dropped: {what}")
+            if what.startswith(OVER) and rules.metric == "ap" and rules.max_dets == usual.max_dets:
+                es = Trusted("es" if n == 1 else "")
+                over = Trusted(f"{plural(n, 'detection')} {what}")
+                log.report(BEYOND_LIMIT, path, protocol=rules.name, what=over, es=es)
+            else:
+                log.note(f"{result.protocol}: {n} {side}dropped: {what}")
+        row = result.overall
+        if not row.gt and row.gt_ignored:
+            log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
+    _report_uncounted(results[:1], path, log)
     known_why = log.counts[LIKELY_CAUSE.name] or not results
     if not known_why and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall
         log.report(NO_MATCH, path, n=row.det, total=row.gt)
+
+
+def _report_uncounted(results: Sequence[Result], path: str, log: Log) -> None:
+    """Report listed classes without an object that have detections: no mean over classes shows them."""
+    for result in results:
+        reported = set(result.joined.report.classes_det_only) if result.joined else set()
+        empty = [r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported]
+        if empty and result.overall.gt and result.rules.metric == "ap":
+            n, names = sum(row.fp for row in empty), [row.name for row in empty]
+            what, s, es = plural(n, "detection"), "s" if n == 1 else "", "es" if len(names) > 1 else ""
+            values: dict[str, Any] = {"what": what, "classes": some(names), "s": s, "es": es}
+            values = {key: Trusted(text) for key, text in values.items()}
+            log.report(CLASS_WITHOUT_OBJECTS, path, **values)
 
 
 def switched(

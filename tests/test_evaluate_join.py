@@ -176,7 +176,7 @@ def test_warned_and_noted():
     assert log.counts == {"no-ground-truth-boxes": 1}
     log = Log()
     evaluate(side(["a"], [(0, 0)], flags=[Flag.CROWD]), scored(["a"], [(0, 0)]), ["voc2012", "coco"], log=log)
-    assert log.counts == {"groups-as-objects": 1}
+    assert log.counts == {"groups-as-objects": 1, "all-objects-ignored": 1}
     assert not log.notes
 
 
@@ -632,3 +632,39 @@ def test_errors_of_results_are_not_called_those_of_the_ground_truth(tmp_path):
     with pytest.raises(DataError) as raised:
         odm.read(tmp_path / "det.json", gt=tmp_path / "gt.json")
     assert raised.value.args[0].startswith(f"{tmp_path}/det.json: 1 error")
+
+
+def test_half_of_the_images_without_a_detection_are_doubtful():
+    """Of as few as three; a detector that finds nothing in fewer is not."""
+    names = [f"{i}.jpg" for i in range(6)]
+    truth = side(names, [(i, 0) for i in range(6)])
+    for n, warned in ((3, 1), (4, 0)):
+        log = Log()
+        evaluate(truth, scored(names, [(i, 0) for i in range(n)]), log=log)
+        assert log.counts["most-images-without-detections"] == warned
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "text"),
+    [
+        ("coco", {}, "2 detections over the limit of 100 per image and class do not count"),
+        ("lvis", {}, ""),
+        ("lvis", {"max_dets": 101}, ""),
+        ("ultralytics", {}, ""),
+        ("coco", {"max_dets": 101}, ""),
+        ("voc2012", {}, ""),
+    ],
+)
+def test_detections_beyond_the_limit_are_doubtful_unless_it_was_chosen(protocol, options, text):
+    truth = side(["a"], [(0, 0)])
+    det = scored(
+        ["a"], [(0, 0)] * 102, ltwh=[(i, i, 9, 9) for i in range(102)], score=np.linspace(0.9, 0.1, 102)
+    )
+    log = Log()
+    evaluation = evaluate(truth, det, protocol, log=log, **options)
+    said = [issue.message for issue in log.issues if issue.code == "detections-beyond-limit"]
+    assert ([message.partition(", ")[2].partition(";")[0] for message in said] or [""]) == [text]
+    assert any("over the limit" in note for note in log.notes) == bool(options)
+    assert [doubt["code"] for doubt in evaluation.to_dict()["doubts"]].count(
+        "detections-beyond-limit"
+    ) == bool(text)

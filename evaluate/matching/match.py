@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import Hits, Matches, Words, join_hits, threshold_bits, word_blocks
+from odm.evaluate.matching.matches import OVER, Hits, Matches, Words, join_hits, threshold_bits, word_blocks
 from odm.evaluate.matching.order import (
     argsort_descending,
     argsort_int,
@@ -131,6 +131,8 @@ def _match(
         fp_if_unmatched: NDArray[AreaBits] | None = candidates.astype(AreaBits)
     else:
         truth = Truth(sides, protocol)
+        if beyond is not None:
+            dropped += ((f"{OVER}{protocol.max_dets} per image and class", int(np.count_nonzero(beyond))),)
         hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
         fp_if_unmatched = _fp_areas(sides, protocol, beyond)
         category = sides.truth.category

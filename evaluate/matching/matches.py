@@ -26,6 +26,9 @@ OUTCOMES = ("TP", "FP", "ignored")
 REASONS = ("localisation", "class", "duplicate", "background", "both")
 """Why a detection is a false positive."""
 
+OVER = "over the limit of "
+"""How `Matches.dropped` begins to name detections that are too many."""
+
 TRUTHS = "ground truths "
 """How `Matches.dropped` begins to name what is dropped that is not a detection."""
 

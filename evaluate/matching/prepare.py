@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.evaluate.matching.matches import TRUTHS
+from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import geometry
 from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, keep_wanted
@@ -62,7 +62,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         keep(f"score {protocol.score_above:g} or lower", detections=above)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
         best = _best_of_images(joined.detections, protocol.max_dets)
-        keep(f"over the limit of {protocol.max_dets} per image", detections=best)
+        keep(f"{OVER}{protocol.max_dets} per image", detections=best)
     if protocol.drop_empty:
         boxes = joined.detections
         has_area: Mask = compared_areas(boxes, protocol) > 0

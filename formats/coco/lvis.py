@@ -89,6 +89,7 @@ def _with_whole_ids(fields: Sequence[Field]) -> list[Field]:
 
 
 LVIS = Dialect(
+    protocol="lvis",
     image=(
         *_with_whole_ids(COCO.image),
         Field("coco_url", "text"),

@@ -180,6 +180,7 @@ class Reader:
     def finish(self) -> None:
         """Decide between ground truth and detections, and hand over the boxes."""
         builder = self._builder
+        builder.protocol = self._dialect.protocol
         if self._own:
             for path in self._lists:
                 self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._own)

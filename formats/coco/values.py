@@ -75,6 +75,8 @@ def _file_name(record: Mapping[str, Any]) -> tuple[str, Any]:
 class Dialect(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What differs between COCO JSON and files that are like it; as it stands, COCO itself."""
 
+    protocol: str = "coco"
+    """That of `Dataset`."""
     image: tuple[Field, ...] = (
         Field("id", "id", required=True),
         Field("file_name", "text"),

@@ -80,11 +80,11 @@ FEW_IMAGES_DETECTED = Code(
     "warning",
     "there is no detection in {n} of the {total} {unit} with ground truth, so their {boxes} boxes are missed",
     "if the detector was not run on all of them, evaluate only the others with --only-images",
-    "A detector rarely finds nothing in most images. More often it was run on some of them only, or its "
-    "output was cut, and the objects of the others lower recall and AP.",
+    "A detector rarely finds nothing in half of the images. More often it was run on some of them only, or "
+    "its output was cut, and the objects of the others lower recall and AP.",
 )
 MOST_EMPTY, FEW_EMPTY = 0.5, 3
-"""Images without a detection are doubted if they are more than this share, and at least so many."""
+"""Images without a detection are doubted if they are at least this share, and at least so many."""
 CLASS_NUMBERS_MISREAD = Code(
     "class-numbers-misread",
     "error",
@@ -267,7 +267,7 @@ def report_empty_images(
     empty, total = (boxes > 0) & ~found, int(np.count_nonzero(boxes))
     n = int(np.count_nonzero(empty))
     said = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
-    if n < FEW_EMPTY or n <= MOST_EMPTY * total or not found.any() or said:
+    if n < FEW_EMPTY or n < MOST_EMPTY * total or not found.any() or said:
         return
     log.report(
         FEW_IMAGES_DETECTED,

@@ -61,6 +61,8 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
     """Whether no image has a size and all coordinates are fractions of their image's width and height."""
     margin: float | None = None
     """By how much a number of a label may leave 0..1 before trainers refuse its image; None: no limit."""
+    protocol: str = ""
+    """The protocol that data of this format are usually evaluated with."""
 
     def __post_init__(self) -> None:
         scored = self.kind == "det"
@@ -217,16 +219,13 @@ class Builder:
 
     def __init__(self, counterpart: Callable[[], Dataset | None] | None = None) -> None:
         self.kind: Kind | None = None
-        self.named = True
-        self.relative = False
+        self.named, self.relative, self.skipped, self.protocol = True, False, 0, ""
         self.margin: float | None = None
         self.extras: Counter[str] = Counter()
-        self.skipped = 0
         self.wants: frozenset[str] = frozenset()
         """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
         others as well."""
         self.unlisted: frozenset[str] = frozenset()
-        """Which ids of results, ``image_id`` and ``category_id``, may be ones that the counterpart lacks."""
         self.keeps_own = False
         """Whether fields of images, classes and files that the model has no column for are to be kept."""
         self._counterpart = counterpart
@@ -609,6 +608,7 @@ class Builder:
             extras=dict(self.extras),
             relative=self.relative,
             margin=self.margin,
+            protocol=self.protocol,
             skipped=self.skipped,
             labels=labels,
             videos=Videos(name=tuple(self._videos), **_columns(self._video_columns)),

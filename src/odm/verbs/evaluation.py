@@ -25,7 +25,7 @@ from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, InMemory, Output
 from odm.issues import Log, UsageError, printable, shorten
-from odm.pairing import pair_images
+from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Asked
 from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
@@ -405,6 +405,10 @@ def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
     return True
 
 
+_PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"}
+"""What computes the numbers of a protocol."""
+
+
 def evaluate_sources(
     gt: Any, det: Any, given: dict[str, Any], log: Log, kept: KeptTruth | None = None
 ) -> Evaluation:
@@ -412,12 +416,6 @@ def evaluate_sources(
     with names_as_flags():
         asked, renames = arguments(given, log), renames_of(given)
     iou_type = resolve(asked["protocol"], iou_type=given["iou_type"])[0].iou_type
-    if (
-        is_path(gt)
-        and os.fspath(gt).lower().endswith((".yaml", ".yml"))
-        and [*given["protocol"]] == [DEFAULT]
-    ):
-        log.note(f"{printable(os.fspath(gt))}: --protocol ultralytics gives the numbers of yolo val")
 
     def compared(side: Dataset) -> Mask:
         """(n,) the boxes of the classes that are evaluated."""
@@ -439,6 +437,13 @@ def evaluate_sources(
         how = {**given, "format_": None, "options": {"": {}}, "wants": SHAPES_OF[iou_type]}
         read = only(dataset_of(regions, how, log, verb=given["verb"], kind="gt", other=lambda: truth))
         truth = add_regions(truth, read, pair_images(truth.images, read.images)[0], log)
+    if [*given["protocol"]] == [DEFAULT]:
+        usual = truth.protocol if truth.protocol == detections.protocol else ""
+        if is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
+            usual = "ultralytics"
+        if usual:
+            what = f"--protocol {usual} gives the numbers of {_PROGRAMS[usual]}"
+            log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
     if is_path(det) and not given["merge_runs"]:
         check_one_run(detections)
     with names_as_flags():
