@@ -26,6 +26,7 @@ from odm.evaluate.analysis.thresholds import (
     read_thresholds,
 )
 from odm.evaluate.analysis.tide import FIXES, tide
+from odm.evaluate.matching import pairs as pairs_module
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
@@ -581,6 +582,37 @@ def test_pairs_are_taken_greedily(seed, at_a_time, monkeypatch):
     found = agree(a, b, gt.categories.name)
     assert set(zip(found.first.tolist(), found.other.tolist(), strict=True)) == pairs
     assert pairs
+
+
+@pytest.mark.parametrize("n", [2_000, 20_000])
+def test_pairs_take_work_by_what_overlaps(n, monkeypatch):
+    """Not by all combinations of the boxes of an image."""
+    compared = []
+
+    def counted(self, width, *columns, find=pairs_module._Boxes.overlap):
+        compared.append(width.size)
+        return find(self, width, *columns)
+
+    monkeypatch.setattr(pairs_module._Boxes, "overlap", counted)
+    corner = np.random.default_rng(n).random((n, 2)) * 40 * np.sqrt(n)  # each overlaps with a few
+    boxes = np.concatenate([corner, corner + 40], axis=1)
+    first, other = (Annotations.of(np.zeros(n), np.zeros(n), xyxy) for xyxy in (boxes, boxes[::-1] + 1))
+    assert agree(first, other, "x").pairs > 0.9 * n
+    assert sum(compared) < max(2_000 * n, n * n / 10)
+
+
+@pytest.mark.parametrize("limit", ["overlapping", "rounds"])
+def test_boxes_that_overlap_too_often_are_refused_before_they_are_compared(limit, monkeypatch):
+    monkeypatch.setattr(agree_module, "MOST_PAIRS", 500 if limit == "overlapping" else 2_500)
+    monkeypatch.setattr(agree_module, "AT_A_TIME", 20)
+    if limit == "overlapping":
+        monkeypatch.setattr(agree_module, "find_pairs", None)
+    crowd = Annotations.of(np.zeros(50), np.zeros(50), np.tile([0, 0, 9, 9], (50, 1)))
+    with pytest.raises(UsageError, match="50 and 50 boxes that overlap"):
+        agree(crowd, crowd, "x")
+    spread = Annotations.of(np.arange(50), np.zeros(50), crowd.xyxy)
+    monkeypatch.undo()
+    assert agree(spread, spread, "x").pairs == 50
 
 
 def test_agreement_needs_an_iou():

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from odm.evaluate.analysis.box_pairs import box_columns
 from odm.evaluate.matching.order import one_to_one
-from odm.evaluate.matching.pairs import intersection
+from odm.evaluate.matching.pairs import find_pairs, intersection
+from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
 from odm.evaluate.results import plain
+from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
@@ -209,6 +211,11 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
 
 AT_A_TIME = 2**20
 """Pairs of boxes that are compared, and the best pairs that are taken from, at a time."""
+MOST_PAIRS = 2**26
+"""Overlapping pairs of one image that are looked at: with more it would take over fifteen seconds."""
+SAMPLE = 256
+"""Boxes whose overlaps are counted first."""
+NOTHING_JOINED = JoinReport(0, (), (), (), (), (), {}, {})
 
 
 def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
@@ -249,44 +256,72 @@ class _Side(NamedTuple):
         own = slice(*np.searchsorted(self.image, [start, stop]).tolist())
         return _Side(self.xyxy[own], self.image[own], self.place[own], self.row[own])
 
+    def table(self, rows: Longs) -> SideTable:
+        """Some of the boxes as the matching takes them, all of one class."""
+        xyxy, none = self.xyxy[rows], np.zeros(len(rows))
+        image, zero = self.image[rows].astype(np.int32), none.astype(np.int32)
+        wh = xyxy[:, 2:] - xyxy[:, :2]
+        return SideTable(image, zero, xyxy, wh, none, none.astype(np.uint16), none, zero)
+
 
 def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
     """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
     if not len(one.image) or not len(two.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     free_a, free_b = np.arange(len(one.image)), np.arange(len(two.image))
+    if len(free_a) * len(free_b) > MOST_PAIRS:
+        _refuse_crowds(one, two, _estimate_overlaps(one, two))
     taken: list[tuple[Longs, Longs]] = []
-    while True:
+    whole, compared = False, 0
+    while not whole:
+        joined = Joined((), 0, ("",), two.table(free_b), one.table(free_a), NOTHING_JOINED)
+        near = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_a)))
+        whole, lowest, most = True, least, len(one.place) + len(two.place)
         best: tuple[Any, ...] = (free_a[:0], free_b[:0], np.zeros(0))
-        n_b = np.searchsorted(two.image[free_b], one.image[free_a], side="right")
-        first_b = np.searchsorted(two.image[free_b], one.image[free_a])
-        ends = np.cumsum(n_b - first_b)
-        whole, lowest, most, at = True, least, len(one.place) + len(two.place), 0
-        while at < len(free_a):
-            before = int(ends[at - 1]) if at else 0
-            stop = max(at + 1, int(np.searchsorted(ends, before + AT_A_TIME, side="right")))
-            count = (n_b - first_b)[at:stop]
-            a = np.repeat(free_a[at:stop], count)
-            begins = np.repeat(ends[at:stop] - count - before - first_b[at:stop], count)
-            b = free_b[np.arange(len(a)) - begins]
-            iou = iou_of(one.xyxy[a], two.xyxy[b])
+        for piece in near.pieces():
+            compared += len(piece.det)
+            _refuse_crowds(one, two, compared / 2)
+            a, b, iou = free_a[piece.det], free_b[piece.gt], piece.iou
             kept = (iou > lowest) | ((iou == lowest) & (one.place[a] + two.place[b] <= most))
             best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
-            order = np.lexsort((one.place[best[0]], one.place[best[0]] + two.place[best[1]], -best[2]))
-            if len(order) > AT_A_TIME:  # the others wait until these are taken
-                whole, order = False, order[:AT_A_TIME]
-                last = order[-1]
-                lowest, most = float(best[2][last]), int(one.place[best[0][last]] + two.place[best[1][last]])
-            best = tuple(column[order] for column in best)
-            at = stop
+            if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
+                best, whole = _in_order(one, two, best, AT_A_TIME), False
+                lowest, most = float(best[2][-1]), int(one.place[best[0][-1]] + two.place[best[1][-1]])
+        best = _in_order(one, two, best)
         chosen = one_to_one(best[0], best[1])
         taken.append((best[0][chosen], best[1][chosen]))
-        if whole:
-            break
         free_a, free_b = np.setdiff1d(free_a, taken[-1][0]), np.setdiff1d(free_b, taken[-1][1])
+        whole |= not len(free_a) or not len(free_b)
     a, b = (np.concatenate(rows) for rows in zip(*taken, strict=True))
     order = np.argsort(a)
     return a[order], b[order]
+
+
+def _estimate_overlaps(one: _Side, two: _Side) -> float:
+    """About how many pairs of boxes overlap, from those of some boxes."""
+    some = np.random.default_rng(0).permutation(len(one.image))[:SAMPLE]
+    left, top, right, bottom = two.xyxy.T
+    n = 0
+    for image, (x0, y0, x1, y1) in zip(one.image[some].tolist(), one.xyxy[some].tolist(), strict=True):
+        overlaps = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (two.image == image)
+        n += int(np.count_nonzero(overlaps))
+    return n / len(some) * len(one.image)
+
+
+def _refuse_crowds(one: _Side, two: _Side, n: float) -> None:
+    if n > MOST_PAIRS:
+        raise UsageError(
+            f"an image has {len(one.image)} and {len(two.image)} boxes that overlap in more than "
+            f"{MOST_PAIRS} pairs, too many to compare: leave out repeated boxes (odm validate --fix "
+            "duplicates), or the image"
+        )
+
+
+def _in_order(one: _Side, two: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
+    """The first n pairs in the order in which they are taken."""
+    a, b, iou = pairs
+    order = np.lexsort((one.place[a], one.place[a] + two.place[b], -iou))[:n]
+    return a[order], b[order], iou[order]
 
 
 def iou_of(a: Floats, b: Floats) -> Floats:
