@@ -22,6 +22,7 @@ from odm.codes import (
     SCORE_UNEXPECTED,
 )
 from odm.converters.pending import Counterpart, PendingSource, Request, reading_options
+from odm.converters.shapes import settle
 from odm.converters.skipping import LeftOut, without_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
@@ -77,6 +78,7 @@ def load(
     counterpart: Counterpart | None = None,
     check: Check = checks.run,
     refuse: bool = True,
+    settled: bool = True,
     spare: Collection[str] = (),
 ) -> Loaded:
     """Read and check one source.
@@ -93,6 +95,8 @@ def load(
         What checks the dataset.
     refuse
         Whether errors raise; if not, only the log tells them, and what could be read is returned.
+    settled
+        Whether the shapes are as they are used, see `settle`; if not, they are still to be checked.
     spare
         Options that are used for something else too, so the format need not have them.
 
@@ -117,7 +121,8 @@ def load(
             f"{printable(request.path)}: no picture and no size of any image was found, so coordinates are "
             f"fractions of their images, not pixels ({GIVE_SIZES})"
         )
-    return _check(side, dataset, log, skip_bad, check, refuse=refuse)
+    loaded = _check(side, dataset, log, skip_bad, check, refuse=refuse)
+    return loaded if settled else replace(loaded, dataset=dataset)
 
 
 class KeptTruth(msgspec.Struct):
@@ -280,7 +285,7 @@ def _check(
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
-    loaded = Loaded(dataset, side.format, bad, side.source, side.left_out)
+    loaded = Loaded(settle(dataset), side.format, bad, side.source, side.left_out)
     if refuse and skip_bad:
         _check_left(side, loaded)
     return loaded

@@ -286,8 +286,8 @@ class PendingSource:
         builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
         builder.unlisted = self.request.unlisted
         keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
-        if "own_fields" not in keeps or self.request.wants <= SHAPE_WORDS:
-            builder.wants = self.request.wants & SHAPE_WORDS
+        builder.passes_shapes_on = "own_fields" in keeps and not self.request.wants <= SHAPE_WORDS
+        builder.wants = SHAPE_WORDS if builder.passes_shapes_on else self.request.wants & SHAPE_WORDS
         return builder
 
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:

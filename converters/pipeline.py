@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from odm import arguments, checks, inputs
+from odm.checks.tracks import CONTRADICTIONS
 from odm.converters.edit import Edits
 from odm.converters.ledger import Ledger
 from odm.converters.load import Check, Loaded, Reference, check_shared, is_refused, load, load_all, refusal
@@ -19,7 +21,7 @@ from odm.converters.merging import SAME_IMAGE, SameImage
 from odm.converters.pending import SHAPE_WORDS, Request, choose_options, reading_options
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.selection import Selection
-from odm.converters.shapes import AsShapes
+from odm.converters.shapes import AsShapes, settle
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     BAD_ROWS,
@@ -37,10 +39,20 @@ from odm.formats import for_target, get, make_options
 from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
+from odm.tables.other_fields import SHAPES
+
+
+def _check_unclipped(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
+    """Check what is converted; whether shapes that are passed on as JSON cover a pixel is not looked at."""
+    without = () if SHAPES.isdisjoint(dataset.boxes.own) else ("shape-empty",)
+    return checks.run(dataset, log, options, also=CONTRADICTIONS, without=without)
+
 
 CHECKS: dict[bool, Check] = {
-    False: checks.run,
-    True: functools.partial(checks.run, without=("outside-image", "outline-outside", "label-out-of-range")),
+    False: _check_unclipped,
+    True: functools.partial(
+        checks.run, also=CONTRADICTIONS, without=("outside-image", "outline-outside", "label-out-of-range")
+    ),
 }
 """By whether boxes are clipped, which the ledger counts."""
 
@@ -73,7 +85,7 @@ def write_tables(
     own, pictures = pictures_asked(options, target, format_)
     chosen = make_options(format_, own)
     wanted = {"path": target, "format": format_, "options": chosen, "pictures": pictures, **wanted}
-    loaded, name = Loaded(dataset, format_), format_.adapted(chosen).name
+    loaded, name = Loaded(settle(dataset), format_), format_.adapted(chosen).name
     ledger = open_ledger(loaded, name, dry_run=wanted.get("dry_run", False))
     ledger.source_format = "tables"
     return write_loaded(loaded, Target(**wanted), log, ledger)
@@ -275,6 +287,7 @@ def repair(
         skip_bad_files=skip_bad_files,
         counterpart=truth,
         check=lambda dataset, *_: np.zeros(len(dataset), np.bool_),
+        settled=False,
     )
     to_format = to_format or loaded.format
     to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
@@ -284,7 +297,7 @@ def repair(
     wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if is_refused(log, loaded.left_out, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
-    dataset = ledger.leave_out(dataset, wrong, BAD_ROWS)
+    dataset = settle(ledger.leave_out(dataset, wrong, BAD_ROWS))
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
     return write_loaded(replace(loaded, dataset=dataset), output, log, ledger)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import odm
 from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
 from odm.converters.merging import merge
@@ -162,3 +165,61 @@ def test_joining_two_long_outlines_takes_little_memory():
     tracemalloc.stop()
     assert len(joined) == 6002
     assert peak < 5 * 8 * 2**20  # all distances at once would take 216 MB
+
+
+SHORT = [[(0, 0), (9, 9)], [(1, 1), (5, 1), (5, 5), (1, 5)], [(2, 2)]]
+"""Parts of an outline, of which only the second encloses something."""
+
+
+def test_short_parts_are_left_out_and_other_shapes_stay():
+    whole = [[(1, 1), (7, 1), (7, 9)]]
+    rows = [
+        ("polygons", SHORT),
+        ("mask", b"52203"),
+        ("none", None),
+        ("polygons", SHORT[:1]),
+        ("polygons", whole),
+    ]
+    expected = [
+        ("polygons", SHORT[1:2]),
+        ("mask", b"52203"),
+        ("none", None),
+        ("none", None),
+        ("polygons", whole),
+    ]
+    shapes = shapes_of(rows)
+    assert listed(shapes.without_short_parts()) == listed(shapes_of(expected))
+    clean = shapes_of(expected)
+    assert clean.without_short_parts() is clean
+
+
+def flat(ring):
+    return [float(value) for point in ring for value in point]
+
+
+@pytest.mark.parametrize("to", ["coco", "lvis", "labelme", "yolo", "datumaro", "cvat"])
+def test_an_object_stays_without_the_short_parts_of_its_outline(to, tmp_path):
+    source = tmp_path / "a.json"
+    box = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4], "area": 16, "iscrowd": 0}
+    parts = [[flat(ring) for ring in SHORT], [flat(SHORT[0])], [flat(SHORT[1])]]
+    boxes = [{**box, "id": i, "segmentation": rings} for i, rings in enumerate(parts, 1)]
+    image = {"id": 1, "file_name": "a.jpg", "width": 20, "height": 20}
+    document = {"images": [image], "annotations": boxes, "categories": [{"id": 1, "name": "x"}]}
+    source.write_text(json.dumps(document))
+    log = Log()
+    odm.convert(source, tmp_path / "out", to=to, log=log, shapes="polygon" if to == "yolo" else None)
+    assert [issue.message.split(";")[0] for issue in log if issue.code == "outline-short"] == [
+        f"expected at least 3 corners in each part of the outline, found {short}, left out"
+        for short in ("2 in part 1 of 3, 1 in part 3 of 3", "2 in part 1 of 1")
+    ]
+    assert not log.errors
+    size = {"image_size": "20x20"} if to == "yolo" else {}
+    dataset = odm.read(tmp_path / "out", to, shapes=True, **size)
+    assert len(dataset) == 3
+    for row in (0, 2):
+        np.testing.assert_allclose(
+            np.sort(dataset.boxes.shapes.polygons(row)[0].ravel()), sorted(flat(SHORT[1]))
+        )
+    if to in ("coco", "lvis"):
+        written = json.loads(next((tmp_path / "out").glob("*.json")).read_text())["annotations"]
+        assert [box.get("segmentation") or [] for box in written] == [parts[2], [], parts[2]]

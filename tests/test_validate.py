@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from selection import first_of, of_each, params
 
 import odm
+from odm import checks
 from odm.cli import _explain, _issue_formats
 from odm.converters import Ledger, Request, chosen, load_pair, repair
 from odm.converters.pending import SHAPE_WORDS
@@ -103,10 +104,6 @@ def test_what_only_validation_finds_has_its_place(code, folder):
     assert [i.location for i in case.log() if i.code == code] == [case.said["place"]]
 
 
-OF_TRACKS = {"track-twice-in-frame", "track-changes-class", "frame-twice", "frame-out-of-range"}
-"""Errors that keep only tracks from being measured: boxes are converted and evaluated all the same."""
-
-
 @of_each(params(CASES, ONE_OF_EACH))
 def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_path):
     case, log = Case(folder), Log()
@@ -116,7 +113,6 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
     found = errors(log)
     if CODES[code].severity == "error":
         assert code in found
-    found = {name: n for name, n in found.items() if name not in OF_TRACKS}
     source, gt, _ = case.requests()
     options = {k: v for k, v in source.shared.items() if k != "images" or "images" not in case.said}
 
@@ -131,11 +127,9 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
             gt=gt.path if gt else None,
             from_options=options,
             dry_run=True,
-            clip=True,  # so that shapes are read, not carried as they are
             log=convert_log,
         )
-    clipped = {"label-out-of-range"}
-    assert errors(convert_log) == {name: n for name, n in found.items() if name not in clipped}
+    assert errors(convert_log) == found
 
     if code == "results-without-reference":
         return  # an evaluation has one
@@ -154,6 +148,30 @@ def test_validate_convert_and_eval_agree_on_what_is_an_error(code, folder, tmp_p
             truth = gt.path if gt else str(empty)
             load_pair(Request(path=truth, kind="gt"), request, eval_log)
     assert errors(eval_log) == found
+
+
+RULES_OF_SHAPES = {rule.code.name for rule in checks.shapes.RULES} | {"mask-size", "outline-numbers"}
+SHAPES_AND_TRACKS = RULES_OF_SHAPES | {*checks.tracks.CONTRADICTIONS}
+
+
+@of_each([p for p in CASES if p[0] in SHAPES_AND_TRACKS and "against" not in Case(p[1]).said])
+def test_validate_and_a_copy_in_the_same_format_agree_about_shapes_and_tracks(code, folder, tmp_path):
+    case, log, copied = Case(folder), Log(), Log()
+    (loaded,) = case.examine(log)
+    source, _, _ = case.requests()
+    assert loaded.format.name == "coco"
+    with contextlib.suppress(DataError):
+        odm.convert(source.path, tmp_path / "out.json", from_="coco", to="coco", kind=source.kind, log=copied)
+    assert errors(copied) == errors(log)
+    assert (tmp_path / "out.json").exists() == (not log.errors)
+    if code in checks.tracks.CONTRADICTIONS:
+        assert copied.counts[code] == log.counts[code]
+    with contextlib.suppress(DataError):  # a repair reports what remains
+        remaining = Log()
+        odm.repair(
+            source.path, tmp_path / "fixed.json", ["order"], format="coco", kind=source.kind, log=remaining
+        )
+    assert remaining.counts == log.counts
 
 
 @bad([p for p in CASES if p[1].parent.name == "validate" and "against" in Case(p[1]).said])

@@ -6,7 +6,7 @@ import numpy as np
 
 from odm.issues import Log, UsageError, plural, printable
 from odm.tables import Dataset, Ints, Longs
-from odm.tracks import FRAME_TWICE, frame_values, same_frames
+from odm.tracks import FRAME_TWICE, refuse_contradictory
 
 
 def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = False) -> Longs:
@@ -51,10 +51,5 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
 
 
 def check_frames(dataset: Dataset, log: Log) -> bool:
-    """Whether every frame of a video is one image; those that are not are reported."""
-    pairs = same_frames(dataset)
-    for first, second in pairs:
-        path, line, pointer = dataset.image_place(second)
-        values = frame_values(dataset, first, second)
-        log.report(FRAME_TWICE, path, line=line, pointer=pointer, **values)
-    return not pairs
+    """Whether every frame of a video is one image; if not, that is reported."""
+    return not refuse_contradictory(dataset, log, (FRAME_TWICE,))

@@ -67,6 +67,8 @@ class Table(msgspec.Struct, eq=False):
     """What an unknown category may come from, in brackets."""
     shape_keys: tuple[str, ...] = ()
     """The keys of shapes that are read."""
+    passes_shapes_on: bool = False
+    """Whether the JSON of shapes is kept as well."""
     outlines: bool = False
     """Whether outlines and masks are asked for; else they are read only beside oriented boxes."""
     unread: Counter[str] = msgspec.field(default_factory=Counter)
@@ -101,7 +103,8 @@ class Table(msgspec.Struct, eq=False):
             if not self.outlines and drawn.keys().isdisjoint(ORIENTED_KEYS):
                 self.unread += count_own({"segmentation": tuple(drawn.pop("segmentation", ()))})
             self.drawn.append(read_shapes(drawn, len(index)))
-            own = {key: values for key, values in own.items() if key not in self.shape_keys}
+            if not self.passes_shapes_on:
+                own = {key: values for key, values in own.items() if key not in self.shape_keys}
         self.own.extend(len(index), own)
         if end > self._room:
             self._room = max(end, expected, 2 * begin)

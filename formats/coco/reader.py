@@ -124,6 +124,7 @@ class Reader:
         self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
         self._shapes["outlines"] = not {"polygon", "mask"}.isdisjoint(wants)
         self._turns = getattr(options, "rotation", "ignore") == "cvat"
+        self._shapes["passes_shapes_on"] = builder.passes_shapes_on
         self._source, self._builder, self._log = source, builder, log
         self._counted = counted
         self._tables: list[Table] = []

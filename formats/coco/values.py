@@ -354,7 +354,8 @@ class Values:
         fields_of = own.at([*kept.values()])
         if points:
             none = [b""] * len(kept)
-            names, skeletons = fields_of.pop("keypoints", none), fields_of.pop("skeleton", none)
+            take = fields_of.get if builder.passes_shapes_on else fields_of.pop
+            names, skeletons = take("keypoints", none), take("skeleton", none)
             for row, of, lines in zip(kept, names, skeletons, strict=True):
                 if found := points_of_class(of, lines):
                     builder.describe_points(row, *found)

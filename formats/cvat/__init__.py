@@ -81,7 +81,7 @@ from odm.formats._shared.written_groups import groups_to_write
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Ints, Longs, ShapeKind, Shapes
-from odm.tracks import report_tubes
+from odm.tracks import refuse_contradictory
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -258,7 +258,7 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     errors = log.errors
     if not target.single:
         target.plan(names, [*(f"the video {name!r}" for name in videos.name)], log)
-    report_tubes(dataset, log)
+    refuse_contradictory(dataset, log)
     if not _allowed(dataset, log) or log.errors > errors:
         return
     log.note("layout=video: images are named after their frame, as in frame_000000")

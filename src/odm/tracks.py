@@ -6,31 +6,30 @@ in each frame, with or without gaps between them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.issues import Code, Log
+from odm.issues import Code, Log, Trusted
 from odm.tables import Dataset
 
 TRACK_TWICE = Code(
     "track-twice-in-frame",
-    "error",
+    "warning",
     "track {value} has another box of this class in this frame",
     "give one of the two another id, or remove it",
     "A track follows one object, which is in one place at a time. Two boxes in one frame make its volume "
     "meaningless.",
-    row=True,
 )
 CLASS_CHANGES = Code(
     "track-changes-class",
-    "error",
+    "warning",
     "track {value} is {first!r} in an earlier box and {second!r} here",
     "correct the class, or give the second object another id",
     "In ground truth a track is one object, and an object has one class. Tracks are compared class by "
     "class, so this object would count once for each.",
-    row=True,
 )
 DETECTIONS_CHANGE_CLASS = Code(
     "detections-change-class",
@@ -41,10 +40,18 @@ DETECTIONS_CHANGE_CLASS = Code(
 )
 FRAME_TWICE = Code(
     "frame-twice",
-    "error",
+    "warning",
     "the images {first!r} and {second!r} are both frame {value} of the video {name!r}",
     "correct the frame number of one of them",
     "Frames of two sides are joined by their numbers, so each number must stand for one image.",
+)
+CONTRADICTORY = Code(
+    "contradictory-tracks",
+    "error",
+    "expected tracks of one box, of one class, in each frame, found {what}",
+    "correct them; `odm validate` names each",
+    "A conversion may pass contradictory tracks on, but they cannot be measured, nor written in a format in "
+    "which a track has one box in each frame.",
 )
 
 
@@ -130,8 +137,22 @@ def frame_values(dataset: Dataset, first: int, second: int) -> dict[str, Any]:
     }
 
 
+def refuse_contradictory(dataset: Dataset, log: Log, codes: Collection[Code] | None = None) -> bool:
+    """Report how often tracks contradict themselves, in the ways of `codes` or any, and answer whether."""
+    counts = {
+        TRACK_TWICE: len(repeated(dataset)),
+        FRAME_TWICE: len(same_frames(dataset)),
+        CLASS_CHANGES: len(class_changes(dataset)[0]) if dataset.kind == "gt" else 0,
+    }
+    some = [f"{code.name} {n}" for code, n in counts.items() if n and (codes is None or code in codes)]
+    if some:
+        log.report(CONTRADICTORY, dataset.path, what=Trusted(", ".join(some)))
+    return bool(some)
+
+
 def report_tubes(dataset: Dataset, log: Log) -> None:
     """Report what keeps the tracks of a dataset from being measured."""
+    refuse_contradictory(dataset, log)
     log.report_rows(TRACK_TWICE, dataset, repeated(dataset), lambda row: {"value": track_name(dataset, row)})
     for first, second in same_frames(dataset):
         log.report(FRAME_TWICE, dataset.image_place(second), **frame_values(dataset, first, second))

@@ -88,6 +88,7 @@ def run(
     *,
     all_rules: bool = False,
     tolerance: float = TOLERANCE,
+    also: Collection[str] = (),
     without: Collection[str] = (),
 ) -> NDArray[np.bool_]:
     """Check a dataset.
@@ -103,6 +104,8 @@ def run(
         Whether the rules that only `validate` asks for are run too.
     tolerance
         Pixels by which a box may reach beyond its image.
+    also
+        Codes of rules that are run although only `validate` asks for them.
     without
         Codes that are not wanted, as about boxes that are clipped anyway.
 
@@ -127,7 +130,7 @@ def run(
         rules = [
             rule
             for rule in RULES
-            if (all_rules or not rule.validate_only)
+            if (all_rules or not rule.validate_only or rule.code.name in also)
             and rule.code.name not in without
             and (not rule.needs or any(there[name] for name in rule.needs))
         ]

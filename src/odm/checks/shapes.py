@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxRule, DerivedColumns, FoundBoxes, box_rule, number
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
-from odm.issues import Trusted
+from odm.issues import Trusted, first_few
 from odm.masks.runs import Measured, pieces, sums
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.quadrilaterals import is_convex, off_rectangle
@@ -30,7 +30,9 @@ class DrawnColumns:
         self.columns = columns
         self.boxes = boxes = columns.boxes
         self.n = len(boxes)
-        self.shapes = boxes.shapes or Shapes.none(self.n)
+        self.source_shapes = boxes.shapes or Shapes.none(self.n)
+        self.shapes = self.source_shapes.without_short_parts()
+        """Those that are used: all other rules look at these."""
         self.points = boxes.keypoints or Keypoints.none(self.n)
         self.kind = self.shapes.kind
         size = columns.dataset.limits()[boxes.image]
@@ -56,8 +58,8 @@ class DrawnColumns:
 
     @functools.cached_property
     def short(self) -> NDArray[np.intp]:
-        """Rows with an outline of fewer than three corners."""
-        return np.flatnonzero(sums(np.diff(self.shapes.point) < 3, self.shapes.ring))
+        """Rows with a part of an outline of fewer than three corners."""
+        return np.flatnonzero(np.diff(self.shapes.ring) < np.diff(self.source_shapes.ring))
 
     @functools.cached_property
     def wild(self) -> NDArray[np.intp]:
@@ -71,7 +73,6 @@ class DrawnColumns:
     def usable(self) -> Mask:
         """(n,) shapes without an error."""
         usable: Mask = (self.kind != ShapeKind.NONE) & ~self.undecodable & ~self.overlong
-        usable[self.short] = False
         usable[self.wild] = False
         return usable
 
@@ -151,14 +152,17 @@ def _bounds(edges: Floats) -> Trusted:
 
 @_rule(
     "outline-short",
-    "error",
-    "expected an outline of at least 3 corners, found {value}",
-    "remove the outline, or give the object a box only",
-    "Fewer than three corners enclose nothing. pycocotools reads a first outline of two corners as a box.",
+    "warning",
+    "expected at least 3 corners in each part of the outline, found {value}, left out",
+    "remove the part, or draw it again",
+    "Fewer than three corners enclose nothing. pycocotools counts such a part as no pixel, and takes one of "
+    "two corners that comes first for a box.",
 )
 def short_outline(drawn: DrawnColumns) -> FoundBoxes:
     def values(row: int) -> dict[str, Any]:
-        return {"value": min(len(outline) for outline in drawn.shapes.polygons(row))}
+        corners = [*map(len, drawn.source_shapes.polygons(row))]
+        short = [f"{n} in part {part} of {len(corners)}" for part, n in enumerate(corners, 1) if n < 3]
+        return {"value": Trusted(first_few(short, 5, str))}
 
     return drawn.short, values
 

@@ -42,7 +42,7 @@ def frame_twice(columns: DerivedColumns) -> Found:
 
 @set_rule(
     "frame-out-of-range",
-    "error",
+    "warning",
     "frame {value} is beyond the end of the video {name!r}, whose {n} frames are numbered from {start}",
     "correct the number of the frame or the length of the video",
     "Either the frame belongs to another video, or the frames are numbered in another way.",
@@ -105,6 +105,13 @@ def one_frame(columns: DerivedColumns) -> Found:
             "value": tracks.track_name(columns.dataset, row),
         }
         yield columns.dataset.location(row), values
+
+
+CONTRADICTIONS = (
+    *(code.name for code in (tracks.TRACK_TWICE, tracks.CLASS_CHANGES, tracks.FRAME_TWICE)),
+    "frame-out-of-range",
+)
+"""Codes of what no track and no video can be, and a conversion passes on."""
 
 
 def note_gaps(columns: DerivedColumns, log: Log) -> None:

@@ -226,8 +226,8 @@ class Builder:
         """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
         others as well."""
         self.unlisted: frozenset[str] = frozenset()
-        self.keeps_own = False
-        """Whether fields of images, classes and files that the model has no column for are to be kept."""
+        self.keeps_own = self.passes_shapes_on = False
+        """Whether fields that the model has no column for are kept, and the JSON of shapes among them."""
         self._counterpart = counterpart
         self._files: list[SourceFile] = []
         self._image_rows: dict[str, int] = {}

@@ -168,6 +168,22 @@ class Shapes(_Ragged, frozen=True, dict=True):
         corners = np.diff(self.point[self.ring])
         return replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
 
+    def without_short_parts(self) -> Shapes:
+        """The same shapes without outlines of fewer than three corners; a box with no other has no shape."""
+        corners = np.diff(self.point)
+        keep = corners >= 3
+        if keep.all():
+            return self
+        parts = np.bincount(np.repeat(np.arange(len(self)), np.diff(self.ring))[keep], minlength=len(self))
+        gone = (parts == 0) & (np.diff(self.ring) > 0)
+        return replace(
+            self,
+            kind=_frozen(np.where(gone, ShapeKind.NONE, self.kind).astype(np.uint8)),
+            ring=_frozen(np.append(0, np.cumsum(parts))),
+            point=_frozen(np.append(0, np.cumsum(corners[keep]))),
+            xy=_frozen(self.xy[np.repeat(keep, corners)]),
+        )
+
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
         """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
         source = np.arange(len(self))
