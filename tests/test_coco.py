@@ -5,6 +5,7 @@ import functools
 import io
 import itertools
 import json
+import math
 import os
 import tempfile
 import time
@@ -451,7 +452,7 @@ def test_what_json_cannot_hold_is_lost_and_counted(tmp_path):
     text = json.dumps({**OWN, "info": {"a": float("nan")}}).replace('"x": [1, null]', '"x": [1, NaN]')
     (tmp_path / "gt.json").write_text(text)
     ledger = odm.convert(tmp_path / "gt.json", tmp_path / "out.json")
-    assert ledger.lost == {"info": 1, "a : key": 1}
+    assert ledger.lost == {"info": 1, "a : key that are not valid JSON, as NaN": 1}
     assert json.loads((tmp_path / "out.json").read_text())["images"][0] == OWN["images"][0]
 
 
@@ -1411,3 +1412,31 @@ def test_ids_that_count_from_0_are_not_left_out_as_other_classes():
         odm.eval(truth, results, **options)
     assert "-O ids=80" in caught.value.log.issues[0].message
     assert odm.eval(truth, results, ids="80", **options).result.overall.tp == 3
+
+
+@pytest.mark.parametrize("key", ["keypoints", "segmentation", "attributes", "more"])
+@pytest.mark.parametrize("target", ["out.json", "out.csv"])
+def test_values_that_json_cannot_hold_are_counted(key, target, tmp_path):
+    image = {"id": 1, "file_name": "a.jpg", "width": 20, "height": 10}
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "num_keypoints": 1}
+    other = {**box, "id": 2, "keypoints": [1, 2, 2], "bbox": [2, 1, 5, 5]}
+    value = {"keypoints": [math.nan, 2, 2], "segmentation": [[1, 1, 5, 1, math.nan, 5]]}.get(
+        key, {"a": math.inf}
+    )
+    data = {
+        "images": [image],
+        "categories": [{"id": 1, "name": "x"}],
+        "annotations": [{**box, key: value}, other],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    ledger = odm.convert(tmp_path / "a.json", tmp_path / target)
+    usual = {"keypoints": "key points of boxes", "segmentation": "outlines of boxes"}.get(key, key)
+    n, name = (
+        (2 if key == "keypoints" else 1, usual)
+        if target == "out.csv"
+        else (1, f"{key} that are not valid JSON, as NaN")
+    )
+    assert ledger.lost[name] == n
+    if target == "out.json":
+        written = json.loads((tmp_path / target).read_text())["annotations"]
+        assert [record.get("num_keypoints") for record in written] == [None if key == "keypoints" else 1, 1]

@@ -375,8 +375,10 @@ def own_fields(
         if key not in known:
             if _is_json(value):
                 found[key] = [json.dumps(value).encode()]
-            else:
-                count(key)
+            else:  # under another name than that of a key that the target has
+                count(f"{key} that are not valid JSON, as NaN")
+    if "keypoints" in record and "keypoints" not in {*found, *known}:
+        found.pop("num_keypoints", None)
     return found
 
 
