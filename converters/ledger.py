@@ -150,6 +150,9 @@ def drop_unsupported(
             ledger.lose(f"the attribute {name!r}", int(np.count_nonzero(boxes.has(flag))))
     if "score" not in keeps:
         ledger.lose("scores", int(np.count_nonzero(~np.isnan(boxes.score))))
+    elif target.stored_scores is not None and dataset.kind == "det":
+        differs = target.stored_scores(boxes.score) != boxes.score
+        ledger.change("scores rounded as the format stores them", int(np.count_nonzero(differs)))
     if "area" not in keeps:
         own = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
         ledger.lose("areas that differ from width * height", int(np.count_nonzero(own)))

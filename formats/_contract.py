@@ -37,7 +37,7 @@ from odm import arguments
 from odm.files import Output, Source
 from odm.formats._shared import json_preview
 from odm.issues import Log, UsageError, hint
-from odm.tables import Builder, Dataset
+from odm.tables import Builder, Dataset, Floats
 
 POOR, LIKELY, SURE, NARROWER = 0, 1, 2, 3
 """Confidences of a `Sniff`: only if nothing fits better; likely; certain; and certain, for a special case of
@@ -138,6 +138,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The options with which it keeps more shapes, by the word in ``keeps``: ``task=segment``."""
     max_error_px: float = 0.0
     """The largest distance, in pixels, between a coordinate written and read back."""
+    stored_scores: Callable[[Floats], Floats] | None = None
+    """For a format that rounds scores: what (n,) scores are when they are read back."""
     pictures: str | None = "images"
     """Below which folder of a target ``--copy-images`` and ``--link-images`` put the pictures; None where the
     format has options of its own for them, or holds them."""

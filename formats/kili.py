@@ -29,6 +29,8 @@ import contextlib
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import NAN
@@ -49,7 +51,7 @@ from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.shapes import even_odd
 from odm.issues import Log
-from odm.tables import Builder, Dataset
+from odm.tables import Builder, Dataset, Floats
 
 _JOB = "OBJECT_DETECTION_JOB"
 _GUESSES = ("PREDICTION", "INFERENCE")
@@ -107,7 +109,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
     classes = shape.all_objects("categories", "a list with the class")
     category, score = classes[0].category("name"), NAN
     if shape.reader.builder.kind == "det":
-        score = float(Decimal(repr(classes[0].score("confidence"))) / 100)
+        score = _fraction(classes[0].score("confidence"))
     rings: list[Any] = []
     for part in shape.all_objects("boundingPoly", "a list of outlines"):
         vertices = part.all_objects("normalizedVertices", "a list of points")
@@ -115,6 +117,19 @@ def _read_annotation(shape: Row, size: Size) -> None:
     if kind != "rectangle" and not shape.bad:
         shape.draw("polygons", even_odd(rings), _KINDS[kind])
     shape.add(category, bounds([point for ring in rings for point in ring]), score=score)
+
+
+def _percent(score: float) -> float:
+    return float(Decimal(repr(score)) * 100)
+
+
+def _fraction(percent: float) -> float:
+    return float(Decimal(repr(percent)) / 100)
+
+
+def _stored(scores: Floats) -> Floats:
+    """(n,) what scores are when they are read back: a percentage has one digit more, which may be rounded."""
+    return np.array([_fraction(_percent(score)) for score in scores.tolist()], np.float64)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -132,7 +147,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             if box.outlines:
                 corners = relative_points(box.outlines[0], (image.width, image.height))
             vertices = [{"x": x, "y": y} for x, y in corners]
-            percent = 100 if box.score is None else float(Decimal(repr(box.score)) * 100)
+            percent = 100 if box.score is None else _percent(box.score)
             about: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
             about["type"] = "polygon" if box.outlines else "rectangle"
             annotations.append({**about, "boundingPoly": [{"normalizedVertices": vertices}]})
@@ -153,5 +168,6 @@ FORMAT = format_of(
     keeps=frozenset("size extension empty score polygon".split()),
     shape_is_box=True,
     max_error_px=1e-6,
+    stored_scores=_stored,
     needs_size=True,
 )

@@ -669,3 +669,32 @@ def test_the_ledger_is_plain_data(tmp_path):
     ledger = odm.write(dataset, target(tmp_path, "out", FORMATS[name]), name)
     assert json.loads(json.dumps(ledger.to_dict()))["written"] == 1
     assert os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in FORMATS if "score" in FORMATS[name].keeps),
+        *(("csv", {"dialect": dialect}) for dialect in ("openimages", "predictionstring")),
+    ],
+)
+def test_scores_come_back_or_are_booked_as_rounded(name, options, tmp_path):
+    """Every writer of detections: with all digits of a score, or with a line in the summary."""
+    scores = np.concatenate(
+        [np.random.default_rng(3).random(300), [0.1 + 0.2, 1e-9, 1, 0, 1 - 2**-53, 5e-324, 0.95]]
+    )
+    n = len(scores)
+    dataset = Dataset.from_arrays(
+        images=[f"{i}.jpg" for i in range(n)], categories=["a"], image=np.arange(n), category=[0] * n,
+        xyxy=[[1, 2, 30, 40]] * n, score=scores, width=[64] * n, height=[48] * n,
+    )  # fmt: skip
+    ledger = odm.write(
+        dataset, tmp_path / f"out{FORMATS[name].suffixes[0] if FORMATS[name].single else ''}", name, **options
+    )
+    (path,) = tmp_path.iterdir()
+    sizes = {} if "size" in FORMATS[name].keeps and not options else {"image_size": "64x48"}
+    data = odm.read(path, name, kind="det", **sizes)
+    rows = [int(stem(data.images.name[image]).rpartition("/")[2]) for image in data.boxes.image.tolist()]
+    n_rounded = int(np.count_nonzero(data.boxes.score != scores[rows]))
+    assert len(data) == n
+    assert ledger.changed.get("scores rounded as the format stores them", 0) == n_rounded

@@ -203,5 +203,6 @@ FORMAT = format_of(
         }
     ),
     max_error_px=2e-4,
+    stored_scores=lambda scores: scores.astype(np.float32).astype(np.str_).astype(np.float64),
     needs_size=True,
 )
