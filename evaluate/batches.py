@@ -158,6 +158,23 @@ def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
     return np.array(ids, np.int64)
 
 
+def class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]:
+    """The ids of classes ``{id: name}``, ascending, and the names in this order.
+
+    ValueError if an id is no whole number of 32 bits; text of digits is one, as JSON writes it.
+    """
+    names: dict[int, str] = {}
+    for key, name in classes.items():
+        value = key.item() if hasattr(key, "item") else key
+        value = int(value) if isinstance(value, str) and value.isdecimal() else value
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+            raise ValueError(f"classes: expected whole numbers from 0 as ids of classes, found {key!r}")
+        if value in names:
+            raise ValueError(f"classes: the id {value} is listed twice")
+        names[value] = name
+    return np.array(sorted(names), np.int32), [names[value] for value in sorted(names)]
+
+
 # ---------------------------------------------------------------------------------- reading a batch
 
 
@@ -166,6 +183,8 @@ class Reader(msgspec.Struct, frozen=True):
 
     n_classes: int
     corners: bool
+    class_ids: NDArray[np.int32] | None = None
+    """(n_classes,) ascending, what labels are where classes have ids; None where they are positions."""
 
     def listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
         """A batch with a mapping for each image."""
@@ -235,8 +254,12 @@ class Reader(msgspec.Struct, frozen=True):
 
         if label.dtype.kind == "f":
             refuse(label != np.floor(label), "labels", "expected whole numbers", label)
-        beyond = (label < 0) | (label >= self.n_classes)
-        refuse(beyond, "labels", f"expected 0..{self.n_classes - 1}", label)
+        if self.class_ids is None:
+            beyond = (label < 0) | (label >= self.n_classes)
+            refuse(beyond, "labels", f"expected 0..{self.n_classes - 1}", label)
+        else:
+            some = ", ".join(map(str, self.class_ids[:5].tolist())) + ", ..." * (self.n_classes > 5)
+            refuse(~np.isin(label, self.class_ids), "labels", f"expected an id of a class: {some}", label)
         refuse(~np.isfinite(boxes).all(axis=1), "boxes", "expected finite numbers", boxes)
         if self.corners:
             inverted, what = boxes[:, 2:] < boxes[:, :2], "right < left or bottom < top"
@@ -294,8 +317,8 @@ def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
 # ------------------------------------------------------------------------------------------- the state
 
 
-def to_bytes(settings: Mapping[str, Any], batch: Batch) -> bytes:
-    """The settings of a metric and all it holds."""
+def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False) -> bytes:
+    """The settings of a metric, all it holds, and whether that was `merged` from several metrics."""
     arrays = {
         f"{what}.{name}": getattr(side, name)
         for what, side in (("detections", batch.detections), ("truth", batch.truth))
@@ -309,12 +332,13 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch) -> bytes:
     pieces = [np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for a in arrays.values()]
     described = [[k, p.dtype.str, list(p.shape)] for k, p in zip(arrays, pieces, strict=True)]
     head = {"version": STATE_VERSION, "settings": settings, "text_ids": text, "arrays": described}
+    head["merged"] = merged
     header = json.dumps(head).encode()
     body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *(p.tobytes() for p in pieces)])
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def from_bytes(data: bytes) -> tuple[Any, Batch]:
+def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
     """What `to_bytes` was given; the values are not looked at.
 
     Raises
@@ -360,7 +384,7 @@ def from_bytes(data: bytes) -> tuple[Any, Batch]:
     n_images = {len(side.count) for side in sides} | ({len(ids)} if ids is not None else set())
     if len(n_images) > 1 or not all(map(_fits, sides, (True, False))) or (ids is not None and ids.ndim != 1):
         raise ValueError(f"{_DAMAGED}: its columns do not match")
-    return settings, batch
+    return settings, batch, bool(head.get("merged"))
 
 
 _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", "area": "f"}

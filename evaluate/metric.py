@@ -2,8 +2,9 @@
 
 `Metric` keeps what it is given and evaluates it when asked. Nothing is matched before that, so its state is
 small, any protocol can be computed from it, and an image that a sampler gives twice counts once. Images are
-ranked by their id (without ids by a hash of their content), boxes of an image by their position, so neither
-the order of the batches nor how they are shared among processes changes a bit of the result.
+ranked by their id, boxes of an image by their position, so neither the order of the batches nor how they are
+shared among processes changes a bit of the result. Without ids, images are ranked in the order of input, and
+after a merge by a hash of their content, because processes have no order.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from odm.codes import COORDINATES_DIFFER
 from odm.evaluate import batches
 from odm.evaluate.batches import Batch, ImageBoxes, Reader
 from odm.evaluate.scores.changes import resolve
-from odm.issues import Log, UsageError
+from odm.issues import DataError, Issue, Log, UsageError
 from odm.tables import Builder, Dataset, Kind, Longs
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ class Metric:
     Parameters
     ----------
     classes
-        The names of the classes; a label is a position in this list.
+        The names of the classes; a label is a position in this list, or a key of a dictionary ``{id: name}``.
     protocol
         A name of `PROTOCOLS`, or several. There is no default: that of the commands is ``voc2012``, but
         most training loops report ``coco``. Protocols that need to know which classes were looked for in each
@@ -70,12 +73,15 @@ class Metric:
 
     def __init__(
         self,
-        classes: Sequence[str],
+        classes: Sequence[str] | Mapping[Any, str],
         protocol: str | Sequence[str],
         *,
         box: BoxFormat = "xyxy",
         **switches: Any,
     ) -> None:
+        self._class_ids: NDArray[np.int32] | None = None
+        if isinstance(classes, Mapping):
+            self._class_ids, classes = batches.class_ids(classes)
         self.classes = tuple(classes)
         if isinstance(classes, str) or not all(isinstance(c, str) and c for c in self.classes):
             raise ValueError("classes must be a list of names")
@@ -107,8 +113,9 @@ class Metric:
                 f"{explicit} needs to know which classes were looked for in each image, which Metric does "
                 f"not: use odm.evaluate.evaluate"
             )
-        self._reader = Reader(len(self.classes), corners=box == "xyxy")
+        self._reader = Reader(len(self.classes), corners=box == "xyxy", class_ids=self._class_ids)
         self._batches: list[Batch] = []
+        self._merged = False
         self._evaluation: Evaluation | None = None
 
     def __repr__(self) -> str:
@@ -130,8 +137,9 @@ class Metric:
             in square pixels.
         image_ids
             An integer or a string per image. Without them, a repeated image (samplers pad their last batch)
-            cannot be recognised and counts twice. In the form with ``image`` they list the images of the
-            batch; by default these are the images named by either side.
+            cannot be recognised and counts twice, and equal scores rank in the order of input. In the form
+            with ``image`` they list the images of the batch; by default these are the images named by either
+            side.
 
         Raises
         ------
@@ -149,7 +157,7 @@ class Metric:
 
     def reset(self) -> None:
         """Discard all batches."""
-        self._batches, self._evaluation = [], None
+        self._batches, self._evaluation, self._merged = [], None, False
 
     def merge(self, others: Metric | Iterable[Metric]) -> None:
         """Add the batches of other metrics, such as those of other processes.
@@ -160,7 +168,7 @@ class Metric:
             If the classes, protocol, box format, options or type of ids differ.
         """
         others = [others] if isinstance(others, Metric) else list(others)
-        mine = self._settings()
+        mine, parts = self._settings(), [self, *others]
         for other in others:
             theirs = other._settings()  # noqa: SLF001 -- of the same class
             if wrong := next((k for k in mine if mine[k] != theirs[k]), None):
@@ -170,12 +178,16 @@ class Metric:
         together = [*self._batches, *(b for other in others for b in other._batches)]  # noqa: SLF001
         if len(kinds := sorted({b.id_kind for b in together})) > 1:
             raise ValueError(f"merge: image_ids are {' in one metric, '.join(kinds)} in another")
+        n_filled = sum(bool(part._batches) for part in parts)  # noqa: SLF001
+        self._merged = n_filled > 1 or any(part._merged for part in parts)  # noqa: SLF001
         self._batches, self._evaluation = together, None
 
     def _settings(self) -> dict[str, Any]:
         """What two metrics must have in common, as JSON has it."""
         settings = {
-            "classes": self.classes,
+            "classes": self.classes
+            if self._class_ids is None
+            else dict(zip(self._class_ids.tolist(), self.classes, strict=True)),
             "protocol": self.protocol,
             "box": self.box,
             "switches": self.switches,
@@ -204,7 +216,11 @@ class Metric:
 
             truth, detections = self._datasets()
             protocol = self.protocol if isinstance(self.protocol, str) else list(self.protocol)
-            self._evaluation = evaluate(truth, detections, protocol, log=Log(), **self.switches)
+            try:
+                self._evaluation = evaluate(truth, detections, protocol, log=Log(), **self.switches)
+            except DataError as e:
+                e.log.issues = [_with_own_advice(issue) for issue in e.log.issues]
+                raise
         return self._evaluation
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
@@ -238,9 +254,11 @@ class Metric:
         return {prefix + name: value for name, value in found.items() if not np.isnan(value)}
 
     def _datasets(self) -> tuple[Dataset, Dataset]:
-        """The two sides as `evaluate` takes them: every image once, by id or by the hash of its content."""
+        """The two sides as `evaluate` takes them: every image once, ranked as the module says."""
         batch = Batch.join(self._batches)
-        if batch.ids is None:
+        if batch.ids is None and not self._merged:
+            order = np.arange(len(batch))
+        elif batch.ids is None:
             digests = [hashlib.sha256(content).digest() for content in batch.content()]
             order = np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
         else:
@@ -263,7 +281,7 @@ class Metric:
             xyxy = np.hstack([start, start + wh])
         builder.boxes(
             image=np.repeat(np.arange(len(names)), side.count),
-            category=side.label,
+            category=side.label if self._class_ids is None else np.searchsorted(self._class_ids, side.label),
             xyxy=xyxy,
             wh=wh,
             score=side.score.astype(np.float64) if kind == "det" else None,
@@ -276,7 +294,7 @@ class Metric:
 
     def to_bytes(self) -> bytes:
         """The state as bytes (not a pickle), to send to another process or to store; see `from_bytes`."""
-        return batches.to_bytes(self._settings(), Batch.join(self._batches))
+        return batches.to_bytes(self._settings(), Batch.join(self._batches), merged=self._merged)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Metric:
@@ -287,7 +305,7 @@ class Metric:
         ValueError
             If the bytes are not the state of a metric, are damaged, or have an unknown version.
         """
-        settings, batch = batches.from_bytes(data)
+        settings, batch, merged = batches.from_bytes(data)
         try:
             classes, protocol, box = (settings[k] for k in ("classes", "protocol", "box"))
             metric = cls(classes, protocol, box=box, **settings["switches"])
@@ -298,7 +316,19 @@ class Metric:
             metric._reader.checked(side.count, columns, ["state of a metric"] * len(side.count))
         if len(batch):
             metric._batches.append(batch)
+            metric._merged = merged
         return metric
+
+
+def _with_own_advice(issue: Issue) -> Issue:
+    """The issue; that about relative coordinates names what `Metric` has in place of options."""
+    if issue.code != COORDINATES_DIFFER.name:
+        return issue
+    advice = (
+        "Metric takes pixels (box='xyxy', 'xywh' or 'cxcywh'): multiply relative boxes by the width and "
+        "height of their image before update()"
+    )
+    return replace(issue, message=f"{issue.message.rpartition('; ')[0]}; {advice}")
 
 
 def _each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
