@@ -26,7 +26,19 @@ from odm.converters.shapes import settle
 from odm.converters.skipping import LeftOut, without_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
-from odm.issues import CODES, Code, DataError, Log, PathError, UsageError, first_few, plural, printable
+from odm.issues import (
+    CODES,
+    Code,
+    DataError,
+    Log,
+    PathError,
+    Trusted,
+    UsageError,
+    first_few,
+    plural,
+    printable,
+    shorten,
+)
 from odm.tables import Dataset
 
 NO_IMAGES = Code(
@@ -36,6 +48,14 @@ NO_IMAGES = Code(
     "check that this is the right file and that the export is complete",
     "A file with only a header or empty lists is valid but contains nothing. It is often the result of a "
     "failed export.",
+)
+NO_BOXES = Code(
+    "no-boxes",
+    "warning",
+    "no boxes found, although the {what} not empty{unread}",
+    "check the format (--from) and that the export is complete",
+    "A file that is read in the wrong format, or whose keys have other names, may give no boxes without an "
+    "error. Images without objects are valid, so this is only a warning.",
 )
 SIDES_SWAPPED = Code(
     "sides-swapped",
@@ -116,6 +136,8 @@ def load(
     dataset = side.read(counterpart)
     if not (len(dataset) or len(dataset.images) or log.errors or request.kind == "det"):
         log.report(NO_IMAGES, request.path)
+    elif not (len(dataset) or log.counts):
+        _report_no_boxes(side, dataset, log)
     if dataset.relative:
         log.note(
             f"{printable(request.path)}: no picture and no size of any image was found, so coordinates are "
@@ -123,6 +145,17 @@ def load(
         )
     loaded = _check(side, dataset, log, skip_bad, check, refuse=refuse)
     return loaded if settled else replace(loaded, dataset=dataset)
+
+
+def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
+    """Report a source without boxes if a file that was read is not empty, or holds what is not read."""
+    source, read_paths = side.source, {file.path for file in dataset.files}
+    has_content = any(source.full(file) in read_paths and source.head(file).strip() for file in source.files)
+    if dataset.extras or (has_content and side.request.kind != "det"):
+        counts = [f"{n} {shorten(name)}" for name, n in dataset.extras.items()]
+        unread = f"; not read: {first_few(counts, 10, printable)}" if counts else ""
+        what = "files are" if source.is_dir else "file is"
+        log.report(NO_BOXES, side.request.path, what=Trusted(what), unread=Trusted(unread))
 
 
 class KeptTruth(msgspec.Struct):

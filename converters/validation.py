@@ -21,7 +21,7 @@ from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
-from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, shorten
+from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable
 from odm.names import number_of
 from odm.tables import Kind
 
@@ -169,10 +169,6 @@ def examine(
         for name in one.source.hidden:
             if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
                 log.report(STRAY_FILE, one.source.full(name))
-        if not len(one.dataset) and not one.dataset.skipped and one.dataset.extras:
-            # Name what there is instead, such as polylines, as the summary of a conversion would.
-            others = ", ".join(f"{n} {printable(shorten(name))}" for name, n in one.dataset.extras.items())
-            log.note(f"{printable(request.path)}: contains no boxes; not read: {others}")
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)

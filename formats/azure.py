@@ -53,20 +53,23 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.text_items import numeral
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "image_url image_details width height format label label_confidence topX topY bottomX bottomY isCrowd "
+    "polygon box boxes score filename id created resizedImageUri thumbnailUri originalImageUri imageUri "
+    "tags tagId tagName tagType regions regionId imageId left top project iteration predictions "
+    "probability boundingBox"
+)
 _SUFFIXES = (".jsonl", ".json")
 _NAMES = ("image_url", "filename", "originalImageUri", "imageUri", "id")
 _EDGES = ("topX", "topY", "bottomX", "bottomY")
 _PLACE = ("left", "top", "width", "height")
-_LABEL = frozenset({"label", "isCrowd", "polygon", *_EDGES, "box", "score"})
-_REGION = frozenset(
-    {"tagName", "tagId", "probability", "boundingBox", "regionId", "imageId", "created", "tagType", *_PLACE}
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -96,7 +99,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
         whole = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         single = file_item if b'"predictions"' in whole and whole.startswith(b"{") else None
@@ -146,7 +149,6 @@ def _details(record: Item) -> Size | None:
 
 def _read_label(label: Row, size: Size) -> None:
     category, score = label.category("label"), label.score("score")
-    label.count_unread(_LABEL)
     if "polygon" in label:
         parts: list[list[tuple[float, float]]] = []
         for polygon in label.array("polygon"):
@@ -174,7 +176,6 @@ def _read_region(region: Row, size: Size) -> None:
     category, score = region.category("tagName"), region.score("probability")
     place = region.object("boundingBox") if "boundingBox" in region else region
     left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
-    region.count_unread(_REGION)
     region.add(category, (left, top, left + width, top + height), score=score)
 
 

@@ -49,12 +49,17 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pixel_masks import BadMask, checked
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
-_TOP = frozenset({"frames", "config", "groups"})
+_KEYS = declare_keys(
+    "frames config groups* name labels objects size width height timestamp url videoName frameIndex id "
+    "category categories box2d x1 y1 x2 y2 attributes* score manualShape manualAttributes index poly2d "
+    "box3d* rle graph* vertices types closed counts imageSize image_size"
+)
 _FRAME = frozenset({"name", "labels", "objects", "size", "timestamp", "url", "videoName", "frameIndex"})
 _LABEL = frozenset(
     {"id", "category", "box2d", "attributes", "score", "manualShape", "manualAttributes", "index"}
@@ -80,8 +85,8 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options)
-    files = choose_files(source, looks_like, "BDD100K", log, file_per_image=True)
+    reader = Reader(source, builder, log, options, keys=_KEYS)
+    files = choose_files(source, looks_like, "BDD100K", log)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -97,7 +102,6 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
             yield record, record.get("name"), None
             continue
         record.need("frames")
-        record.count_unread(_TOP | {"name"})
         config = record.object("config", optional=True)
         for i, item in enumerate(config.array("categories")):
             name = item.get("name") if isinstance(item, dict) else item

@@ -37,13 +37,15 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset, Floats
 
+_KEYS = declare_keys(
+    "image imagefilename annotations annotation label coordinates x y width height confidence"
+)
 _PLACE = ("x", "y", "width", "height")
-_IMAGE = frozenset({"image", "imagefilename", "annotations", "annotation"})
-_BOX = frozenset({"label", "coordinates", "confidence"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -70,7 +72,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -> None:
     """Read the file, or those of a folder."""
     relative = options.units == "normalized"
-    reader = Reader(source, builder, log, options, ask_other=relative)
+    reader = Reader(source, builder, log, options, ask_other=relative, keys=_KEYS)
     files = choose_files(source, looks_like, "Create ML JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     images = {file: list(file_items(reader, file, "a list of images")) for file in files}
@@ -79,7 +81,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
             f"{printable(source.path)}: all coordinates lie in 0..1, so they are read as relative to the "
             "image's size (-O units=pixel reads pixels)"
         )
-        relative, reader = True, Reader(source, builder, log, options, ask_other=True)
+        relative, reader = True, Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     for file, records in images.items():
         for image in records:
             image.reader = reader
@@ -103,7 +105,6 @@ def _are_relative(images: Iterable[Item]) -> bool:
 
 
 def _read_image(record: Item, split: str, *, relative: bool) -> None:
-    record.count_unread(_IMAGE)
     name_key = record.first_key("image", "imagefilename")
     list_key = record.first_key("annotations", "annotation")
     if list_key not in record:
@@ -120,7 +121,6 @@ def _read_box(box: Row, size: Size) -> None:
     box.need("label", "coordinates")
     category, score = box.category("label"), box.score("confidence")
     x, y, width, height = box.object("coordinates").numbers(*_PLACE)
-    box.count_unread(_BOX)
     width, height = width * size[0], height * size[1]
     left, top = x * size[0] - width / 2, y * size[1] - height / 2
     box.add(category, (left, top, left + width, top + height), wh=(width, height), score=score)

@@ -38,6 +38,7 @@ from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, is_set, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
@@ -50,6 +51,9 @@ from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "ID width height gtboxes dtboxes tag fbox vbox hbox head_attr extra ignore occ unsure box_id box score"
+)
 _SUFFIXES = (".odgt", ".jsonl")
 _LISTS = ("gtboxes", "dtboxes")
 
@@ -78,7 +82,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions) -> None:
     """Read the records one by one."""
     folders = (source.path,) if source.is_dir else ()
-    reader = Reader(source, builder, log, options, folders)
+    reader = Reader(source, builder, log, options, folders, keys=_KEYS)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
@@ -113,7 +117,6 @@ def _add_image(record: Item, split: str) -> int | None:
     if not any(key in record for key in _LISTS):
         record.missing("gtboxes")
         return None
-    record.count_unread(frozenset({"ID", "width", "height", *_LISTS}))
     size, name = record.size("width", "height"), record.get("ID")
     picture, pictures = None, record.reader.pictures
     if isinstance(name, str) and pictures:

@@ -34,13 +34,16 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "frame_id filename objects class_id name relative_coordinates center_x center_y width height confidence"
+)
 _PLACE = ("center_x", "center_y", "width", "height")
-_OBJECT = frozenset({"class_id", "name", "confidence", "relative_coordinates"})
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -53,7 +56,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "darknet's result.json", log), "reading"):
         for frame in file_items(reader, file, "a list of images"):
             with contextlib.suppress(BadRecord):
@@ -63,7 +66,6 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 def _read_frame(frame: Item) -> None:
     objects = frame.rows("objects")
-    frame.count_unread(frozenset({"frame_id", "filename", "objects"}))
     image = frame.image("filename")
     objects.read_relative(image, frame, frame.get("filename"), None, _read_object)
 
@@ -71,7 +73,6 @@ def _read_frame(frame: Item) -> None:
 def _read_object(found: Row, size: Size) -> None:
     category, score = found.category_with_id("name", "class_id"), found.score("confidence")
     x, y, width, height = in_pixels(found.object("relative_coordinates").numbers(*_PLACE), size)
-    found.count_unread(_OBJECT)
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
     found.add(category, corners, score=score)
 

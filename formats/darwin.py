@@ -38,13 +38,20 @@ from odm.formats._shared.gather import Corners
 from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "version schema_ref dataset item image annotations name path source_info item_id slug team "
+    "workview_url workview_link slots type slot_name width height thumbnail_url source_files file_name "
+    "url seq filename original_filename storage_key id properties* slot_names bounding_box h w x y "
+    "inference confidence model polygon complex_polygon paths ellipse center radius angle skeleton nodes "
+    "occluded instance_id value tag* line* keypoint* frames* mask* annotators* reviewers* ranges"
+)
 _PLACE = ("x", "y", "w", "h")
-_TOP = frozenset({"version", "schema_ref", "item", "image", "annotations", "dataset"})
 _ANNOTATION = frozenset(
     {
         *("id", "name", "slot_names", "bounding_box", "polygon", "complex_polygon", "inference"),
@@ -68,8 +75,8 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the files one by one."""
     folders = (source.full("images"),) if source.is_dir else ()
-    reader = Reader(source, builder, log, options, folders, sized=True)
-    files = choose_files(source, looks_like, "V7 Darwin JSON", log, file_per_image=True)
+    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
+    files = choose_files(source, looks_like, "V7 Darwin JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -79,7 +86,6 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 def _read_file(record: Item, split: str) -> None:
     errors = record.reader.log.errors
-    record.count_unread(_TOP)
     boxes = record.rows("annotations")
     item = record.object(record.first_key("item", "image"))
     first = next(item.items("slots"), None) if "item" in record else item

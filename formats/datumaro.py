@@ -45,6 +45,7 @@ from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.formats._shared.split_names import files_of_split
@@ -53,12 +54,14 @@ from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "dm_format_version media_type infos* categories label labels name parent attributes* label_groups* "
+    "points mask* items id annotations image media attr* path size type group label_id z_order bbox "
+    "visibility object_id"
+)
 _FLAGS = {**FLAG_NAMES, "is_crowd": Flag.CROWD}
 _OTHER = frozenset(
     {"mask", "points", "polyline", "label", "caption", "cuboid_3d", "skeleton", "super_resolution"}
-)
-_ANNOTATION = frozenset(
-    {"id", "type", "label_id", "bbox", "points", "attributes", "group", "z_order", "object_id"}
 )
 
 
@@ -83,7 +86,7 @@ def _split_of(path: str) -> str:
 
 def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Datumaro JSON", log)
     files = files_of_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
     for file in log.track(files, "reading"):
@@ -103,7 +106,6 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
 
 def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
     rows = item.rows("annotations")
-    item.count_unread(frozenset({"id", "annotations", "image", "media", "attr"}))
     media = item.object(item.first_key("image", "media"), optional=True)
     if len(given := media.array("size")) == 2:
         media.record.update(height=given[0], width=given[1])
@@ -153,7 +155,6 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
         raise BadRecord
     score = attributes.score("score")
     rest = {key: value for key, value in attributes.record.items() if key != "score"}
-    shape.count_unread(_ANNOTATION)
     if not shape.bad:
         shape.add(
             category,

@@ -36,6 +36,7 @@ from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared.items import Row, images_of, one_file, round_boxes
 from odm.formats._shared.json_values import Reader, is_set
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
 from odm.formats._shared.text_items import (
@@ -52,6 +53,10 @@ from odm.formats._shared.text_items import (
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "dataset name comment images image file width height box left top label detection_score ignore "
+    "difficult truncated occluded part* x y"
+)
 _PLACE = ("left", "top", "width", "height")
 _FLAGS = {
     "ignore": Flag.CROWD,
@@ -59,7 +64,6 @@ _FLAGS = {
     "truncated": Flag.TRUNCATED,
     "occluded": Flag.OCCLUDED,
 }
-_BOX = frozenset({*_PLACE, *_FLAGS, "detection_score", "label"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -81,7 +85,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options)
+    reader = Reader(source, builder, log, options, keys=_KEYS)
     files = log.track(xml_files(source, _says, "dlib XML", log), "reading")
     for _, origin, root in xml_roots(reader, files, "dataset", "dlib XML"):
         for element in root.iterfind("images/image"):
@@ -100,7 +104,6 @@ def _read_box(box: Row) -> None:
     category, score = box.category("label"), box.score("detection_score")
     corners, wh = box.xywh(*_PLACE)
     flags = sum(flag for name, flag in _FLAGS.items() if is_set(box.get(name)))
-    box.count_unread(_BOX)
     box.add(category, corners, wh=wh, score=score, flags=int(flags))
 
 

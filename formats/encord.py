@@ -46,19 +46,21 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
-_PLACE = ("x", "y", "w", "h")
-_OBJECT = frozenset(
-    (
-        "name value color shape objectHash featureHash confidence manualAnnotation boundingBox polygon "
-        "polygons rotatableBoundingBox createdAt createdBy lastEditedAt lastEditedBy reviews uid"
-    ).split()
+_KEYS = declare_keys(
+    "label_hash branch_name created_at last_edited_at data_hash data_title data_type dataset_hash "
+    "dataset_title label_status data_units{} data_link data_sequence width height labels objects "
+    "classifications* name color shape value objectHash featureHash confidence manualAnnotation createdAt "
+    "createdBy lastEditedAt lastEditedBy reviews* uid boundingBox rotatableBoundingBox x y w h theta "
+    "polygon polygons point object_answers* classification_answers* object_actions*"
 )
+_PLACE = ("x", "y", "w", "h")
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -71,7 +73,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Encord", log)
     units = []
     for file in log.track(files, "reading"):
@@ -131,7 +133,6 @@ def _read_object(found: Row, size: Size) -> None:
         corners = (left, top, left + width, top + height)
         if theta := place.number("theta", 0.0):
             corners = found.oriented(turned_box(left, top, width, height, math.radians(theta)))
-    found.count_unread(_OBJECT)
     found.add(category, corners, score=score)
 
 

@@ -78,6 +78,7 @@ from odm.formats._shared.items import (
 from odm.formats._shared.json_columns import Token, show
 from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pixel_masks import npy_of, of_npy, png_below, stretched, unpacked
 from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
@@ -85,6 +86,13 @@ from odm.issues import Log, Trusted, plural, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "name version classes default_classes labels{} label bounding_box confidence index attributes{} value "
+    "tags id _id $oid _cls mask $binary base64 subType mask_path media_type sample_fields* info* "
+    "samples{} filepath metadata size_bytes mime_type width height num_channels _media_type _rand "
+    "_dataset_id created_at* last_modified_at* detections polylines keypoints points closed filled "
+    "difficult truncated occluded crowd group_of iscrowd"
+)
 _OBJECT = frozenset("_id id _cls label confidence attributes index tags".split())
 _BOX = _OBJECT | {"bounding_box"}
 _DRAWN = _OBJECT | {"points", "closed", "filled"}
@@ -125,7 +133,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     homes = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
     homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
     folders = tuple(os.path.join(home, "data") for home in homes)
-    reader = Reader(source, builder, log, options, folders, ask_other=True)
+    reader = Reader(source, builder, log, options, folders, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "the detection data set of FiftyOne", log)
     found: dict[str, Item] = {}
     for file in log.track(files, "reading"):
@@ -200,7 +208,7 @@ def _field(reader: Reader, samples: Sequence[Item]) -> str:
 
 def _read_sample(sample: Item, field: str, split: str) -> None:
     reader = sample.reader
-    sample.count_unread(_SAMPLE | {field})
+    sample.count_unread(_SAMPLE | {field}, free=True)
     label = sample.object(field, optional=True)
     held = label.first_key(*_LISTS)
     boxes = label.rows(held)

@@ -196,9 +196,14 @@ def _are_corners(values: list[float]) -> bool:
 def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
     width, needed = layout.width, layout.needed
 
-    def shape(n: int, _: text_rows.KindOf) -> text_rows.Shape | None:
+    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
         score = width if layout.scored else -1
         name = needed - 1, int(layout.classed)
+        run = 0  # of numbers in the transcription, where a second row would begin in its last word
+        for at in range(needed, n if width == 8 and n >= needed + width else 0):
+            run = run + 1 if kind(at) == "number" else 0
+            if run == width - 1:
+                return None
         return text_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:

@@ -44,14 +44,17 @@ from odm.formats._shared.gather import At
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
 from odm.formats._shared.json_preview import glance
 from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
 from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "file_name width height objects bbox categories category labels label score iscrowd is_crowd"
+)
 _NAMES = ("metadata.jsonl", "metadata.csv")
 _CLASSES = ("categories", "category", "labels", "label")
-_KNOWN = frozenset({"bbox", *_CLASSES, "score", "iscrowd", "is_crowd"})
 _SPLITS = {
     **{name: name for name in ("train", "val", "test", "dev")},
     "valid": "val",
@@ -112,7 +115,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
     folders = (
         tuple(source.full(home) for home in homes) if source.is_dir else (path.rpartition("/")[0] or ".",)
     )
-    reader = Reader(source, builder, log, options, folders)
+    reader = Reader(source, builder, log, options, folders, keys=_KEYS)
     wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
     classes = _Classes(reader, options)
@@ -146,6 +149,7 @@ def _records(reader: Reader, file: str) -> Iterator[Item]:
             reader.builder.skipped += 1
             continue
         record: dict[str, Any] = {}
+        reader.count_unknown([dict(zip(header, cells, strict=True))])
         for key, cell in zip(header, cells, strict=True):
             if key == "file_name" or not cell.strip():
                 record[key] = cell or None
@@ -230,7 +234,6 @@ def _boxes(record: Item) -> Rows:
     """The boxes of a record, each as an object of its own; `BadRecord`, and an issue, where they are none."""
     if record.get("objects") is None:
         return _transposed(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
-    record.count_unread(frozenset({"file_name", "objects", "width", "height"}))
     if isinstance(record.get("objects"), list):
         return record.rows("objects")
     return _transposed(record.object("objects"))
@@ -248,7 +251,6 @@ def _transposed(objects: Item) -> Rows:
                 objects.report(WRONG_COUNT, key, expected=f"{n} values, one for each bbox", found=found)
                 objects.reader.builder.skipped += n
                 raise BadRecord
-    objects.count_unread(_KNOWN)
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n)]
     return Rows(objects.reader, objects.at / "bbox", boxes, objects.origin if objects.at.line else None)
 

@@ -47,12 +47,18 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.shapes import even_odd
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 
+_KEYS = declare_keys(
+    "id externalId content jsonContent jsonMetadata* resolution width height labels latestLabel labelType "
+    "author email createdAt isLatestLabelForUser modelName jsonResponse{} annotations categories name "
+    "confidence type mid boundingPoly normalizedVertices x y point children*"
+)
 _JOB = "OBJECT_DETECTION_JOB"
 _GUESSES = ("PREDICTION", "INFERENCE")
 _KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
@@ -68,7 +74,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Kili", log)
     assets: list[tuple[Item, tuple[list[Item], list[Item]]]] = []
     """Each with its labels by people and by machines."""

@@ -42,10 +42,22 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json_preview import JsonPreview, fitting
 from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "data_row id global_key external_id row_data details* media_attributes height width asset_type "
+    "mime_type exif_rotation metadata_fields* attachments* projects{} name labels label_kind version "
+    "label_details* annotations objects classifications* relationships* project_details* "
+    "performance_details* feature_id feature_schema_id value annotation_kind bounding_box top left "
+    "polygon x y line point mask url confidence ID Label featureId schemaId title color bbox instanceURI "
+    "Agreement Reviews* Skipped",
+    *("DataRow ID", "Labeled Data", "Created By", "Project Name", "Created At", "Updated At", "External ID"),
+    *("Seconds to Label", "Benchmark Agreement", "Benchmark ID", "Dataset Name", "View Label"),
+    "Has Open Issues",
+)
 _SUFFIXES = (".ndjson", ".jsonl", ".json")
 _PLACE = ("left", "top", "width", "height")
 _OBJECT = frozenset(
@@ -82,7 +94,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     """Read the records one by one."""
     files = fitting(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
     old = any(b'"Labeled Data"' in source.head(file) for file in files)
-    reader = Reader(source, builder, log, options, sized=not old)
+    reader = Reader(source, builder, log, options, sized=not old, keys=_KEYS)
     passed, seen = Counter[str](), set[str]()
     chosen = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
     for file in log.track(chosen, "reading"):

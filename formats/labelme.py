@@ -47,19 +47,33 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.codes import FILE_NAME_DIFFERS, NO_FILES, UNKNOWN_SHAPE
+from odm.formats._shared.codes import FILE_NAME_DIFFERS, UNKNOWN_SHAPE
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.groups import POINTS, GroupOptions
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
 from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, dump, is_set, may_write
+from odm.formats._shared.json_values import (
+    FLAG_NAMES,
+    Reader,
+    below,
+    bounds,
+    choose_files,
+    dump,
+    is_set,
+    may_write,
+)
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
 from odm.formats._shared.written_groups import images_with_groups
-from odm.issues import Log, Trusted
+from odm.issues import Log
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "version flags{} shapes imagePath imageData imageHeight imageWidth label points shape_type difficult "
+    "score group_id description mask direction"
+)
 _TOP = frozenset({"version", "flags", "shapes", "imagePath", "imageData", "imageHeight", "imageWidth"})
 _SHAPE = frozenset(
     {"label", "points", "shape_type", "flags", "difficult", "score", "group_id", "description"}
@@ -90,10 +104,8 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every .json file."""
-    files = source.with_suffix(".json") if source.is_dir else [""]
-    if not files:
-        log.report(NO_FILES, source.path, expected=Trusted("LabelMe JSON"), n=len(source.files))
-    reader = Reader(source, builder, log, options, sized=True)
+    files = choose_files(source, looks_like, "LabelMe JSON", log, own=_TOP - {"version", "flags"})
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     places = image_places(source, files, reader.pictures)
     for file, place in zip(log.track(files, "reading"), places, strict=True):
         with contextlib.suppress(BadRecord):
@@ -103,7 +115,6 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
 
 def _read_image(record: Item, place: Place) -> None:
     record.need("shapes")
-    record.count_unread(_TOP)
     shapes, name = record.rows("shapes"), _name(record, place)
     if name is not None:
         size = record.size("imageWidth", "imageHeight")

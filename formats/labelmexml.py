@@ -44,6 +44,7 @@ from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders
 from odm.formats._shared.items import Box, Item, Origin, Row, images_of
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
 from odm.formats._shared.shapes import turned_box
@@ -63,6 +64,11 @@ from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "annotation filename folder source sourceImage sourceAnnotation imagesize nrows ncols object name "
+    "deleted verified occluded attributes parts hasparts ispartof date id type polygon pt x y username "
+    "segm box xmin ymin xmax ymax mask scribbles*"
+)
 _SIGNS = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
 
 
@@ -79,7 +85,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = xml_files(source, _says, "LabelMe XML", log, file_per_image=True)
     places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
     for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):

@@ -65,6 +65,7 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, lines, number
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes import as_turned, rotated, turned_box
 from odm.formats._shared.text_items import csv_records
@@ -72,6 +73,14 @@ from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "{} []{} data{} meta* drafts* annotations completions predictions id result value type from_name to_name "
+    "original_width original_height image_rotation x y width height rotation radiusX radiusY points "
+    "closed labels rectanglelabels polygonlabels ellipselabels brushlabels keypointlabels rle format "
+    "score origin model_version completed_by* was_cancelled ground_truth created_at updated_at "
+    "draft_created_at lead_time result_count unique_id prediction* task project parent_prediction "
+    "parent_annotation last_action last_created_by import_id updated_by"
+)
 SIZES_DIFFER = Code(
     "labelstudio-size-conflict",
     "error",
@@ -99,6 +108,9 @@ _TASK_META = frozenset(
     ).split()
 )
 """Fields of a task about the annotators' work, not about the image."""
+_SHORT = frozenset(
+    "id image img annotator annotation_id created_at updated_at lead_time width height".split()
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -129,7 +141,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
     tasks = [task for file in files for task in _tasks(reader, file)]
     truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
@@ -147,12 +159,12 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
 def _tasks(reader: Reader, file: str) -> Iterator[Item]:
     """The tasks of a file: records, or rows whose cells may hold JSON."""
     head = reader.source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head.startswith((b"[", b"{")) or file.endswith(".json"):
+    if head.startswith((b"[", b"{")) or reader.source.full(file).lower().endswith(".json"):
         yield from file_items(reader, file, "a list of tasks", alone=True)
         return
     sep = "\t" if b"\t" in head.split(b"\n", 1)[0] else ","
     origin = Origin(reader.builder, reader.source.full(file))
-    for at, cells in csv_records(reader, file, (), sep):
+    for at, cells in csv_records(reader, file, ("annotator", "annotation_id"), sep):
         task: dict[str, Any] = {}
         for key, text in cells.items():
             value = reader.cell(text, at / key) if text.startswith("[") else text
@@ -166,8 +178,8 @@ def _read_task(task: Item) -> None:
     if "data" in task:
         data = task.object("data")
         results, score = _results(task)
-        task.count_unread(_TASK | _TASK_META)
-        data.count_unread(frozenset({"image", "img", "width", "height"}))
+        task.count_unread(_TASK | _TASK_META, free=True)
+        data.count_unread(frozenset({"image", "img", "width", "height"}), free=True)
     else:
         results = _short_results(task)
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
@@ -213,6 +225,7 @@ def _short_results(task: Item) -> list[Rows]:
                 kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                 results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
         found.append(Rows(task.reader, task.at / key, results))
+    task.count_unread(_SHORT | {key for key, rows in zip(task.record, found, strict=True) if rows}, free=True)
     return found
 
 

@@ -43,13 +43,17 @@ from odm.formats._shared.gather import with_extension
 from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset, Flag, region_classes
 
+_KEYS = declare_keys(
+    "metainfo dataset_type task_name classes CLASSES palette data_list img_path file_name img_id width "
+    "height instances bbox bbox_label ignore_flag bbox_score filename ann bboxes labels scores "
+    "bboxes_ignore labels_ignore"
+)
 IGNORED = "ignored"
-_BOX = frozenset({"bbox", "bbox_label", "ignore_flag", "bbox_score"})
-_ANN = frozenset({"bboxes", "labels", "scores", "bboxes_ignore", "labels_ignore"})
 _Labels = dict[str, int]
 """The rows of the classes by their numbers; empty where the numbers are the names."""
 
@@ -75,7 +79,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options, sized=False)
+    reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
     given, path = given_list(options.classes, source, "", log)
     rows = add_list(given, builder, log, path) if given else []
     listed = {str(number): row for number, row in enumerate(rows)}
@@ -99,7 +103,6 @@ def _read_list(record: Item, listed: _Labels) -> None:
         with contextlib.suppress(BadRecord):
             boxes = image.rows("instances")
             row = image.image(image.first_key("img_path", "file_name"), size=image.size("width", "height"))
-            image.count_unread(frozenset({"img_path", "img_id", "width", "height", "instances"}))
             boxes.read(row, _read_instance, labels)
 
 
@@ -111,7 +114,6 @@ def _read_instance(box: Row, labels: _Labels) -> None:
     flags = int(Flag.CROWD) if is_ignored else 0
     category, flags = _category_of(box, None if number == -1 else number, labels, flags)
     corners, score = box.ltrb("bbox"), box.score("bbox_score")
-    box.count_unread(_BOX)
     box.add(category, corners, score=score, flags=flags)
 
 
@@ -126,7 +128,6 @@ def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[in
 def _read_old(record: Item, labels: _Labels) -> None:
     image = record.image("filename", size=record.size("width", "height"))
     ann = record.object("ann")
-    ann.count_unread(_ANN)
     _read_arrays(ann, image, labels, "bboxes", "labels")
     _read_arrays(ann, image, labels, "bboxes_ignore", "labels_ignore", int(Flag.CROWD))
 
@@ -136,7 +137,6 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
     key = reader.source.relative(file).removeprefix("preds/").removesuffix(".json")
     image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.at.path)))
     record.need("bboxes", "labels", "scores")
-    record.count_unread(_ANN)
     _read_arrays(record, image, labels, "bboxes", "labels")
 
 

@@ -26,13 +26,16 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.items import BadRecord, Item, Row, class_ids, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "filename width height detection grounding instances regions bbox label category phrase score caption"
+)
 _SUFFIXES = (".jsonl", ".json", ".odvg")
 _EDGES = "4 numbers: left, top, right, bottom"
-_BOX = frozenset({"bbox", "label", "category", "phrase", "score"})
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -47,7 +50,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "ODVG", log, _SUFFIXES), "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
@@ -57,7 +60,6 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 def _read_record(record: Item) -> None:
     image = record.image("filename", size=record.size("width", "height"))
-    record.count_unread(frozenset({"filename", "width", "height", "detection", "grounding"}))
     if "detection" in record:
         record.object("detection").rows("instances").read(image, _read_instance, "category")
     if "grounding" in record:
@@ -74,7 +76,6 @@ def _read_instance(box: Row, key: str) -> None:
     else:
         category = box.category_number(box.get("label"), box.at / "label", {})
     score, given = box.score("score"), box.array("bbox")
-    box.count_unread(_BOX)
     if given and isinstance(given[0], list):  # of a phrase in the plural
         found = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(given)]
     else:

@@ -83,18 +83,14 @@ def _fitting(source: Source, file: str) -> tuple[int, int]:
     return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(looked_at)
 
 
-def _fits(source: Source, file: str) -> bool:
-    good, total = _fitting(source, file)
-    return 3 * good > 2 * total
-
-
 def sniff(source: Source) -> Sniff | None:
     """Lines of a picture, a number, and four times as many numbers."""
     files = source.with_suffix(*_SUFFIXES)[:20] if source.is_dir else [""]
-    file = next((file for file in files if _fits(source, file)), None)
+    counts = {file: _fitting(source, file) for file in files}
+    file = next((file for file, (good, total) in counts.items() if 3 * good > 2 * total), None)
     if file is None:
         return None
-    found = lines_are(*_fitting(source, file))
+    found = lines_are(*counts[file])
     negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
     sure = NARROWER if negatives else SURE  # WIDER FACE takes a list of names for its own
     return Sniff(sure, f"{found} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers")
@@ -107,8 +103,8 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
     if source.is_dir:
         given = source.with_suffix(*_SUFFIXES)
         negatives = [file for file in given if file.rpartition("/")[2].lower() in _NEGATIVES]
-        good = [file for file in given if file not in negatives and _fits(source, file)]
-        files = [file for file in given if file in good or (good and file.endswith((".dat", ".info")))]
+        files = [f for f in given if f.endswith((".dat", ".info")) or _fitting(source, f)[0]]
+        files = [file for file in files if file not in negatives]
         report_unread(source, given, [*files, *negatives], "annotations for OpenCV", log)
     images: dict[str, tuple[int | None, str]] = {}
     """The row of each image, and the file that it was last in."""

@@ -49,6 +49,7 @@ from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
 from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, is_set, may_write, read_lines
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
@@ -62,9 +63,13 @@ from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
 
+_KEYS = declare_keys(
+    "transcription points difficult key_cls label score input_path page_index dt_polys dt_scores "
+    "rec_polys rec_scores rec_texts rec_boxes boxes cls_id coordinate model_settings* text_det_params* "
+    "text_type textline_orientation_angles text_rec_score_thresh"
+)
 CLASS = "text"
 IGNORED = ("###", "*")
-_KNOWN = frozenset({"transcription", "points", "difficult", "key_cls", "label", "score"})
 _LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
 _USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
 
@@ -115,7 +120,7 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
     """Read a file, or those of a folder, line by line."""
-    reader = Reader(source, builder, log, options)
+    reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
     wanted = usual_split(options.split)
     same = None if builder.kind == "gt" else options.score
@@ -151,7 +156,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
 def _read_results(reader: Reader, same: float | None) -> None:
     """Read the results of PaddleOCR 3, a file for each image or page."""
     source, log = reader.source, reader.log
-    files = choose_files(source, _result, "results of PaddleOCR", log, file_per_image=True)
+    files = choose_files(source, _result, "results of PaddleOCR", log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             result = file_item(reader, file)
@@ -194,9 +199,6 @@ def _read_text(text: Row, same: float | None) -> None:
         return
     if words and words not in IGNORED:
         text.reader.count("transcriptions")
-    if not _KNOWN.issuperset(text.record):
-        held = {key: value for key, value in text.record.items() if value is not False}
-        text.reader.count_unread(held, _KNOWN)
     corners = text.around(points, "rotated boxes" if len(points) == 4 else "polygons")
     text.add(category, corners, score=score, flags=int(flags))
 

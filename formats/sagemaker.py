@@ -42,14 +42,18 @@ from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_item
 from odm.formats._shared.json_columns import show
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name, usual_split
 from odm.issues import Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "{} source-ref annotations class_id left top width height image_size depth objects confidence "
+    "class-map{} type human-annotated creation-date job-name"
+)
 _SUFFIXES = (".manifest", ".jsonl")
 _METADATA = "-metadata"
 _PLACE = ("left", "top", "width", "height")
-_BOX = frozenset({"class_id", *_PLACE})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -71,7 +75,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     wanted = usual_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
@@ -119,6 +123,7 @@ def _read_record(record: Item, job: str, split: str, found: _Found) -> None:
             record.missing("source-ref")
         return
     labels, about = record.object(job), record.object(job + _METADATA)
+    record.count_unread(frozenset({"source-ref", job, job + _METADATA}), free=True)
     boxes = labels.rows("annotations")
     classes = about.object("class-map", optional=True).record
     objects = about.array("objects")
@@ -149,7 +154,6 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Fou
     if score is None or box.bad:
         box.fault()
         return
-    box.count_unread(_BOX)
     found.boxes.append((box, category, corners, wh, score))
 
 

@@ -54,20 +54,30 @@ from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import NUMBER_TYPES, Nothing, Reader, bounds, dump, may_write, number
+from odm.formats._shared.json_values import (
+    NUMBER_TYPES,
+    Nothing,
+    Reader,
+    bounds,
+    choose_files,
+    dump,
+    may_write,
+    number,
+)
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
 
-_TOP = frozenset({"metadata", "instances", "tags", "comments"})
-_INSTANCE = frozenset(
-    (
-        "id type classId className probability points groupId pointLabels locked visible trackingId error "
-        "createdAt createdBy creationType score updatedAt updatedBy isLocked exclude cx cy rx ry angle"
-    ).split()
+_KEYS = declare_keys(
+    "{} metadata instances tags* comments* name width height status version pinned id type classId "
+    "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId pointLabels* locked visible attributes* "
+    "trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked exclude cx cy "
+    "rx ry angle color attribute_groups* timestamp"
 )
+_TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _MADE = ("Prediction", "Preannotation")
 _CORNERS = ("x1", "y1", "x2", "y2")
 _SHAPES = frozenset({"bbox", "rbbox", "polygon", "ellipse"})
@@ -120,13 +130,17 @@ class _Reader(Reader):
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the files one by one."""
-    reader = _Reader(source, builder, log, options, sized=True)
+    reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
     reader.used = set()
     files = source.with_suffix(".json") if source.is_dir else [""]
     lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
     files = [file for file in files if (source, file) not in lists]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
+    elif source.is_dir and (unsure := [file for file in files if not file.endswith(_OLD)]):
+        keys = frozenset({"metadata", "instances"})
+        chosen = choose_files(source, looks_like, "JSON of SuperAnnotate", log, own=keys, among=unsure)
+        files = [file for file in files if file.endswith(_OLD) or file in chosen]
     if not source.is_dir:  # the list lies beside it
         folder = os.path.dirname(source.path)
         for path in (os.path.join(folder, "classes", _CLASSES), os.path.join(folder, _CLASSES)):
@@ -179,7 +193,7 @@ def _read_image(
     with contextlib.suppress(BadRecord):
         record = Item(reader, value, at, origin)
         record.need("instances")
-        record.count_unread(_TOP)
+        record.count_unread(_TOP, free=True)
         boxes = record.rows("instances")
         about = record.object("metadata", optional=True)
         _add_image(
@@ -207,7 +221,6 @@ def _read_instance(box: Row) -> None:
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _share(box.score(key))
-    box.count_unread(_INSTANCE)
     box.add(category, corners, score=score, group=box.group("groupId"), is_part=part)
 
 

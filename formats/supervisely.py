@@ -57,7 +57,8 @@ from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview, check_head
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, dump, is_set, may_write
+from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump, is_set, may_write
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
 from odm.formats._shared.shapes import even_odd, turned_box
 from odm.formats._shared.split_names import files_of_split
@@ -66,13 +67,11 @@ from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset
 
-_TOP = frozenset({"size", "objects", "tags", "description", "name"})
-_OBJECT = frozenset(
-    {
-        "id", "classId", "classTitle", "geometryType", "points", "tags", "description", "labelerLogin",
-        "createdAt", "updatedAt", "instance",
-    }
-)  # fmt: skip
+_KEYS = declare_keys(
+    "description tags name value size height width objects id classId classTitle geometryType "
+    "labelerLogin createdAt updatedAt points exterior interior bitmap data origin nodes{} loc disabled "
+    "angle classes title shape color geometry_config* hotkey tagId value_type projectType instance"
+)
 _SHAPES = frozenset({"rectangle", "polygon"})
 _DRAWN = frozenset({"bitmap", "oriented_bbox", "graph"})
 """Kinds that are read only if shapes are wanted."""
@@ -113,13 +112,16 @@ def sniff(source: Source) -> Sniff | None:
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
-    if not files and not source.with_suffix("meta.json"):  # a project may have no image yet
+    if files and source.is_dir and not any(map(_in_data_set, files)):
+        own = frozenset({"objects", "size"})
+        files = choose_files(source, _looks_like, "Supervisely JSON", log, own=own, among=files)
+    elif not files and not source.with_suffix("meta.json"):  # a project may have no image yet
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
         )
     homes = dict.fromkeys(_home(file) for file in files if _in_data_set(file))
     folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes) or own_folder(source)
-    reader = Reader(source, builder, log, options, folders, sized=True)
+    reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
     shapes: dict[str, str] = {}
     for file in source.with_suffix("meta.json") if source.is_dir else ():
         if file.rpartition("/")[2] != "meta.json":
@@ -171,7 +173,6 @@ def _split_of(file: str, *, several: bool) -> str:
 
 def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
     record.need("objects")
-    record.count_unread(_TOP)
     if record.get("tags"):
         record.reader.count("tags of images")
     objects = record.rows("objects")
@@ -202,7 +203,6 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
-    record.count_unread(_OBJECT | {"bitmap", "nodes", "angle"} if drawn else _OBJECT)
     two = kind == "rectangle" or (kind not in _DRAWN and len(record.object("points").array("exterior")) == 2)
     part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not two
     record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=part)

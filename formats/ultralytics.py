@@ -46,14 +46,18 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
 from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Dataset, ShapeKind
 
+_KEYS = declare_keys(
+    "type task name description url version class_names* file width height split annotations boxes "
+    "segments obb pose"
+)
 _SUFFIXES = (".ndjson", ".jsonl")
 _KINDS = ("boxes", "segments", "obb", "pose")
-_IMAGE = frozenset({"type", "file", "url", "width", "height", "split", "annotations"})
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -70,7 +74,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     wanted, seen = usual_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
         classes: dict[str, int] = {}
@@ -90,9 +94,7 @@ def _read_image(record: Item, classes: dict[str, int], wanted: str | None, seen:
     seen.add(split)
     if wanted not in (None, split):
         return
-    record.count_unread(_IMAGE)
     annotations = record.object("annotations", optional=True)
-    annotations.count_unread(frozenset(_KINDS))
     labels = {
         kind: Rows(
             record.reader,

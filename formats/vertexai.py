@@ -46,12 +46,17 @@ from odm.formats._shared.items import (
 )
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SplitOptions, miss_split
 from odm.formats._shared.text_items import numerals
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "imageGcsUri boundingBoxAnnotations displayName xMin yMin xMax yMax dataItemResourceLabels instance "
+    "content mimeType prediction displayNames confidences bboxes ids aiplatform.googleapis.com/ml_use"
+)
 _SUFFIXES = (".jsonl", ".ndjson")
 _PLACE = ("xMin", "yMin", "xMax", "yMax")
 _USE = "aiplatform.googleapis.com/ml_use"
@@ -77,7 +82,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
-    reader = Reader(source, builder, log, options, ask_other=True)
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     wanted, seen = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):
@@ -106,7 +111,6 @@ def _read_record(record: Item, wanted: str | None, seen: set[str]) -> None:
         boxes = _predicted(record.object("prediction"))
     else:
         held, key = record, "imageGcsUri"
-        record.count_unread(frozenset({key, "boundingBoxAnnotations", "dataItemResourceLabels"}))
         boxes = record.rows("boundingBoxAnnotations")
     image = held.image(key, _name, split=split)
     boxes.read_relative(image, held, _name(str(held.get(key))), None, _read_box)
@@ -134,7 +138,6 @@ def _read_box(box: Row, size: Size) -> None:
     else:
         box.record = numerals(box.record, *_PLACE)
         left, top, right, bottom = box.numbers(*_PLACE)
-        box.count_unread(frozenset({"displayName", *_PLACE}))
     left, top, right, bottom = in_pixels((left, top, right, bottom), size)
     box.add(category, (left, top, right, bottom), score=score)
 

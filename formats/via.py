@@ -54,11 +54,20 @@ from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, choose_files, dump, is_set
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "{} _via_settings* _via_img_metadata{} _via_attributes region{} description options* default_options* "
+    "default_value* filename size regions{} fileref base64_img_data file_attributes* file_size region_count "
+    "region_id region_shape_attributes shape_attributes "
+    "region_attributes* name x y width height cx cy r rx ry theta all_points_x all_points_y project* config* "
+    "attribute{} aname anchor_id desc default_option_id file{} fid fname type loc src metadata{} vid flg z "
+    "xy av* view{} fid_list"
+)
 NO_ATTRIBUTE = Code(
     "via-class-attribute",
     "error",
@@ -74,6 +83,10 @@ HEADER = (
 )
 _SUFFIXES = (".json", ".csv")
 _USUAL = ("class", "label", "name", "type", "category", "object")
+_PROJECT = frozenset(
+    "_via_settings _via_img_metadata _via_attributes _via_data_format_version _via_image_id_list".split()
+)
+_PROJECT_3 = frozenset({"project", "config", "attribute", "file", "metadata", "view"})
 _IMAGE = frozenset({"filename", "size", "regions", "fileref", "base64_img_data"})
 _NUMBERS = {
     "rect": ("x", "y", "width", "height"),
@@ -121,7 +134,7 @@ _Waiting = list[tuple[Rows, int | None, _OptionTexts]]
 
 def read(source: Source, builder: Builder, log: Log, options: ViaOptions) -> None:
     """Read the file, or those of a folder."""
-    reader = Reader(source, builder, log, options)
+    reader = Reader(source, builder, log, options, keys=_KEYS)
     waiting: _Waiting = []
     for file in choose_files(source, looks_like, "VIA annotations", log, _SUFFIXES):
         with contextlib.suppress(BadRecord):
@@ -142,6 +155,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
         return
     texts = _option_texts(entries.get("_via_attributes"))
     if "_via_img_metadata" in entries or "_via_settings" in entries:
+        entries.count_unread(_PROJECT, free=True)
         entries = entries.object("_via_img_metadata")
     for _, image in entries.objects():
         image.count_unread(_IMAGE)
@@ -152,6 +166,7 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
 def _read_project(whole: Item, waiting: _Waiting) -> None:
     """Read a project of VIA 3, whose regions are made those of VIA 2."""
     reader, at = whole.reader, whole.at / "metadata"
+    whole.count_unread(_PROJECT_3, free=True)
     files = dict(whole.object("file").objects())
     attributes = dict(whole.object("attribute", optional=True).objects())
     regions: dict[Any, dict[str, Any]] = {}

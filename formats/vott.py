@@ -57,12 +57,18 @@ from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_n
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.issues import Log, printable
 from odm.tables import Builder, Dataset
 
+_KEYS = declare_keys(
+    "frames{} framerate inputTags suggestiontype scd visitedFrames tag_colors x1 y1 x2 y2 width height "
+    "box UID id type tags name points suggestedBy score asset assets{} format path size state regions "
+    "version boundingBox left top x y color"
+)
 HEADER = ["image", "xmin", "ymin", "xmax", "ymax", "label"]
 _HEADERS = (HEADER, [*HEADER, "score"])
 _LAYOUT = Columns(
@@ -73,12 +79,8 @@ _LAYOUT = Columns(
 )
 _PLACE = ("left", "top", "width", "height")
 _SHAPES = frozenset({"RECTANGLE", "SQUARE", "POLYGON"})
-_REGION = frozenset({"id", "type", "tags", "boundingBox", "points", "score"})
 _OLD_EDGES = ("x1", "y1", "x2", "y2")
 _OLD_SHAPES = frozenset({"rect", "rectangle", "square"})
-_OLD_REGION = frozenset(
-    {*_OLD_EDGES, *"id UID width height type tags name points box suggestedBy score".split()}
-)
 _TAGS = "a region with several tags is as many boxes"
 
 
@@ -120,7 +122,7 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
     if sniff_json(source, looks_like) is None and not source.path.lower().endswith(".json"):
         _read_tables(source, builder, log, options)
         return
-    reader = Reader(source, builder, log, options, sized=True)
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "VoTT JSON", log)
     single = [file for file in files if file.lower().endswith("-asset.json")]
     if single and len(single) < len(files):
@@ -174,7 +176,6 @@ def _read_region(region: Row) -> None:
     else:
         corners, wh = bounds(points), None
     score = region.score("score")
-    region.count_unread(_REGION)
     if not region.bad:
         region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
 
@@ -222,7 +223,6 @@ def _read_old_region(region: Row) -> None:
         return
     left, top, right, bottom = region.numbers(*_OLD_EDGES)
     score = region.score("score")
-    region.count_unread(_OLD_REGION)
     corners = left, top, right, bottom
     if not region.bad:
         region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, score=score)

@@ -66,7 +66,7 @@ from odm.formats._shared.split_names import SplitOptions, files_of_split, split_
 from odm.formats._shared.table_rows import Columns, TableReader
 from odm.formats._shared.text_rows import refuse_classes
 from odm.formats._shared.text_tokens import text_of
-from odm.issues import Log, PathError, first_few, printable
+from odm.issues import Log, PathError, first_few, printable, shorten
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
@@ -78,6 +78,7 @@ LAYOUT = Columns(
 )
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _BOX = re.compile(rf"{_NUMBER}(?:,{_NUMBER}){{4,5}}", re.ASCII)
+_WITHIN = re.compile(rf"\s{_NUMBER}(?:,{_NUMBER}){{4}}", re.ASCII)
 _ID = re.compile(r"([0-9]{1,9})(?:\.0*)?", re.ASCII)
 _USUAL = re.compile(
     r"(?:.*_)?(annotations|train|val|valid|validation|test|trainval)[0-9]*\.txt", re.IGNORECASE
@@ -111,8 +112,8 @@ def _parts(line: str) -> tuple[str, list[str]]:
     return line[:end].strip(), words[boxes:]
 
 
-def _fits(head: bytes) -> tuple[int, bool]:
-    """How many of the first lines have boxes, and whether most lines are such or the path of a picture."""
+def _fitting(head: bytes) -> tuple[int, int]:
+    """How many of the first lines have boxes, and how many have neither boxes nor the path of a picture."""
     lines = text_of(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     fits = others = 0
     for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
@@ -124,7 +125,7 @@ def _fits(head: bytes) -> tuple[int, bool]:
             fits += 1
         elif boxes or not path.lower().endswith(_SUFFIXES):
             others += 1
-    return (fits, True) if fits > 2 * others else (0, not others)
+    return fits, others
 
 
 def _candidates(source: Source) -> list[str]:
@@ -135,8 +136,8 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of a path and boxes of five or six numbers between commas."""
     files = _candidates(source) if source.is_dir else [""] if source.path.lower().endswith(".txt") else []
     for file in files[:20]:
-        fits, _ = _fits(source.head(file))
-        if fits:
+        fits, others = _fitting(source.head(file))
+        if fits > 2 * others:
             what = f"{fits} of the first lines{' of ' + printable(file) if file else ''}"
             return Sniff(SURE, f"{what} are a path and boxes x1,y1,x2,y2,class_id, as YOLO-Keras has")
     return None
@@ -160,10 +161,7 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     files = [""]
     if source.is_dir:
         given = _candidates(source)
-        looks = [_fits(source.head(file)) for file in given]
-        usual = [_USUAL.fullmatch(file.rpartition("/")[2]) is not None for file in given]
-        files = [f for f, (fits, sound), u in zip(given, looks, usual, strict=True) if fits or (sound and u)]
-        files = files or [f for f, u in zip(given, usual, strict=True) if u]
+        files = [f for f in given if _USUAL.fullmatch(f.rpartition("/")[2]) or _fitting(source.head(f))[0]]
         report_unread(source, given, files, "YOLO-Keras text", log)
     names = _names(source, log, options)
     wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
@@ -189,11 +187,16 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
 def _rows(data: bytes, path: str, first: dict[str, str], builder: Builder, log: Log) -> list[_Row]:
     """The boxes of a file, and a row for each image without one; `first` are the images so far."""
     rows: list[_Row] = []
-    for number, line in enumerate(text_of(data, path, log).decode("utf-8", "replace").split("\n"), 1):
-        if not line.strip():
+    lines = text_of(data, path, log).decode("utf-8", "replace").split("\n")
+    parts = [(number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()]
+    suffixed = any(boxes and name.lower().endswith(_SUFFIXES) for _, name, boxes in parts)
+    for number, name, boxes in parts:
+        if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
+            expected = "one path of a picture, and its boxes"
+            log.report(WRONG_COUNT, path, line=number, expected=expected, found=repr(shorten(name)))
+            builder.skipped += 1
             continue
-        name, boxes = _parts(line)
-        name = name.removeprefix("./").removeprefix(".\\")
+        name = name.removeprefix("./").removeprefix(".\\")  # noqa: PLW2901
         place = f"{path}:{number}"
         if _BOX.fullmatch(name):
             log.report(NO_IMAGE_NAME, path, line=number)

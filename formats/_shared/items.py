@@ -31,7 +31,6 @@ from odm.files import Output
 from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json_values import (
-    EMPTY_VALUES,
     FLAG_NAMES,
     NUMBER_TYPES,
     Nothing,
@@ -40,6 +39,7 @@ from odm.formats._shared.json_values import (
     number,
     read_lines,
 )
+from odm.formats._shared.known_keys import EMPTY_VALUES
 from odm.formats._shared.number_text import fixed_rows, whole_edges
 from odm.formats._shared.pixel_masks import of_image
 from odm.formats._shared.row_shapes import DrawnRow
@@ -305,10 +305,10 @@ class Item:
             self.fault()
         return size
 
-    def count_unread(self, known: frozenset[str]) -> None:
-        """Count the other keys, where they hold something, unless this is part of a row that adds no box."""
+    def count_unread(self, known: frozenset[str], *, free: bool = False) -> None:
+        """Count the other keys (see `Reader.count_unread`), unless this is part of a row that adds no box."""
         if self.row is None or not self.row.bad:
-            self.reader.count_unread(self.record, known)
+            self.reader.count_unread(self.record, known, free=free)
 
     def xywh(self, *keys: str) -> tuple[Corners, tuple[float, float]]:
         """The corners of a box, and its width and height; the keys are of left, top, width and height."""

@@ -53,18 +53,17 @@ from odm.formats._shared.json_preview import (
     HeadCheck,
     check_head,
     fitting,
+    glance,
     is_deeper,
 )
+from odm.formats._shared.known_keys import EMPTY_VALUES, KnownKeys, count_extra
 from odm.formats._shared.pictures import ImageOptions, Picture
 from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
-from odm.issues import Log, Trusted, Verbatim, printable, shorten
+from odm.issues import Log, Trusted, Verbatim, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag
 
 NUMBER_TYPES = frozenset({int, float})
-EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
-_MOST_EXTRAS = 30
-"""Names of unread keys that are counted separately."""
 FLAG_NAMES = {str(flag.name).lower(): flag for flag in Flag if flag is not Flag.REGION}
 
 
@@ -78,23 +77,33 @@ def choose_files(
     title: str,
     log: Log,
     suffixes: tuple[str, ...] = (".json",),
-    *,
-    file_per_image: bool = False,
+    own: frozenset[str] = frozenset(),
+    among: Sequence[str] | None = None,
 ) -> list[str]:
-    """The files to be read: the file itself, or those of a folder that fit.
+    """The files to be read: the file itself, or those of a folder (`among` some) that fit or that should.
 
-    With `file_per_image` all files beside several that fit are read: another one is damaged.
+    A file should fit if it has one of the outermost keys `own` that only this format has, or at least half of
+    those of a file that fits; so what it lacks is reported, and any other file is named as not read.
     """
     if not source.is_dir:
         return [""]
-    given = source.with_suffix(*suffixes)
+    given = source.with_suffix(*suffixes) if among is None else list(among)
     later = [file for file in given[LOOKED_AT:] if check_head(source.head(file), says)]
-    files = fitting(source, says, suffixes) + later
-    if file_per_image and len(files) > 1:
-        homes = {file.rpartition("/")[0] for file in files}
-        files = [file for file in given if file.rpartition("/")[0] in homes]
+    fits = {*fitting(source, says, suffixes), *later} & set(given)
+    forms = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(given) else set()
+
+    def should_fit(keys: frozenset[str]) -> bool:
+        return not own.isdisjoint(keys) or any(keys and 2 * len(keys & form) >= len(form) for form in forms)
+
+    files = [file for file in given if file in fits or should_fit(_first_keys(source.head(file)))]
     report_unread(source, given, files, title, log)
     return files
+
+
+def _first_keys(head: bytes) -> frozenset[str]:
+    """The outermost keys that the first bytes of a file show, or those of the first record of its list."""
+    look = glance(head)
+    return frozenset(look.keys if look.top == "{" else look.first.get("", ()))
 
 
 # ----------------------------------------------------------------------------------------------- reading
@@ -111,6 +120,8 @@ class Reader(Gather):
         Whether the format's files say the size of an image, so that a missing one is a warning.
     ask_other
         Whether sizes come from the other side of an evaluation too.
+    keys
+        The names that the format knows; what has another is counted as its files are decoded.
     """
 
     def __init__(
@@ -123,6 +134,7 @@ class Reader(Gather):
         *,
         sized: bool = False,
         ask_other: bool = False,
+        keys: KnownKeys | None = None,
     ) -> None:
         other: Literal["always", "never"] = "always" if ask_other else "never"
         field = "" if sized else None
@@ -130,6 +142,7 @@ class Reader(Gather):
         super().__init__(
             source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
         )
+        self.keys = keys
         self._outlines: Counter[str] = Counter()
         self._first_outline: At | None = None
 
@@ -146,7 +159,13 @@ class Reader(Gather):
             document.end()
         except Broken:
             return Nothing
+        self.count_unknown(found)
         return found
+
+    def count_unknown(self, value: Any) -> None:
+        """Count the keys of a decoded value that the format does not know."""
+        if self.keys is not None:
+            self.keys.count_json(value, self.builder.extras)
 
     def cell(self, text: str, at: At) -> Any:
         """The value of a cell of a table that holds JSON; `Nothing`, and an issue, if it is none."""
@@ -237,12 +256,16 @@ class Reader(Gather):
                 value = number if abs(number) != float("inf") else Token(value)
         return NAN if value is None else self.number(value, at)
 
-    def count_unread(self, record: dict[str, Any], known: frozenset[str]) -> None:
-        """Count the keys that are not read, where they hold something."""
+    def count_unread(self, record: dict[str, Any], known: frozenset[str], *, free: bool = False) -> None:
+        """Count the keys that are not read here, where they hold something.
+
+        Those that the format does not know at all have been counted, unless the record is one of `free` keys.
+        """
         if known.issuperset(record):
             return
         for key, held in record.items():
-            if key not in known and held not in EMPTY_VALUES:
+            is_counted = self.keys is not None and not free and key not in self.keys.names
+            if key not in known and held not in EMPTY_VALUES and not is_counted:
                 self.count(key)
 
     def flag(self, value: Any, at: At) -> bool | None:
@@ -270,11 +293,7 @@ class Reader(Gather):
 
     def count(self, what: str, n: int = 1) -> None:
         """Count something that is not read."""
-        extras = self.builder.extras
-        key = what if what in extras else shorten(what, 60)
-        if key not in extras and len(extras) >= _MOST_EXTRAS:
-            key = "other keys"
-        extras[key] += n
+        count_extra(self.builder.extras, what, n)
 
     def outline(self, what: str, at: At) -> None:
         """Count a shape that is read as its box: ``polygons``, ``rotated boxes`` and the like."""
@@ -421,6 +440,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
         except RecursionError:
             log.report(TOO_DEEP, path, line=number)
         else:
+            reader.count_unknown(value)
             yield At(path, line=number), key, value
 
 

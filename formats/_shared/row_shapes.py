@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.json_values import (
-    EMPTY_VALUES,
     NUMBER_TYPES,
     Reader,
     around_ellipse,
@@ -16,6 +15,7 @@ from odm.formats._shared.json_values import (
     is_upright,
     number,
 )
+from odm.formats._shared.known_keys import EMPTY_VALUES
 from odm.formats._shared.pixel_masks import BadMask, in_image
 from odm.formats._shared.shapes import Drawn, Points
 from odm.tables import Floats

@@ -58,6 +58,8 @@ def xml_roots(
         path, data = reader.source.full(file), reader.source.read(file, reader.log)
         element = None if data is None else parser.root(data, path, reader.log)
         if element is not None:
+            if reader.keys is not None:
+                reader.keys.count_xml(element, reader.builder.extras)
             yield file, Origin(reader.builder, path), element
 
 
@@ -120,7 +122,9 @@ def csv_records(
                 log.report(WRONG_COUNT, path, line=at.line, expected=expected, found=len(row))
                 reader.builder.skipped += 1
             elif row:
-                yield at, dict(zip(columns, row, strict=True))
+                record = dict(zip(columns, row, strict=True))
+                reader.count_unknown([record])
+                yield at, record
     except csv.Error as e:
         expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
         log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)

@@ -370,16 +370,20 @@ def check_number(cell: Cell, log: Log, path: str, line: int, field: str) -> bool
     return False
 
 
+_BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
+
+
 def second_row(words: Sequence[bytes], numbers: int) -> int:
     """Where another row begins in the words of a name, 0 if none does.
 
-    It begins after a word and as many `numbers` as a row has: the line break before it was lost.
+    It begins after a word and as many `numbers` as a row has, the last of which may run into its first word:
+    the line break before it was lost.
     """
     run = 0
     for i, word in enumerate(words[1:], 1):
         if NUMBER.fullmatch(word):
             run += 1
-        elif run >= numbers:
+        elif run >= numbers or (run == numbers - 1 and _BEGINS_AS_NUMBER.match(word)):
             return i
         else:
             run = 0

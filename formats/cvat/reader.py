@@ -23,6 +23,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
 from odm.formats._shared.json_values import around_ellipse, bounds
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
 from odm.formats._shared.pixel_masks import MOST, BadMask, in_image, of_rows
 from odm.formats._shared.safe_xml import (
@@ -49,6 +50,15 @@ MARKS = {
 _OCCLUDED = int(Flag.OCCLUDED)
 _TRUE, _FALSE = frozenset(("1", "true", "yes")), frozenset(("", "0", "false", "no"))
 _EDGES = ("xtl", "ytl", "xbr", "ybr")
+_KEYS = declare_keys(
+    "annotations version meta task job project tasks dumped id name size mode overlap bugtracker created "
+    "updated subset subsets start_frame stop_frame frame_filter segments segment start stop url owner "
+    "assignee username email labels label color type attributes attribute mutable input_type default_value "
+    "values svg* parent z_order original_size width height source flipped image_quality image video frame "
+    "track track_id task_id job_id label_id shape box polygon polyline points ellipse mask skeleton cuboid "
+    "tag* occluded outside keyframe group_id rotation xtl ytl xbr ybr cx cy rx ry rle left top",
+    *(f"{axis}{edge}{k}" for axis in "xy" for edge in ("tl", "bl", "tr", "br") for k in (1, 2)),
+)
 _OTHER_SHAPES = frozenset(("polyline", "points", "cuboid", "skeleton", "tag"))
 _SHAPES = _OTHER_SHAPES | {"box", "polygon", "ellipse", "mask"}
 MOST_FRAMES = 100_000
@@ -93,6 +103,7 @@ class Reader:
         if root is None:
             return
         self.file = self.builder.file(self.path)
+        _KEYS.count_xml(root, self.builder.extras)
         for label in root.iterfind("meta//labels/label"):
             name = (label.findtext("name") or "").strip("\t\r\n")
             parent = (label.findtext("parent") or "").strip("\t\r\n")
@@ -221,8 +232,6 @@ class Reader:
         if read is None or (tag == "skeleton" and not _has_points(shape)):
             if tag in _OTHER_SHAPES:
                 self.builder.extras["shapes that are not boxes"] += 1
-            elif tag != "attribute":
-                self.builder.extras["unknown elements"] += 1
             return
         line = shape.sourceline or 0
         try:

@@ -117,7 +117,7 @@ def _files(source: Source, kind: str) -> list[str]:
 
 def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
     """9 columns end with class and visibility; the last three of 10 are world coordinates."""
-    if n < 7 or (n == 8 and kind(7)):  # a comma at the end of 7 columns
+    if n < 7 or n > 13 or (n == 8 and kind(7)):  # two rows in a line; a comma at the end of 7 columns
         return None
     return text_rows.Shape(range(9 if n == 9 or n > 10 else 7))
 

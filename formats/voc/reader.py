@@ -29,6 +29,7 @@ from odm.formats._shared.codes import (
     WRONG_BOX_TYPE,
 )
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
+from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
 from odm.formats._shared.shapes import turned_box
@@ -52,6 +53,10 @@ STRANGE_ELEMENT = Code(
 _MARK = "odm-objects"
 """The element that stands for all objects of a file, which are read without the parser."""
 _PASSED = frozenset(("object", "folder", "path", "segmented", _MARK))
+_KEYS = declare_keys(
+    "annotation folder filename path segmented source database image flickrid owner* size width height depth "
+    f"object* video frame verified {_MARK}"
+)
 _HEADER = frozenset(("filename", "size"))
 _SIZE = frozenset(("width", "height"))
 _OBJECT = frozenset(("name", "bndbox", "trackid", *FLAGS, *SCORES))
@@ -206,9 +211,11 @@ class Reader:
             root = self._parser.root(data, path, self._log)
         if root is None:
             return
+        n_extras = self._builder.extras.total()
+        _KEYS.count_xml(root, self._builder.extras)
         head = self._head(root, path)
         image = None if head is None else self._add_image(path, key, head)
-        if alike is not None and head is not None:
+        if alike is not None and head is not None and n_extras == self._builder.extras.total():
             self._keep_head(form, pieces, alike.before, head)
         if image is not None and (video := (root.findtext("video") or "").strip(BLANKS)):
             frame = (root.findtext("frame") or "").strip(BLANKS)

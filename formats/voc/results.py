@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, with_extension
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.safe_xml import number_of
-from odm.formats._shared.text_tokens import second_row
+from odm.formats._shared.text_tokens import NUMBER_TEXT, second_row
 from odm.formats.voc.terms import (
     EDGES,
     UNWRITABLE,
@@ -133,6 +134,9 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
             found = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
             continue
+        if _has_columns(cells[:-5]):
+            log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")
+            continue
         numbers = []
         for field, cell in zip(fields, cells[-5:], strict=True):
             value = number_of(cell, log, path, number, field)
@@ -146,6 +150,15 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
         lines.append(number)
     builder.skipped += seen - len(names)
     return names, np.array(values, np.float64).reshape(-1, 5), np.array(lines, np.int64)
+
+
+def _has_columns(words: Sequence[str]) -> bool:
+    """Whether the words before the last five numbers hold further columns, not only the name of an image.
+
+    A name may end in a whole number, as ``street 12`` does, but not in a fraction or in two numbers.
+    """
+    numbers = [word for word in words[1:] if NUMBER_TEXT.fullmatch(word)]
+    return len(numbers) > 1 or any(not word.isdigit() for word in numbers)
 
 
 def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
@@ -187,6 +200,8 @@ def write_results(dataset: Dataset, target: Output, log: Log, edges: Floats) -> 
     for name, whole in zip(names, images.name, strict=True):
         if name != name.strip(" \t"):
             log.report(UNWRITABLE, "", value=name, reason="blanks at its ends would be lost")
+        elif _has_columns(name.split()):
+            log.report(UNWRITABLE, "", value=name, reason="numbers in it would be read as columns")
         other = first.setdefault(name, whole)
         if other != whole:
             log.report(COLLISION, "", first=other, second=whole, value=name)

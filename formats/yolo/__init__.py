@@ -184,6 +184,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
     """Read a data set of label files, in any of its layouts."""
     plan = _plan(source, options, log)
     source = plan.source
+    builder.extras.update(plan.unread)
     images = find_images(plan, builder, log, options)
     files = [image.label for image in images if image.label is not None]
     owners = np.array([i for i, image in enumerate(images) if image.label is not None], np.int64)

@@ -83,6 +83,8 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
         if is_split and not is_none(node):
             items = node.value if isinstance(node.value, list) else [node]
             named.setdefault(ALIASES.get(key, key), []).extend(items)
+        elif not (is_split or key in _KEYS or is_none(node)):
+            plan.unread[key] = 1
     absent = _add_splits(plan, named, path, options, log)
     check_split(plan, path, named, options, log)
     code = ABSENT_SPLIT if plan.groups and options.wanted is None else MISSING_SPLIT
@@ -209,6 +211,7 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
         split = ALIASES.get(key, key)
         location = _find_by_tail(source, value) if value and key not in _DARKNET_KEYS else None
         if not value or (key not in _DARKNET_SPLITS and not (location and lists_pictures(source, location))):
+            plan.unread |= {key: 1} if value and key not in _DARKNET_KEYS else {}
             continue
         named.append(split)
         if wanted is not None and split != wanted:
@@ -221,6 +224,8 @@ def read_data_file(plan: Plan, file: str, options: YoloOptions, log: Log) -> Non
     note_elsewhere(plan, path, log)
 
 
+_KEYS = frozenset("path names nc download channels task kpt_shape flip_idx kpt_names roboflow".split())
+"""Keys of a ``data.yaml`` besides those of splits."""
 _DARKNET_KEYS = frozenset({"names", "backup", "classes", "eval", "results"})
 _DARKNET_SPLITS = ("train", "valid", "test")
 """Keys whose lists should be there; any other key that names a list of pictures is a split too."""

@@ -150,6 +150,8 @@ class Plan(msgspec.Struct, eq=False):
     """Which rows end in the id of a track; see `find_tracks`."""
     lists: set[str] = msgspec.field(default_factory=set)
     """The lists of pictures that the description names."""
+    unread: dict[str, int] = msgspec.field(default_factory=dict)
+    """How often the description has each key that is not read."""
     sound: bool = True
 
     def found_in(self, folder: str) -> None:

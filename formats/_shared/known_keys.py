@@ -1,0 +1,87 @@
+"""The names of keys, elements and attributes in the files of a format; whatever has another name is counted.
+
+A format declares its names once, so that nothing it does not know is lost without a word::
+
+    _KEYS = declare_keys("images{} file_name width height objects label bbox attributes*")
+
+The keys of an object marked ``{}``, or of the objects in a list marked so, are data, such as names of images;
+``{}`` alone stands for the outermost object, ``[]{}`` for those in an outermost list. What lies below a key
+marked ``*`` is not looked at: the reader counts it itself, or it says nothing about objects. Numbers as keys
+are data everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from odm.issues import shorten
+
+EMPTY_VALUES: tuple[Any, ...] = (None, [], {}, "")
+_MOST_EXTRAS = 30
+"""Names of unread keys that are counted separately."""
+
+
+class KnownKeys(msgspec.Struct, frozen=True, eq=False):
+    """The names that a format knows."""
+
+    names: frozenset[str]
+    free: frozenset[str]
+    """Names of objects whose keys are data: ``""`` for the outermost one, ``[]`` for those in a list."""
+    opaque: frozenset[str]
+    """Names of what is not looked at."""
+
+    def count_json(self, value: Any, extras: Counter[str]) -> None:
+        """Count the keys of a decoded value that are not known and hold something."""
+        stack = [(value, "" if type(value) is dict else "[]")]
+        while stack:
+            value, name = stack.pop()
+            if type(value) is list:
+                first = value[0] if value else None
+                if type(first) is dict or (type(first) is list and first and type(first[0]) in (dict, list)):
+                    stack += [(inner, name) for inner in value]
+            elif type(value) is dict:
+                is_free = name in self.free
+                if not is_free and not self.names.issuperset(value):
+                    for key in value.keys() - self.names:
+                        if value[key] not in EMPTY_VALUES and not key.isdecimal():
+                            count_extra(extras, key)
+                stack += [
+                    (inner, key if key in self.names else "/")
+                    for key, inner in value.items()
+                    if type(inner) in (dict, list)
+                    and inner
+                    and key not in self.opaque
+                    and (is_free or key in self.names or key.isdecimal())
+                ]
+
+    def count_xml(self, element: Any, extras: Counter[str]) -> None:
+        """Count the elements within one, and their attributes, that are not known and hold something."""
+        keys = [key for key in element.keys() if key not in self.names and not key.startswith("{")]  # noqa: SIM118
+        for key in keys[:_MOST_EXTRAS]:  # looking a value up takes as long as there are attributes
+            if element.get(key).strip():
+                count_extra(extras, key)
+        for child in element.iterchildren("*"):
+            if child.tag not in self.names:
+                if len(child) or child.attrib or (child.text or "").strip():
+                    count_extra(extras, child.tag)
+            elif child.tag not in self.opaque:
+                self.count_xml(child, extras)
+
+
+def declare_keys(text: str, *more: str) -> KnownKeys:
+    """Declare the names in a text, with their marks, and those with spaces one by one."""
+    words = text.split()
+    free = frozenset(word.removesuffix("{}") for word in words if word.endswith("{}"))
+    opaque = frozenset(word.removesuffix("*") for word in words if word.endswith("*"))
+    return KnownKeys(frozenset(word.rstrip("{}*") for word in words) | set(more), free, opaque)
+
+
+def count_extra(extras: Counter[str], what: str, n: int = 1) -> None:
+    """Count something that is not read."""
+    key = what if what in extras else shorten(what, 60)
+    if key not in extras and len(extras) >= _MOST_EXTRAS:
+        key = "other keys"
+    extras[key] += n
