@@ -171,7 +171,8 @@ def _read_shape(label: Row, key: str) -> Corners | None:
     parts = label.all_objects("poly2d", "a list of outlines")
     if any(part.get("closed") is False or "C" in str(part.get("types", "")) for part in parts):
         return None
-    outlines = [part.points("vertices", 3) for part in parts]
+    least = 1 if len(parts) > 1 or label.get("box2d") else 3  # short parts are left out, with a warning
+    outlines = [part.points("vertices", least) for part in parts]
     label.draw("polygons", outlines, "polygons")
     return bounds([point for outline in outlines for point in outline])
 

@@ -271,7 +271,8 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     box.need("label", "points")
     category, given, at = box.category("label"), box.array("points"), box.at / "points"
     parts = Item(box.reader, {str(i): part for i, part in enumerate(given)}, at, box.origin, box.line, box)
-    outlines = [[in_pixels(point, size) for point in parts.points(key, 3)] for key in parts.record]
+    least = 1 if len(given) > 1 else 3  # short parts are left out, with a warning
+    outlines = [[in_pixels(point, size) for point in parts.points(key, least)] for key in parts.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if not outlines and not box.bad:
         box.wrong("points", "lists of points [x, y]")

@@ -747,6 +747,20 @@ def test_repeated_annotation_ids(more, code, tmp_path):
         assert [box["id"] for box in written["annotations"]] == [1, 2, 3]
 
 
+def test_annotations_without_boxes_are_counted_beside_those_with_boxes(tmp_path):
+    bare = {key: value for key, value in BOX.items() if key not in ("bbox", "area", "iscrowd")}
+    dataset, log = both(instances([BOX, {**bare, "id": 2}, {**bare, "id": 3}]))
+    assert not log.issues
+    assert (len(dataset), dataset.skipped) == (1, 0)
+    assert dataset.extras["annotations without a box"] == 2
+    assert any("2 annotations without a box" in note for note in log.notes)
+    relative = instances([{**BOX, "bbox": [0.1, 0.2, 0.3, 0.4]}, {**bare, "id": 2}])
+    (tmp_path / "a.json").write_text(json.dumps(relative))
+    np.testing.assert_allclose(read(tmp_path / "a.json")[0].boxes.xyxy, [[10, 16, 40, 48]])
+    _, log = both(instances([{**bare, "id": 2}, {**bare, "id": 3}]))
+    assert codes(log) == {"missing-box-key": 2}
+
+
 # --------------------------------------------------------------------------------------------- faults
 
 

@@ -421,3 +421,22 @@ def test_numbers_of_classes_may_be_text(name, key, tmp_path):
     assert not log.issues, list(map(str, log))
     assert dataset.boxes.category.tolist() == expected.boxes.category.tolist()
     assert any(f'{key} "0" is read as the number 0' in note for note in log.notes), log.notes
+
+
+def test_a_short_part_of_several_is_left_out_in_formats_that_have_parts(tmp_path):
+    label = {"id": "1", "category": "car"}
+    whole, short = [[10, 10], [50, 10], [50, 40]], [[12, 12], [20, 20]]
+    parts = [{"vertices": ring, "types": "L" * len(ring), "closed": True} for ring in (whole, short)]
+    frame = {"name": "a.jpg", "labels": [{**label, "poly2d": parts}], "size": {"width": 100, "height": 80}}
+    outline = {
+        "label": "car",
+        "closed": True,
+        "points": [[[x / 100, y / 80] for x, y in r] for r in (whole, short)],
+    }
+    sample = {"filepath": "a.jpg", "metadata": {"width": 100, "height": 80}, "p": {"polylines": [outline]}}
+    for name, document in (("bdd100k", [frame]), ("fiftyone", {"samples": [sample]})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        log = Log()
+        dataset = odm.read(tmp_path / f"{name}.json", name, shapes=True, log=log)
+        assert [issue.code for issue in log] == ["outline-short"], (name, list(map(str, log)))
+        assert [ring.round(6).tolist() for ring in dataset.boxes.shapes.polygons(0)] == [whole]

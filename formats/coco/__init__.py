@@ -32,10 +32,11 @@ annotation's ``id`` may be missing, and so may the image size (with a warning; u
 ``--image-size`` or ``--image-sizes``). Annotations may have the same id (a warning), unless another field
 refers to it; they are numbered anew when they are written. A missing ``file_name`` is replaced by the id, and
 categories with the same name are merged (both with a warning). A missing or empty ``bbox`` is replaced by the
-box around ``segmentation``, the oriented box or the labelled ``keypoints``, with a note. If all coordinates
-are in 0..1, boxes are relative to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and
-``-O units=normalized`` override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because
-it is the area of the mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
+box around ``segmentation``, the oriented box or the labelled ``keypoints``, with a note. Annotations without
+any of these are counted as lost where others have boxes. If all coordinates are in 0..1, boxes are relative
+to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and ``-O units=normalized``
+override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because it is the area of the
+mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
 
 A box without an outline whose ``attributes`` have CVAT's ``occluded`` and a ``rotation`` that is not 0 is an
 oriented box, turned clockwise by these degrees about its centre, and its ``bbox`` becomes the box around it,

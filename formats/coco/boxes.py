@@ -251,6 +251,7 @@ class Table(msgspec.Struct, eq=False):
             boxes = f"{plural(n, 'annotation')} without a bbox"
             log.note(f"{printable(self.path)}: {boxes}: the box around the {what} is read")
         category = self._rows_of(log, "category_id", self.categories, UNKNOWN_CATEGORY, good)
+        builder.skipped -= self._drop_boxless(builder, log, good)
         ids = self.id_column("id")
         if ids is not None:
             self._report_repeated(log, ids, good)
@@ -282,6 +283,18 @@ class Table(msgspec.Struct, eq=False):
             }
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
         builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
+
+    def _drop_boxless(self, builder: Builder, log: Log, good: NDArray[np.bool_]) -> int:
+        """Drop annotations without a box or shape; where others have boxes they are counted, not errors."""
+        lacks = np.isnan(self.columns["xyxy"][: self.n]).all(axis=1)
+        rows = np.flatnonzero(good & lacks)
+        good[rows] = False
+        if not len(rows) or lacks.all() or not self.pointer:
+            self._tell(log, MISSING_BOX_KEY, rows, "", lambda _: {"value": "bbox"})
+            return 0
+        builder.extras["annotations without a box"] += len(rows)
+        log.note(f"{printable(self.path)}: {plural(len(rows), 'annotation')} without a box left out")
+        return len(rows)
 
     def _shapes(
         self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_], *, relative: bool
@@ -315,9 +328,6 @@ class Table(msgspec.Struct, eq=False):
         if len(lacking):
             n_points = self._put_around(drawn, lacking, lacking, np.full(len(lacking), is_det))
             self.around["key points"] += 0 if is_det or self.boxes_of_shapes else n_points
-            bad = lacking[np.isnan(xyxy[lacking]).any(axis=1)]
-            self._tell(log, MISSING_BOX_KEY, bad, "", lambda _: {"value": "bbox"})
-            good[bad] = False
         outlines, turn = drawn.shapes, self.column("turn")
         if turn is not None and not relative:
             is_turned = good & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)

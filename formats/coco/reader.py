@@ -210,7 +210,7 @@ class Reader:
             return self._units == "normalized"
         boxes = [xyxy for table in self._tables if (xyxy := table.column("xyxy")) is not None]
         pieces = (piece for xyxy in boxes for piece in (xyxy[:100], xyxy[100:]))  # the first mostly show it
-        if not all(((piece >= 0) & (piece <= 1 + SLACK)).all() for piece in pieces):
+        if not all((~((piece < 0) | (piece > 1 + SLACK))).all() for piece in pieces):
             return False
         if not any(((xyxy > 0) & (xyxy < 1)).any() for xyxy in boxes):
             return False
@@ -456,7 +456,8 @@ class Reader:
             if "id" in keys and "id" in record:
                 id_ = values.id(record, "id", location, ROW)
             drawn = {key: record[key] for key in drawable if record.get(key) not in (None, [], {})}
-            missing = drawn and record.get("bbox") in (None, [])
+            untold = "bbox" not in record and bool(table.pointer)  # it may say only what is in the image
+            missing = (drawn or untold) and record.get("bbox") in (None, [])
             # A shape with NaN is passed on as text, for whoever reads it to report.
             texts = {key: [json.dumps(value).encode()] for key, value in drawn.items()}
             box = (float("nan"),) * 4 if missing else values.box(record, location)
