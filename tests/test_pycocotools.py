@@ -745,3 +745,24 @@ def test_many_large_masks_are_merged_by_their_runs():
     assert merged == their_masks.merge(rles)
     wide = {"size": [2**15, 2**15], "counts": [2**29, 5, 2**29 - 5]}
     assert mask.frPyObjects(wide, *wide["size"]) == their_masks.frPyObjects(wide, *wide["size"])
+
+
+def test_differences_that_stay_are_as_the_page_says():
+    e = evaluated(OURS)
+    whole = numbers(e)
+    e.params.catIds, e.params.areaRng = [6], [e.params.areaRng[2], [7, 8]]
+    e.params.areaRngLbl = ["medium", "odd"]
+    e.accumulate()
+    np.testing.assert_array_equal(e.eval["precision"][..., 0, 0, :], whole[0][..., 1, 2, :])
+    assert (e.eval["precision"][..., 1, :] == -1).all()
+    assert e.cocoGt.getCatIds(catNms="c1c2") == []
+    row = np.array([[3, 0, 0, 10.1, 10.1, 0.5, 1]], np.float32)
+    ours, theirs = (evaluated(lib).cocoGt.loadRes(row).anns[1]["area"] for lib in (OURS, THEIRS_ALL))
+    assert ours == float(np.float32(10.1)) ** 2 != theirs
+    nothing = COCOeval(e.cocoGt, e.cocoGt.loadRes([]), "bbox")
+    nothing.params.maxDets = [100]
+    nothing.evaluate()
+    numbers(nothing)
+    assert nothing.stats[0] == 0
+    with pytest.raises(ValueError, match="its runs have 5 pixels"):
+        mask.decode({"size": [4, 4], "counts": b"23"})

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from odm.coco import mask as mask_functions
 from odm.files import open_source
 from odm.issues import DataError, Log, PathError, UsageError, printable
+from odm.masks import read_runs
 
 Record = dict[str, Any]
 
@@ -246,8 +247,8 @@ def _complete(records: list[Record]) -> None:
                 record["segmentation"] = [[x, y, x, y + h, x + w, y + h, x + w, y]]
             record.update(area=w * h, id=number, iscrowd=0)
     elif records and "segmentation" in records[0]:
-        areas = mask_functions.area([record["segmentation"] for record in records]).tolist()
-        boxes = mask_functions.toBbox([record["segmentation"] for record in records])
+        runs, height, _ = read_runs([record["segmentation"] for record in records])
+        areas, boxes = runs.areas().tolist(), runs.boxes(height).astype(np.float64)
         for number, (record, area, box) in enumerate(zip(records, areas, boxes, strict=True), 1):
             record.update(area=area, id=number, iscrowd=0)
             record.setdefault("bbox", box)
@@ -259,10 +260,6 @@ def _complete(records: list[Record]) -> None:
             record["bbox"] = [left, top, right - left, bottom - top]
 
 
-_AT_A_TIME = 1024
-"""Objects whose outlines are filled together."""
-
-
 def write_masks(coco: COCO, records: Sequence[Record]) -> None:
     """Replace the ``segmentation`` of annotations by RLE, as pycocotools does before it compares."""
     outlined = []
@@ -272,13 +269,11 @@ def write_masks(coco: COCO, records: Sequence[Record]) -> None:
             outlined.append(record)
         else:
             record["segmentation"] = coco.annToRLE(record)
-    for start in range(0, len(outlined), _AT_A_TIME):
-        part = outlined[start : start + _AT_A_TIME]
-        images = [coco.imgs[record["image_id"]] for record in part]
-        height, width = (np.array([image[key] for image in images], np.int64) for key in ("height", "width"))
-        filled = mask_functions.fill_outlines([record["segmentation"] for record in part], height, width)
-        for record, rle in zip(part, filled, strict=True):
-            record["segmentation"] = rle
+    images = [coco.imgs[record["image_id"]] for record in outlined]
+    height, width = (np.array([image[key] for image in images], np.int64) for key in ("height", "width"))
+    filled = mask_functions.fill_outlines([record["segmentation"] for record in outlined], height, width)
+    for record, rle in zip(outlined, filled, strict=True):
+        record["segmentation"] = rle
 
 
 def _has_outlines(shape: Any) -> bool:

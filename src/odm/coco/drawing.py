@@ -29,11 +29,8 @@ def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
     colours: list[Any] = []
     for record in records:
         colour, shape = tuple(random.uniform(0.4, 1, 3)), record.get("segmentation")
-        outlines = (
-            [np.reshape(one[: len(one) // 2 * 2], (-1, 2)) for one in shape]
-            if isinstance(shape, list)
-            else []
-        )
+        lists = shape if isinstance(shape, list) else []
+        outlines = [np.reshape(outline[: len(outline) // 2 * 2], (-1, 2)) for outline in lists]
         if isinstance(shape, dict):
             mask = coco.annToMask(record)
             layer = np.empty((*mask.shape, 4))

@@ -328,6 +328,8 @@ class COCOeval:
             if category not in of_category:
                 continue
             for a, area in enumerate(asked.areaRng):
+                if tuple(area) not in ranges:
+                    continue
                 first = (of_category[category] * n_ranges + ranges.index(tuple(area))) * n_images
                 records = [held[first + n] for n in images]
                 records = [record for record in records if record is not None]
