@@ -36,7 +36,8 @@ box around ``segmentation``, the oriented box or the labelled ``keypoints``, wit
 any of these are counted as lost where others have boxes. If all coordinates are in 0..1, boxes are relative
 to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and ``-O units=normalized``
 override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because it is the area of the
-mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0.
+mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0. The ``segments_info`` of panoptic files
+are read as boxes, with a note; their masks, in PNG files, are counted as lost.
 
 A box without an outline whose ``attributes`` have CVAT's ``occluded`` and a ``rotation`` that is not 0 is an
 oriented box, turned clockwise by these degrees about its centre, and its ``bbox`` becomes the box around it,

@@ -58,7 +58,7 @@ from odm.formats.coco.ids import (
 )
 from odm.formats.coco.long_lists import begin
 from odm.formats.coco.shapes import SHAPE_KEYS, keys_for, turns_of
-from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields
+from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields, segments_of
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, Verbatim, printable
 from odm.names import accept_name, is_usual
@@ -165,6 +165,11 @@ class Reader:
             if lists and (flat := instances_of(data)) is not None:
                 data, document = flat, Document(flat, self._log, path)
                 self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
+            elif lists and (panoptic := segments_of(data)) is not None:
+                data, document = panoptic[0], Document(panoptic[0], self._log, path)
+                values.count({"masks of segments in PNG files": panoptic[1]})
+                text = "segments are read as boxes, numbered through all images from #/annotations/0"
+                self._log.note(f"{printable(path)}: {text}")
             if lists and is_tubes(data):
                 self._read_tubes(document, values, split)
             elif document.top == "{":

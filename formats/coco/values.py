@@ -421,3 +421,26 @@ def instances_of(data: bytes) -> bytes | None:
     except msgspec.MsgspecError:
         return None  # the reader of records says where it is wrong
     return b"[" + b",\n".join(bytes(found) for held in lists for found in held) + b"]"
+
+
+def segments_of(data: bytes) -> tuple[bytes, int] | None:
+    """A panoptic file with the segments of all images as annotations, and how many; None for another file.
+
+    A segment has no id then: it is that of a colour, and unique in its image only.
+    """
+    if b'"segments_info"' not in data:
+        return None
+    import msgspec
+
+    record = dict[str, msgspec.Raw]
+    try:
+        file = msgspec.json.decode(data, type=record)
+        images = msgspec.json.decode(file["annotations"], type=list[record])
+        segments: list[dict[str, msgspec.Raw]] = [
+            {"image_id": image["image_id"], **{key: segment[key] for key in segment if key != "id"}}
+            for image in images
+            for segment in msgspec.json.decode(image["segments_info"], type=list[record])
+        ]
+    except (KeyError, msgspec.MsgspecError):
+        return None  # the reader of records says where it is wrong
+    return msgspec.json.encode({**file, "annotations": segments}), len(segments)
