@@ -2,7 +2,8 @@
 
 Draws data sets from one random process, whose own AP is that of a very large data set, and counts in how many of
 them the interval holds it. A detector finds objects more or less well from image to image, as real ones do, and
-classes are as unequal as in real data.
+classes are as unequal as in real data. `--shares 60 30 7 3 --images 60 --skill 0.8 4` has a rare class, which few
+images hold, and a detector that is weak, or nearly perfect.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from odm.tables import Dataset
 SIZE = 640
 
 
-def scene(rng: np.random.Generator, n: int, n_classes: int, runs: int = 1) -> tuple[Dataset, list[Dataset]]:
-    """Ground truth of `n` images, and the detections of equally good detectors."""
-    share = 1 / (1 + np.arange(n_classes))
-    share /= share.sum()
+def scene(
+    rng: np.random.Generator, n: int, share: np.ndarray, runs: int = 1, skill: float = 0.8
+) -> tuple[Dataset, list[Dataset]]:
+    """Ground truth of `n` images, and the detections of equally good detectors.
+
+    `share` (classes,) are the shares of the classes; with more `skill` more is found, and less is false.
+    """
+    n_classes, share, false_rate = len(share), share / share.sum(), 3 * min(1.0, np.exp(0.8 - skill))
     image = np.repeat(np.arange(n), rng.poisson(5, n))
     m = len(image)
     category = rng.choice(n_classes, m, p=share)
@@ -40,10 +45,10 @@ def scene(rng: np.random.Generator, n: int, n_classes: int, runs: int = 1) -> tu
     found = []
     for _ in range(runs):
         hard = rng.normal(0, 1, n)  # some images are hard
-        ease = rng.normal(0.8, 1, m) - 0.6 * hard[image]
+        ease = rng.normal(skill, 1, m) - 0.6 * hard[image]
         seen = ease > 0
         moved = boxes + rng.normal(0, 0.06, (m, 4)) * np.hstack([side, side]) * (1.5 - np.tanh(ease))[:, None]
-        false_image = np.repeat(np.arange(n), rng.poisson(3 * np.exp(0.4 * hard)))
+        false_image = np.repeat(np.arange(n), rng.poisson(false_rate * np.exp(0.4 * hard)))
         k = len(false_image)
         size = rng.uniform(20, 200, (k, 2))
         false = np.hstack([rng.uniform(0, 1, (k, 2)) * (SIZE - size), size])
@@ -71,6 +76,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--protocols", nargs="+", default=["voc2012", "coco"])
     parser.add_argument("--classes", nargs="+", type=int, default=[6, 20])
+    parser.add_argument("--shares", nargs="+", type=float, help="of the classes, in place of --classes")
+    parser.add_argument("--skill", nargs="+", type=float, default=[0.8])
     parser.add_argument("--images", nargs="+", type=int, default=[20, 50, 100, 200])
     parser.add_argument("--samples", type=int, default=400)
     parser.add_argument("--replicates", type=int, default=400)
@@ -78,8 +85,10 @@ def main() -> None:
     args = parser.parse_args()
     kept = {}
     sys.stdout.write("protocol  classes  images  true AP  one run  difference  family-wise error\n")
-    for protocol, n_classes in itertools.product(args.protocols, args.classes):
-        truth, (found,) = scene(np.random.default_rng(1), 6000, n_classes)
+    shares = [np.array(args.shares)] if args.shares else [1 / (1 + np.arange(k)) for k in args.classes]
+    for protocol, share, skill in itertools.product(args.protocols, shares, args.skill):
+        n_classes = len(share)
+        truth, (found,) = scene(np.random.default_rng(1), 6000, share, 1, skill)
         plan = plan_of(truth, found, protocol)
         key = plan.keys[0]
         true = plan.table.result.summary[key]
@@ -87,11 +96,13 @@ def main() -> None:
             began, held, same, family = time.process_time(), [], [], []
             rows = []
             for sample in range(args.samples):
-                truth, found = scene(np.random.default_rng([2, n, n_classes, sample]), n, n_classes, 2)
+                truth, found = scene(np.random.default_rng([2, n, n_classes, sample]), n, share, 2, skill)
                 plans = [plan_of(truth, one, protocol) for one in found]
                 drawn = bootstrap(plans, Resampling(args.replicates, sample))
                 value = [p.table.result.summary[key] for p in plans]
-                own = run_interval(value[0], drawn[0].summary[key], plans[0].n_behind())
+                own = run_interval(
+                    value[0], drawn[0].summary[key], plans[0].n_behind(), least_error=plans[0].least_error()
+                )
                 held.append(own.low <= true <= own.high)
                 both = drawn[0].summary[key], drawn[1].summary[key]
                 between = delta_interval(*both, value[1] - value[0], plans[0].n_behind())

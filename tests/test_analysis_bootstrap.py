@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from types import SimpleNamespace
 
 import analysis_cases as cases
 import numpy as np
@@ -599,3 +600,28 @@ def test_overlapping_ground_truths_by_a_plain_loop():
 
 def test_protocols_are_all_under_test():
     assert {p.name for p in resolve(UNDER_TEST)} == set(PROTOCOLS)
+
+
+def test_an_interval_is_at_least_as_wide_as_its_few_images_make_it():
+    """Perfect on 9 images of a rare class is no certainty; on many images it nearly is."""
+    perfect = np.ones(50)
+    assert run_interval(1.0, perfect, 9).low == 1
+    own = run_interval(1.0, perfect, 9, least_error=1 / 11)
+    assert own == Interval(pytest.approx(1 - 2.306 / 11, abs=1e-3), 1)
+    wide = run_interval(0.5, np.random.default_rng(0).normal(0.5, 0.2, 400).clip(0.01, 0.99), 9)
+    assert (
+        run_interval(
+            0.5, np.random.default_rng(0).normal(0.5, 0.2, 400).clip(0.01, 0.99), 9, least_error=0.001
+        )
+        == wide
+    )
+
+
+def test_intervals_without_0_that_are_no_difference_are_explained():
+    from odm.evaluate.analysis.render import _Text as texts
+
+    judged = [(Interval(-0.2, -0.01), 0.2), (Interval(-0.2, 0.1), 0.9), (Interval(-0.3, -0.2), 0.001)]
+    (line,) = texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.95)), judged, "classes")
+    assert line.startswith("1 interval excludes 0 without a difference that counts")
+    assert "below 0.05" in line
+    assert not texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.7)), judged, "classes")

@@ -158,20 +158,28 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
     ]
 
 
-def run_interval(value: float, replicates: Floats, n: float, level: float = LEVEL) -> Interval:
-    """The interval of one number between 0 and 1, which rests on `n` images (see `Plan.n_behind`)."""
+def run_interval(
+    value: float, replicates: Floats, n: float, level: float = LEVEL, *, least_error: float = 0.0
+) -> Interval:
+    """The interval of one number between 0 and 1, which rests on `n` images (see `Plan.n_behind`).
+
+    Where few images hold a class, draws of them vary too little: the standard error is `least_error` at least
+    (see `Plan.least_error`).
+    """
     defined, reason = _defined(value, replicates)
     if reason:
         return Interval(reason=reason)
+    t = _t_quantile((1 + level) / 2, n)
+    lowest, highest = max(value - t * least_error, 0.0), min(value + t * least_error, 1.0)
     if np.ptp(defined) == 0:
-        return Interval(value, value)
+        return Interval(min(lowest, value), max(highest, value))
     share = min(max(value, EDGE), 1 - EDGE)
     middle = math.log(share / (1 - share))
     # The slope of the log odds, a mean over the replicates, turns an error of the number into one of those.
     slope = max(float(np.mean(defined * (1 - defined))), EDGE)
-    margin = _t_quantile((1 + level) / 2, n) * _standard_error(defined, n) / slope
+    margin = t * _standard_error(defined, n) / slope
     low, high = (1 / (1 + math.exp(min(-(middle + side * margin), FARTHEST))) for side in (-1, 1))
-    return Interval(min(low, value), max(high, value))
+    return Interval(min(low, lowest, value), max(high, highest, value))
 
 
 def delta_interval(
@@ -266,9 +274,9 @@ def difference(first: float, other: float) -> float:
 
 def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Interval]:
     """The interval of every summary number of one run, by key, from its replicates."""
-    n = plan.n_behind(how.images)
+    n, least = plan.n_behind(how.images), plan.least_error(how.images)
     return {
-        key: run_interval(value, drawn.summary[key], n, how.level)
+        key: run_interval(value, drawn.summary[key], n, how.level, least_error=least)
         if key in drawn.summary
         else Interval(reason=without(value, plan.rules))
         for key, value in plan.table.result.summary.items()

@@ -6,7 +6,7 @@ import math
 import string
 from collections.abc import Callable, Sequence
 
-from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED
+from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED, Interval
 from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
 from odm.evaluate.analysis.sections import interval, points, slice_rows
@@ -157,7 +157,20 @@ class _Text:
             for place in found.ranking
             if place.same
         ]
-        return [self._lines(self._table(rows, headers), *same)]
+        judged = [(place.delta_interval, place.p_holm) for place in found.ranking]
+        return [self._lines(self._table(rows, headers), *same, *self._corrected(judged, "runs"))]
+
+    def _corrected(self, judged: Sequence[tuple[Interval, float]], what: str) -> list[str]:
+        """Why intervals without 0 are no differences, if there are any."""
+        alpha = 1 - self.comparison.level
+        n = sum(not own.low <= 0 <= own.high and p >= alpha for own, p in judged)
+        if not n:
+            return []
+        excludes = f"{plural(n, 'interval')} {'excludes' if n == 1 else 'exclude'} 0"
+        why = f"p (Holm), which has to be below {alpha:.3g}, allows for comparing all {what}"
+        return [
+            f"{excludes} without a difference that counts: intervals are of one comparison each, and {why}"
+        ]
 
     def _summary(self, run: str) -> str:
         rows: list[list[str]] = []
@@ -190,7 +203,8 @@ class _Text:
         if without := sum(bool(d.interval.reason) for d in deltas):
             share = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
             text = self._lines(text, f"no interval: {plural(without, 'class', 'classes')} ({share})")
-        return [text]
+        judged = [(d.interval, d.p_holm) for d in deltas]
+        return [self._lines(text, *self._corrected(judged, "classes"))]
 
     def _images(self, run: str) -> list[str]:
         found = self.comparison

@@ -82,6 +82,18 @@ class Plan:
             return len(held) / float((1 / held).sum()) if len(held) else 0.0
         return float(len(self.table.evaluated if images is None else images))
 
+    def least_error(self, images: Longs | None = None) -> float:
+        """The standard error that a number of the summary has at least.
+
+        A class that is perfect on its n images may fail on the next: the share of n + 1 of n + 2 images has a
+        standard error of about 1 / (n + 2).
+        """
+        n = np.array([self.n_behind(images)])
+        if self.rules.metric == "ap":
+            n = self.n_of_class(images).astype(np.float64)
+            n = n[n > 0]
+        return float(np.sqrt((1 / (n + 2) ** 2).sum()) / max(len(n), 1))
+
     def _truths(self, area: int) -> _Sums:
         truth = self.table.truth
         rows = np.flatnonzero(truth.counts & AreaBits(1 << area))
