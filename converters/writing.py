@@ -26,6 +26,7 @@ from odm.files import Output
 from odm.formats import Format, option_specs
 from odm.inputs import folder_of
 from odm.issues import (
+    Code,
     DataError,
     Log,
     PathError,
@@ -40,6 +41,13 @@ from odm.issues import (
 from odm.names import BAD_NAME, SIZES_FILE, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile, distinct, region_classes
 
+WITHOUT_SPLIT = Code(
+    "images-without-split",
+    "warning",
+    "{n} of {total} images have no split and are written to 'train'; the first is {value!r}",
+    "ignore this if it is right; otherwise divide all images anew, with --split-into train:80,val:20",
+    "A data set with splits and one without were put together. A trainer reads only the images of a split.",
+)
 BAD_ROWS = "rows with errors (--skip-bad)"
 
 
@@ -137,9 +145,12 @@ def as_one(
 
 
 def _without_losses(
-    dataset: Dataset, source: Format, held: Format, target: Target, ledger: Ledger
+    dataset: Dataset, source: Format, held: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
     """The part of a dataset that the format can hold, without classes of regions to ignore that it cannot."""
+    is_copy = ledger.source_format == held.name and not ledger.sources and held.use != "training"
+    if "split" in held.keeps and not is_copy:
+        dataset = _without_unsplit(dataset, log)
     of_regions = region_classes(dataset) & (not target.edits.order)
     dataset = drop_unsupported(dataset, source, held, ledger, keep_groups=target.keep_groups)
     return drop_emptied(dataset, of_regions, ledger)
@@ -171,7 +182,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
         dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
-    dataset = _without_losses(dataset, loaded.format, held, target, ledger)
+    dataset = _without_losses(dataset, loaded.format, held, target, ledger, log)
     drawn = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
     if drawn or target.shapes or held.boxes_as_shapes:
         dataset = fit(dataset, held, ledger, log, shapes=target.shapes)
@@ -227,6 +238,17 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
         f"{folder} --to {format_.name}"
     )
     return replace(format_, keeps=format_.keeps - {"split"})
+
+
+def _without_unsplit(dataset: Dataset, log: Log) -> Dataset:
+    """The dataset with the images that have no split, where others have one, in ``train``."""
+    splits = dataset.images.split
+    rows = [row for row, split in enumerate(splits) if not split]
+    if not 0 < len(rows) < len(splits):
+        return dataset
+    place = dataset.image_place(rows[0])
+    log.report(WITHOUT_SPLIT, place, n=len(rows), total=len(splits), value=dataset.images.name[rows[0]])
+    return _with_splits(dataset, [split or "train" for split in splits])
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:

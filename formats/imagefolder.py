@@ -273,8 +273,7 @@ def _read_box(box: Row, classes: _Classes) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:
     """Write the records of each split."""
-    home = "unsplit/" if any(dataset.images.split) else ""
-    files = split_files(dataset, lambda split: f"{f'{split}/' if split else home}metadata.jsonl")
+    files = split_files(dataset, lambda split: f"{f'{split}/' if split else ''}metadata.jsonl")
     fits = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
     if not may_write(dataset, log) or not fits:
         return

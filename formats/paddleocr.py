@@ -209,8 +209,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
     if prefix and (reason := refuse_name(prefix)):
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
     prefix += "/" if prefix else ""
-    unnamed = "unsplit" if any(dataset.images.split) else "Label"
-    files = split_files(dataset, lambda split: f"{split or unnamed}.txt")
+    files = split_files(dataset, lambda split: f"{split or 'Label'}.txt")
     fits = may_write(dataset, log)
     if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and fits):
         return

@@ -292,8 +292,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     names = [prefix + name for name in images.name]
-    unnamed = "unsplit" if any(images.split) else "annotations"
-    files = split_files(dataset, lambda split: f"{split or unnamed}.txt")
+    files = split_files(dataset, lambda split: f"{split or 'annotations'}.txt")
     planned = [*files.values(), *(["classes.txt"] if classes else [])]
     refused = refuse_classes(dataset, log, words=False, unused=True)
     for row, name in enumerate(names):

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
+import odm
 from odm.converters import merge
-from odm.issues import DataError, UsageError
+from odm.formats import FORMATS
+from odm.issues import DataError, Log, UsageError
+from odm.names import stem
 from odm.tables import NO_ID, Dataset, Flag, LabelState
 
 
@@ -293,3 +296,34 @@ def test_videos_and_tracks_are_merged_by_name_and_id():
     ]
     assert found == [(0, 7), (0, 8), (0, 8), (0, 9), (1, 7)]
     assert len(merged.tracks) == 4
+
+
+@pytest.mark.parametrize("name", [name for name, format_ in FORMATS.items() if "split" in format_.keeps])
+def test_images_without_a_split_go_to_train(name, tmp_path):
+    """Where others have one: a trainer reads only what is in a split."""
+    common = {
+        "categories": ["cat"],
+        "image": [0],
+        "category": [0],
+        "xyxy": [[1, 2, 30, 40]],
+        "width": [64],
+        "height": [48],
+    }
+    parts = []
+    for split in ("train", "val", ""):
+        part = Dataset.from_arrays(images=[f"{split or 'more'}.jpg"], **common)
+        parts.append(replace(part, images=replace(part.images, split=(split,))))
+    odm.convert(parts, tmp_path / "out", to=name, log=(log := Log()))
+    assert log.counts["images-without-split"] == 1
+    sizes = {} if "size" in FORMATS[name].keeps else {"image_size": "64x48"}
+    data = odm.read(tmp_path / "out", name, **sizes)
+    assert {stem(image): split for image, split in zip(data.images.name, data.images.split, strict=True)} == {
+        "train": "train", "val": "val", "more": "train",
+    }  # fmt: skip
+    if name == "yolo":
+        keys = {
+            line.partition(":")[0]
+            for line in (tmp_path / "out/data.yaml").read_text().splitlines()
+            if line[0] != " "
+        }
+        assert keys == {"train", "val", "nc", "names"}

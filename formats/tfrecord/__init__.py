@@ -122,7 +122,7 @@ def _shards(
         rows_of.setdefault(split, []).append(row)
     found = []
     for split, rows in (rows_of or {"": []}).items():
-        name = split or ("unsplit" if len(rows_of) > 1 else "data")
+        name = split or "data"
         n = options.shards
         if n <= 0:
             held = sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0

@@ -139,9 +139,7 @@ def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
 
 def _split_folders(dataset: Dataset) -> list[str]:
     """``train/`` and the like of each image; the empty text where the data set has no splits."""
-    if not any(dataset.images.split):
-        return [""] * len(dataset.images)
-    return [f"{split or 'unsplit'}/" for split in dataset.images.split]
+    return [f"{split}/" if split else "" for split in dataset.images.split]
 
 
 def _stems_in_folders(dataset: Dataset) -> list[str]:
