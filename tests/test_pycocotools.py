@@ -758,7 +758,7 @@ def test_differences_that_stay_are_as_the_page_says():
     assert e.cocoGt.getCatIds(catNms="c1c2") == []
     row = np.array([[3, 0, 0, 10.1, 10.1, 0.5, 1]], np.float32)
     ours, theirs = (evaluated(lib).cocoGt.loadRes(row).anns[1]["area"] for lib in (OURS, THEIRS_ALL))
-    assert ours == float(np.float32(10.1)) ** 2 != theirs
+    assert ours == float(np.float32(10.1)) ** 2 != float(theirs)
     nothing = COCOeval(e.cocoGt, e.cocoGt.loadRes([]), "bbox")
     nothing.params.maxDets = [100]
     nothing.evaluate()
