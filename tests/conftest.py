@@ -30,6 +30,11 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line("Without the slow cases: ODM_SLOW=1 runs them too.")
 
 
+# A shell that starts this in the background, or with nohup, has it ignore ctrl-C, and what the tests start would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Printed(NamedTuple):
     out: str
     err: str

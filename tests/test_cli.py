@@ -429,7 +429,9 @@ each_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 def odm_process(*words, cwd, **keywords):
-    return subprocess.run([sys.executable, "-m", "odm", *words], cwd=cwd, check=False, timeout=60, **keywords)
+    return subprocess.run(
+        [sys.executable, "-m", "odm", *words], cwd=cwd, check=False, timeout=600, **keywords
+    )
 
 
 def pipe_without_reader():
@@ -595,7 +597,7 @@ def test_signals_leave_no_litter(tmp_path, number, code):
     )  # fmt: skip
     assert child.stdout.readline() == ".\n"
     child.send_signal(number)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=600)
     assert child.returncode == code
     assert "Traceback" not in err
     time.sleep(0.01)

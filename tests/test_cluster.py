@@ -115,7 +115,7 @@ class Killing(Executor):
 def test_a_worker_that_is_killed_changes_no_bit(cluster, data, tmp_path, kills):
     truth, home, expected = data
     with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=600)
         with client.get_executor(pure=False, retries=2) as executor:
             killing = Killing(executor, cluster, kills)
             evaluation = evaluate_shards(
@@ -177,7 +177,7 @@ def test_a_scheduler_that_goes_away_is_named(tmp_path):
             [*begin, "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"], **quiet
         )
         with distributed.Client(address, set_as_default=False) as client:
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=600)
         threading.Timer(1, scheduler.kill).start()
         with (
             pytest.raises(PathError, match="the scheduler is gone"),

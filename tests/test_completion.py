@@ -215,7 +215,7 @@ def shell_run(home):
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -136,7 +136,7 @@ def test_a_kill_at_every_call_of_a_conversion(tmp_path, name):
         [sys.executable, str(tmp_path / "kill.py"), __file__, name, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -198,7 +198,7 @@ def test_a_kill_while_a_folder_is_overwritten_is_recognised(tmp_path):
     """After a kill at any call the folder is old, new, or refused by all that read it until it is completed."""
     (tmp_path / "kill.py").write_text(OVERWRITTEN)
     words = [sys.executable, str(tmp_path / "kill.py"), __file__, str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     runs = int(done.stdout)
     after = shown(tmp_path / str(runs))
@@ -270,7 +270,7 @@ def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
             shutil.copytree(old, home / "out")
         words = [str(int(number)), str(tmp_path), str(moment), *(a.format(home / "out") for a in args)]
         return subprocess.run(
-            [sys.executable, "-c", STOPPED, *words], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", STOPPED, *words], capture_output=True, text=True, timeout=600, check=False
         )
 
     draw = random.Random(int(number))
@@ -342,7 +342,7 @@ def refused_to_an_ordinary_user(tmp_path):
             [sys.executable, "-c", script, *map(str, args)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
 
@@ -520,7 +520,7 @@ def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path, ev
             env={**os.environ, **environment},
             capture_output=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, done.stderr.decode()
         trees.append(seam.snapshot(home / "out"))

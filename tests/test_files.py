@@ -240,7 +240,7 @@ def test_a_kill_at_every_call_leaves_all_or_nothing(tmp_path, scene):
         [sys.executable, str(helper), str(Path(__file__)), scene, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert reports.returncode == 0, reports.stderr
@@ -298,7 +298,7 @@ def test_a_kill_while_overwriting_leaves_whole_files(tmp_path):
         [sys.executable, str(helper), str(Path(__file__)), "overwritten", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

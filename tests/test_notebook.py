@@ -32,7 +32,7 @@ def executed(tmp_path_factory):
     above = str(Path(odm.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([above, os.environ.get("PYTHONPATH", "")])}
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": folder}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}})
     return client.execute(env=environment)
 
 

@@ -54,7 +54,7 @@ def odm(*words, env):
         check=False,
         capture_output=True,
         encoding="utf-8",
-        timeout=240,  # of a store that never answers
+        timeout=600,  # of a store that never answers
         env=env,
     )
 

@@ -320,7 +320,7 @@ def test_the_page_agrees_with_iou(visit, made, iou, score, capsys):
     ]
     assert cards == [number(page, key) for key in ("tp", "fp", "fn")]
     if iou != 0.5:
-        page.wait_for_url(re.compile(f"i={iou:g}"), timeout=2000)
+        page.wait_for_url(re.compile(f"i={iou:g}"))
 
 
 def test_every_number_of_the_summary_is_there(visit, made):
@@ -387,7 +387,7 @@ def test_filters_and_tabs(visit, made):
     page.locator('[data-kind="FN"]').click()
     page.wait_for_timeout(200)
     assert "circle" in page.locator("#clear").inner_text()
-    page.wait_for_url(re.compile("c=0.*k=FN"), timeout=2000)
+    page.wait_for_url(re.compile("c=0.*k=FN"))
     again = visit(page.url.removeprefix("file://"))
     assert again.locator("#clear").inner_text() == page.locator("#clear").inner_text()
     page.locator("#clear").click()
@@ -453,7 +453,7 @@ def test_tags_filter_the_images(visit, made):
     assert [int(n) for n in told] == [sum(map(int, own)) for own in cards]
     assert [int(n) for n in told] != [number(page, key) for key in keys]
     assert "remain those of all images" in page.locator("#aside").inner_text()
-    page.wait_for_url(re.compile("t=weather"), timeout=2000)
+    page.wait_for_url(re.compile("t=weather"))
     again = visit(page.url.removeprefix("file://"))
     assert again.get_by_label("Tag").input_value() == "weather=rain"
     assert "weather: rain" in again.locator("#clear").inner_text()
