@@ -9,7 +9,8 @@ from pathlib import Path
 
 import corpus
 import numpy as np
-from selection import SLOW, first_of, of_each, turns
+import pytest
+from selection import SLOW, first_of, of_each, slow
 
 import odm
 from odm.formats import FORMATS
@@ -22,8 +23,17 @@ BOTH = ("--kind", "--follow-links")
 """Options that do not belong to one side."""
 NOT_A_NUMBER = re.compile(rb"\b(?:nan|NaN|inf|Infinity)\b")
 
-every_case = of_each(corpus.CASES)
-FIRST = first_of(corpus.CASES, lambda case: (case.format, getattr(case.expect, "code", ""), case.det))
+FIRST = first_of(corpus.CASES, lambda case: getattr(case.expect, "code", ""))
+"""A case of each code: the usual run has these alone, as the tests of each format go the same ways."""
+EVERY = [case if case in FIRST else pytest.param(case, marks=slow) for case in corpus.CASES]
+every_case = of_each(EVERY)
+
+
+def in_turn(choices):
+    """Each case with each choice; in the usual run those of each code with one of them."""
+    pairs = [(case, choice) for case in corpus.CASES for choice in choices]
+    usual = [(case, choices[number % len(choices)]) for number, case in enumerate(FIRST)]
+    return of_each([pair if pair in usual else pytest.param(*pair, marks=slow) for pair in pairs])
 
 
 @contextlib.contextmanager
@@ -169,7 +179,7 @@ def test_the_format_may_be_left_out(case, tmp_path):
         assert corpus.state(".") == before
 
 
-@of_each(turns(corpus.CASES, CORE))
+@in_turn(CORE)
 def test_convert_all_or_nothing(case, name, tmp_path):
     with built(case, tmp_path) as source:
         explicit = [f"--from-{t[2:]}" if t.startswith("--") and t not in BOTH else t for t in case.explicit]
@@ -228,7 +238,7 @@ def evaluated(case, source, other, side):
     return ["eval", sides["gt"][0], sides["det"][0], *formats, *explicit]
 
 
-@of_each(turns(corpus.CASES, ["gt", "det"]))
+@in_turn(["gt", "det"])
 def test_eval_as_either_side(case, side, tmp_path):
     """On its own side it is judged as everywhere; on the other side it is refused, for it lacks or has scores."""
     with built(case, tmp_path) as source:
@@ -256,17 +266,15 @@ def test_eval_as_either_side(case, side, tmp_path):
             assert run.out == ""
 
 
-def test_the_python_interface_raises_only_what_it_promises(tmp_path):
-    for number, case in enumerate(corpus.CASES):
-        if "--follow-links" in case.explicit:
-            continue
-        home = tmp_path / str(number)
-        home.mkdir()
-        source = home / case.build(home)
-        try:
-            data = odm.read(source, case.format, **options_of(case.explicit, home))
-        except (DataError, PathError):
-            assert not isinstance(case.expect, corpus.Read), str(case)
-        else:
-            assert isinstance(case.expect, corpus.Read), str(case)
-            same_boxes(boxes_of(data), case.expect.boxes, 1e-6)
+@of_each(
+    [each for each, case in zip(EVERY, corpus.CASES, strict=True) if "--follow-links" not in case.explicit]
+)
+def test_the_python_interface_raises_only_what_it_promises(case, tmp_path):
+    source = tmp_path / case.build(tmp_path)
+    try:
+        data = odm.read(source, case.format, **options_of(case.explicit, tmp_path))
+    except (DataError, PathError):
+        assert not isinstance(case.expect, corpus.Read), str(case)
+    else:
+        assert isinstance(case.expect, corpus.Read), str(case)
+        same_boxes(boxes_of(data), case.expect.boxes, 1e-6)

@@ -1,6 +1,5 @@
 """A damaged file among good ones, and alone, in every format that is read from folders: it is named, never lost."""
 
-import itertools
 import random
 import re
 import shutil
@@ -8,7 +7,7 @@ import shutil
 import fixture_cases
 import pytest
 from fixture_cases import FIXTURES
-from selection import examples, of_each
+from selection import examples, of_each, params, turns
 
 import odm
 from odm import checks
@@ -79,7 +78,7 @@ ABOUT = {
 }
 
 
-@of_each(itertools.product(FOLDERS, DAMAGE))
+@of_each(turns(FOLDERS, DAMAGE))
 def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
     _, file, _ = three(tmp_path, name)
     assert len(odm.read(tmp_path / "all", name, **options_of(name))) == 6
@@ -92,7 +91,7 @@ def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
         assert paths == [str(file)] if file.suffix == ".json" else set(paths) == {str(file)}
 
 
-@of_each(itertools.product(FOLDERS, ["utf-16", "zeros"]))
+@of_each(turns(FOLDERS, ["utf-16", "zeros"], 4))
 def test_a_damaged_file_alone_is_named(name, damage, tmp_path):
     file, *others = three(tmp_path, name)
     for other in others:
@@ -121,7 +120,7 @@ def mutations(data, n, seed):
         yield bytes(copy[: random_.randrange(len(copy) + 1)] if random_.random() < 0.2 else copy)
 
 
-@of_each([folder for folder in MIXED if folder.exists()])
+@of_each(params([folder for folder in MIXED if folder.exists()], MIXED[::6]))
 def test_bytes_that_are_lost_or_exchanged_never_raise(folder, tmp_path):
     """In every file of every format: a reader and the checks answer, and an error is told for each row left out."""
     name = folder.name.removesuffix("-detections")
