@@ -1,6 +1,7 @@
 """Settings that all tests share."""
 
 import os
+import re
 import signal
 from typing import NamedTuple
 
@@ -33,6 +34,42 @@ def pytest_terminal_summary(terminalreporter):
 # A shell that starts this in the background, or with nohup, has it ignore ctrl-C, and what the tests start would too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+WHY_NOT = re.compile(
+    r"only root can .+"
+    r"|nobody else may enter the temporary folder"
+    r"|mount is not permitted|capabilities cannot be given up"
+    r"|playwright is not installed .+|no Chromium: .+|no site: .+"
+    r"|could not import '[\w.]+': .+|.+ is not installed"  # extras
+    r"|Parquet needs pyarrow|object stores need pyarrow|a cluster needs Dask|the local (?:S3 )?server .+"
+    r"|only in a checkout|this checkout has no links"
+    r"|no (?:bash|zsh|fish|pwsh|powershell) here"
+    r"|copies are made on Linux only|counts threads as Linux lists them|memory is read from /proc|needs /proc"
+    r"|needs a device that is always full|signals|workers are killed by a signal"
+    r"|one core makes no copies|one processor needs no threads"
+)
+"""The reasons for which a test may be skipped: what a machine lacks. Slow cases are deselected."""
+
+
+def refuse_skip(report):
+    """Make a skip for any other reason a failure: a test that nobody runs looks like one that passes."""
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not WHY_NOT.fullmatch(reason):
+            report.outcome = "failed"
+            report.longrepr = f"skipped for a reason that is not in WHY_NOT of tests/conftest.py: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport():
+    return refuse_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report():
+    return refuse_skip((yield))
 
 
 class Printed(NamedTuple):

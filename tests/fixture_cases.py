@@ -32,6 +32,12 @@ COMMANDS = ("eval", "convert")
 PRINTED = re.compile(r"(?m)^(?!note: )\S.*?: (?:error|warning) ([a-z0-9-]+) .+$")
 
 
+def described(folder):
+    """The `case.json` of a folder, empty if there is none."""
+    path = folder / "case.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def copied(folder, links):
     """A copy of a folder in a new one, with symbolic links made in it."""
     top = tempfile.mkdtemp(prefix="odm-fixture-")
@@ -47,8 +53,7 @@ class Case:
     """A folder of `fixtures/bad` or `fixtures/validate`: what `odm validate` is asked there."""
 
     def __init__(self, folder):
-        described = folder / "case.json"
-        self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
+        self.said = described(folder)
         self.folder = folder
         if "links" in self.said:
             self.folder = copied(folder, self.said["links"])
@@ -113,7 +118,7 @@ class Command:
     """
 
     def __init__(self, folder):
-        self.said = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+        self.said = described(folder)
         said, name = self.said, folder.parent.name
         paths = [said.get("gt", "gt"), said.get("det", "det")]
         if name == "convert":

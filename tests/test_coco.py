@@ -673,12 +673,9 @@ def test_areas_of_relative_boxes_that_are_larger_than_the_image_are_in_pixels(ar
     np.testing.assert_allclose(dataset.boxes.area, [pixels, 960])
 
 
-@pytest.mark.parametrize("listed", [int, str])
-@pytest.mark.parametrize("name", ["coco", "lvis"])
+@pytest.mark.parametrize(("name", "listed"), [("coco", int), ("coco", str), ("lvis", int)])
 def test_ids_of_another_type_are_read_with_a_note(name, listed, tmp_path):
     other = str if listed is int else int
-    if name == "lvis" and listed is str:
-        return  # whose ids are numbers
     document = instances(
         [
             {**BOX, "image_id": other(7), "category_id": other(3)},
@@ -933,7 +930,8 @@ def test_it_leaves_others_alone(tmp_path, data):
 
 @given(st.binary(max_size=60) | st.text('[]{}",:\\ a1', max_size=60).map(str.encode))
 def test_a_glance_never_fails(head):
-    coco._looks_like(json_preview.glance(head))
+    """What such bytes hold is no COCO file: no key of it has room in them."""
+    assert coco._looks_like(json_preview.glance(head)) is None
 
 
 # ------------------------------------------------------------------------------------------- folders

@@ -740,14 +740,14 @@ def kept(dataset, keeps):
 DIALECTS = ["canonical", "tfod", "openimages", "predictionstring", "retinanet"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("kind", ["gt", "det"])
+@pytest.mark.parametrize(
+    ("dialect", "kind"),
+    [(dialect, kind) for dialect in DIALECTS for kind in ("gt", "det")[dialect == "predictionstring" :]],
+)
 @pytest.mark.parametrize("sep", [",", ";", "\t"])
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_written_tables_read_back(dialect, kind, sep, data):
-    if dialect == "predictionstring" and kind == "gt":
-        return
     dataset = data.draw(tables(kind, words=dialect == "predictionstring"))
     options = csv.CsvOptions(dialect=dialect)
     declared = csv.adapt(options)
@@ -896,23 +896,29 @@ LIKE_THEM = [b'"\n', b'a,"\n', b'""', b'","', b"\n", b'a,"b",1,2,"3,5",4\n', b"\
 
 @pytest.mark.parametrize("piece", params([*PIECES, *IN_LIMITS, *LIKE_THEM], PIECES))
 def test_hostile_files_answer_soon(tmp_path, piece):
-    data = b"filename,class,xmin,ymin,xmax,ymax\n" + piece * (2**20 // len(piece))
-    start = time.process_time()
-    read_text(tmp_path, data)
-    csv.sniff(Source(str(tmp_path / "a.csv")))
-    assert time.process_time() - start < 4  # 2 s on a free machine
+    def seconds(size):
+        data = b"filename,class,xmin,ymin,xmax,ymax\n" + piece * (size // len(piece))
+        start = time.process_time()
+        read_text(tmp_path, data)
+        csv.sniff(Source(str(tmp_path / "a.csv")))
+        return time.process_time() - start
+
+    small = min(seconds(2**17) for _ in range(2))
+    assert seconds(2**20) < 24 * small + 0.5  # eight times as much; 64 times would be its square
 
 
 @example(text="sep=")
 @example(text='"')
 @settings(max_examples=examples(100), deadline=None)
 @given(text=st.text(st.sampled_from(list('abc,;\t"\n\r=. 01\0é')), max_size=60))
-def test_sniffing_never_raises(text):
+def test_rubbish_is_recognised_nowhere_and_refused(text):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.csv").write_bytes(text.encode())
-        csv.sniff(Source(str(Path(folder, "a.csv"))))
-        read(Path(folder, "a.csv"))
-        read(folder)
+        assert csv.sniff(Source(str(Path(folder, "a.csv")))) is None
+        for path in (Path(folder, "a.csv"), folder):
+            dataset, log = read(path)
+            assert len(dataset) == 0
+            assert log.errors
 
 
 def test_other_folders_are_not_claimed(tmp_path):

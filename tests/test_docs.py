@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from selection import of_each
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate
@@ -87,11 +88,15 @@ def test_no_word_of_the_drawings_is_left_in_english():
             assert module.chinese(text) != text, f"{name}: {text} is not in docs/zh/words.json"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+def links_of(page):
+    """The paths of files that a page leads to."""
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    return [target for target in targets if "://" not in target]
+
+
+@of_each([(page, target) for page in PAGES for target in links_of(page)])
+def test_links_lead_somewhere(page, target):
+    assert (page.parent / target).exists()
 
 
 def test_what_the_page_about_metrics_says_of_single_detections():

@@ -53,18 +53,14 @@ def test_every_format_that_names_folders_shortens_them(name, tmp_path):
         image=[0, 1], category=[0, 0], xyxy=[[1, 2, 30, 40], [1, 2, 30, 40]], score=[0.5, 0.5],
     )  # fmt: skip
     target = tmp_path / f"out{format_.suffixes[0] if format_.single else ''}"
-    try:
-        odm.write(dataset, target, name)
-    except DataError:
-        pytest.skip("cannot write detections of such images")
+    odm.write(dataset, target, name)
     options = (
         {"image_size": "64x48"}
         if "image_size" in {f.name for f in odm.formats.option_specs(format_.options)}
         else {}
     )
     plain = odm.read(target, name, kind="det", **options)
-    if not any("/" in image for image in plain.images.name):
-        pytest.skip("does not keep folders")
+    assert any("/" in image for image in plain.images.name)
     short = odm.read(target, name, kind="det", names="basename", **options)
     assert [stem(image) for image in short.images.name] == ["a", "b"]
     assert len(short) == len(plain)

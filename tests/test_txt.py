@@ -439,9 +439,20 @@ def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
             del text[at : at + data.draw(st.integers(1, 4))]
     folder = put(tmp_path_factory.mktemp("mutated"), {"a.txt": bytes(text), "b.txt": VALID[0]})
     options = data.draw(st.sampled_from([{}, {"sep": "comma"}, {"coords": "rel", "image_size": "9x9"}]))
-    read(folder, **options)
-    for format_ in FORMATS.values():
-        format_.sniff(Source(str(folder)))
+    dataset, log = read(folder, **options)
+    rows = [
+        line
+        for file in ("a.txt", "b.txt")
+        for line in (folder / file).read_bytes().splitlines()
+        if line.strip()
+    ]
+    assert log.errors or len(dataset) == len(rows)
+    assert {issue.path for issue in log.issues} <= {
+        str(folder),
+        *(str(folder / f"{key}.txt") for key in "ab"),
+    }
+    answers = {name for name, format_ in FORMATS.items() if format_.sniff(Source(str(folder)))}
+    assert answers <= {"txt"}
 
 
 # ----------------------------------------------------------------------------------------------- writing

@@ -937,9 +937,12 @@ def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
         else:
             del text[at : at + data.draw(st.integers(1, 6))]
     folder = put(tmp_path_factory.mktemp("mutated"), {name: bytes(text) for name, text in files.items()})
-    read(folder, **data.draw(st.sampled_from([SIZE, {}, {**SIZE, "split": "val"}])))
-    for format_ in FORMATS.values():
-        format_.sniff(Source(str(folder)))
+    dataset, log = read(folder, **data.draw(st.sampled_from([SIZE, {}, {**SIZE, "split": "val"}])))
+    assert log.errors or not dataset.skipped
+    assert len(dataset) <= 3
+    assert all(issue.path == str(folder) or issue.path.startswith(f"{folder}/") for issue in log.issues)
+    answers = {name for name, format_ in FORMATS.items() if format_.sniff(Source(str(folder)))}
+    assert answers <= {"yolo"}
 
 
 @settings(deadline=None, max_examples=examples(100), suppress_health_check=list(HealthCheck))

@@ -49,7 +49,7 @@ CONTRADICTORY = Code(
     "contradictory-tracks",
     "error",
     "expected tracks of one box, of one class, in each frame, found {what}",
-    "correct them; `odm validate` names each",
+    "correct them; odm validate names each",
     "A conversion may pass contradictory tracks on, but they cannot be measured, nor written in a format in "
     "which a track has one box in each frame.",
 )
