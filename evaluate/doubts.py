@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odm.codes import CATEGORY_POSITION_GUESSED
+from odm.codes import CATEGORY_POSITION_GUESSED, LAYOUT_GUESSED
 from odm.evaluate.matching.join import NO_BOXES, NO_DETECTIONS
 from odm.evaluate.matching.sides import NOTHING_LEFT
 from odm.evaluate.tubes import FRAMES_SHIFTED
@@ -88,6 +88,7 @@ KEYPOINTS_WITHOUT_AREA = Code(
 
 DOUBTFUL = (
     CATEGORY_POSITION_GUESSED,
+    LAYOUT_GUESSED,
     NO_BOXES,
     NO_DETECTIONS,
     SPLIT_WITHOUT_DETECTIONS,

@@ -1,5 +1,6 @@
 """Plain text: the grammar, the decisions that are taken aloud, and the illustrated example."""
 
+import contextlib
 import functools
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from selection import examples
 import odm
 from odm.files import Source
 from odm.formats import FORMATS, detect, make_options, txt
-from odm.issues import Log, UsageError
+from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset
 
 TXT = FORMATS["txt"]
@@ -709,3 +710,27 @@ def test_the_module_describes_itself():
     assert TXT.doc == txt.__doc__
     for flag in ("--box", "--coords", "--sep", "--classes", "--image-size"):
         assert flag in TXT.doc
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "codes", "first"),
+    [
+        # half of the corners exchanged: as ltwh most boxes reach out of the image
+        (["c 10 20 90 95", "c 50 30 95 90", "c 60 50 95 99", "c 90 80 60 70", "c 9 80 60 70", "c 99 8 60 70"], "100x100", {"inverted-box"}, (10, 20, 90, 95)),
+        # left, top, width and height within the image
+        (["c 10 20 30 40", "c 50 30 20 10", "c 60 70 20 20", "c 5 5 80 90", "c 70 80 9 9"], "100x100", set(), (10, 20, 40, 60)),
+        # only bottom < top, everywhere, and both readings fit
+        (["c 10 60 40 20", "c 20 70 50 10", "c 30 50 60 40"], "100x100", {"box-layout-guessed"}, (10, 60, 50, 80)),
+        (["c 10 60 40 20", "c 20 70 50 10", "c 30 50 60 40"], None, {"box-layout-guessed"}, (10, 60, 50, 80)),
+        # the same, but corners do not fit
+        (["c 10 60 240 20", "c 20 70 250 10", "c 30 50 260 40"], "500x80", {"inverted-box"}, (10, 60, 240, 20)),
+    ],
+)  # fmt: skip
+def test_sizes_of_images_decide_between_corners_and_sizes(tmp_path, rows, size, codes, first):
+    (tmp_path / "a.txt").write_text("\n".join(rows))
+    log = Log()
+    odm.validate(tmp_path, "txt", log=log, **({} if size is None else {"image_size": size}))
+    assert codes <= set(log.counts) <= codes | {"outside-image"}
+    with contextlib.suppress(DataError):
+        data = odm.read(tmp_path, "txt", **({} if size is None else {"image_size": size}))
+        assert tuple(data.boxes.xyxy[0]) == first

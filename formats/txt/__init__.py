@@ -18,7 +18,8 @@ What the four numbers mean
 
     - if all values are in 0..1, they are ``rel``, and ``rel`` means ``cxcywh``;
     - pixels are ``ltrb`` if no row has right < left or bottom < top, and ``ltwh`` if at least one row in 20
-      has (and three rows, or all of a small set). Anything in between is an error that gives both counts.
+      has (and three rows, or all of a small set). Anything in between is an error that gives both counts. If
+      one box in five as ``ltwh`` reaches out of an image of known size, they are ``ltrb``, some exchanged.
 
     The decision is made for the whole folder, in an evaluation for both sides together, and printed as a
     note.
@@ -47,7 +48,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
+from odm.codes import LAYOUT_GUESSED, NO_SIZE, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, Sniff, format_of
 from odm.formats._shared.class_lists import UNWRITABLE, add_list, given_list, has_space
@@ -110,8 +111,6 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
     if source.is_dir:
         report_others(source, listing(source), log)
     log.extend(decided.log)
-    for reason in meaning.reasons:
-        log.note(f"{printable(source.path)}: {reason}")
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
     good = _check_scores(labels)
     needed, file = np.zeros(n, bool), labels.rows.file
@@ -127,7 +126,13 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             mask[np.argmax(mask) + 1 :] = False
             labels.report(COMMENTED, mask, 0, "class", value=name, what=Trusted(what))
-    corners, wh = _corners(labels.values, meaning.box)
+    box, reasons = meaning.box, meaning.reasons
+    if meaning.guessed:
+        size = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
+        box, reasons = _check_guess(labels, good, size.reshape(-1, 2)[file], reasons)
+    for reason in reasons:
+        log.note(f"{printable(source.path)}: {reason}")
+    corners, wh = _corners(labels.values, box)
     if meaning.is_relative:
         far = good & are_far(labels.values)
         labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
@@ -164,6 +169,28 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
     labels.rows.report(labels.log, SCORE_MISSING, np.flatnonzero(~scored & ~damaged_rows), lambda _: {})
     labels.report(SCORE_RANGE, scored & ~inside, -5, "score")
     return inside  # NaN is not
+
+
+def _check_guess(
+    labels: Labels, good: NDArray[np.bool_], size: NDArray[Any], reasons: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """The layout of boxes that were taken for ltwh, and the reasons for it.
+
+    They are corners, some of which are exchanged, if as ltwh one in five reaches out of its image of known
+    `size` (n, 2), and as corners none does. If only bottom and top are exchanged, in all, it is a doubt.
+    """
+    values, known = labels.values, good & (size[:, 0] > 0)
+    limit = size * 1.02 + 1
+    outside = known & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
+    beyond = known & (values > np.tile(limit, 2)).any(axis=1)
+    n, m = int(outside.sum()), int(known.sum())
+    if n and 5 * n >= m and not beyond.any():
+        because = f"{n} of {m} boxes would reach out of their images as ltwh"
+        return "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
+    only_y = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
+    if len(values) and only_y and not beyond.any():
+        labels.log.report(LAYOUT_GUESSED, labels.source.path, n=len(values))
+    return "ltwh", reasons
 
 
 def _report_extra(cells: list[Cell]) -> dict[str, Any]:

@@ -82,6 +82,8 @@ class Meaning(msgspec.Struct, frozen=True):
     is_relative: bool
     box: str
     reasons: tuple[str, ...] = ()
+    guessed: bool = False
+    """Whether corners and sizes were told apart by inverted boxes, so that image sizes may show otherwise."""
     clear: bool = True
     """False where it could not be decided; the issue is in the log, and no box can be made."""
 
@@ -275,9 +277,8 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
                 (other,) = (s for s in sides if s is not side)
                 path, m = other.source.path, len(other)
                 log.report(LAYOUTS_MAY_DIFFER, side.source.path, n=len(side), inverted=k, m=m, other=path)
-        return Meaning(
-            is_relative=False, box="ltwh", reasons=(f"read as ltwh, because {because} (otherwise use --box)",)
-        )
+        reasons.append(f"read as ltwh, because {because} (otherwise use --box)")
+        return Meaning(is_relative=False, box="ltwh", reasons=tuple(reasons), guessed=True)
     for side, rows in zip(sides, inverted, strict=True):
         if len(rows):
             side.rows.report(log, LAYOUT_UNCLEAR, rows[:1], lambda _: {"inverted": k, "n": n})

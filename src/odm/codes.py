@@ -91,6 +91,14 @@ SIZE_OUT_OF_REACH = Code(
     "this image with certainty.",
     file=True,
 )
+LAYOUT_GUESSED = Code(
+    "box-layout-guessed",
+    "warning",
+    "all {n} boxes would have bottom < top as corners, and none right < left, so they are read as left, top, "
+    "width and height; they may be corners whose y is counted from below",
+    "set --box ltwh, or --box ltrb and swap the edges (validate --fix order)",
+    "Both readings are possible, and the wrong one changes every box.",
+)
 STRAY_FILE = Code(
     "stray-file",
     "warning",
