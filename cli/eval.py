@@ -31,7 +31,7 @@ from odm.evaluate import OUTPUTS, PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Ev
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
 from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
-from odm.evaluate.scores.protocols import DEFAULT, IouType
+from odm.evaluate.scores.protocols import DEFAULT, IouType, names_by_field
 from odm.issues import Log, OdmError, UsageError, shorten
 from odm.verbs.evaluation import Job
 
@@ -134,8 +134,9 @@ SHARED = all_of(
 @option("--iou IOU", "IoU threshold (repeatable). [default: the protocol's]", of=float, multiple=True)
 @option(
     "--protocol NAME",
-    f"Evaluation protocol (repeatable): {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}; "
-    f"for tracks {', '.join(TUBE_PROTOCOLS)}.",
+    "Evaluation protocol (repeatable). "
+    + "".join(f"For {field}: {', '.join(names)}. " for field, names in names_by_field().items())
+    + f"For tracks: {', '.join(TUBE_PROTOCOLS)}.",
     of=ProtocolChoice([*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
     default=[DEFAULT],

@@ -38,6 +38,7 @@ class Box:
     bottom: float
     area: float
     given_area: float
+    height: float
     flags: Flag
     score: float
 
@@ -53,6 +54,8 @@ class Rules:
     def counts(self, truth: Box) -> bool:
         """Whether a ground truth counts, or is there to be ignored."""
         outside = not self.area.low <= truth.given_area <= self.area.high
+        for bound in self.area.also:
+            outside |= bound.column == "height" and not bound.low <= truth.height <= bound.high
         nothing = self.protocol.ignored | self.protocol.crowd_flags | Flag.REGION
         return not (outside or truth.flags & nothing)
 
@@ -66,9 +69,15 @@ class Rules:
             return self.protocol.match == "best"
         return self.protocol.group_weight is not None and bool(truth.flags & Flag.GROUP_OF)
 
+    def leaves_out(self, detection: Box) -> bool:
+        """Whether the set-up leaves a detection out: it is far lower or higher than what counts."""
+        wide = [b for b in self.area.also if b.widened]
+        return any(not b.low / b.widened <= detection.height < b.high * b.widened for b in wide if b.widened)
+
     def overlap(self, detection: Box, truth: Box) -> float:
         """IoU; for crowds and groups the share of the detection that is covered."""
         over_own_area = self.is_crowd(truth) or self.is_group(truth)
+        over_own_area |= self.protocol.ignored_by_ioa and not self.counts(truth)
         added = single(float(EPSILON)) if self.protocol.single else 0.0
         pixel = self.protocol.pixel
         return _overlap(detection, truth, over_own_area=over_own_area, added=added, pixel=pixel)
@@ -111,6 +120,7 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
     partial = _partly_boxed(joined)
     for key in dict.fromkeys((d.image, d.category) for d in ranked):
         own = [d for d in ranked if (d.image, d.category) == key]
+        left = [d for d in own if not rules.leaves_out(d)]
         theirs = [t for t in truths if (t.image, t.category) == key] + [
             r for r in regions if r.image == key[0]
         ]
@@ -118,7 +128,7 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
         if protocol.metric == "corloc":
             found = _top_detection(own, theirs, rules)
         elif protocol.match == "free":
-            found = _match_free(own[:cap], theirs, rules)
+            found = _match_free([d for d in own[:cap] if d in left], theirs, rules)
         elif protocol.match == "greatest":
             found = _greatest(own[:cap], theirs, rules)
         else:
@@ -185,7 +195,7 @@ def _match_free(detections: list[Box], truths: list[Box], rules: Rules) -> dict[
             if free:
                 best = max(free, key=lambda t: rules.overlap(d, t))
                 found[d.row] = "TP" if counting else "ignored", best.row
-                if not rules.is_crowd(best):
+                if not rules.is_crowd(best) and not (rules.protocol.ignored_by_ioa and not counting):
                     taken.add(best.row)
                 break
     return found
@@ -264,7 +274,9 @@ def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:
         # NumPy's own numbers, for those of 32 bits are rounded to these after every step.
         edges = (list(column) for column in geometry(side.xyxy, side.wh, protocol))
         flags = map(Flag, side.flags.tolist())
-        rows = zip(*numbers, *edges, area.tolist(), flags, side.score.tolist(), strict=True)
+        rows = zip(
+            *numbers, *edges, area.tolist(), side.wh[:, 1].tolist(), flags, side.score.tolist(), strict=True
+        )
         both.append([Box(*row) for row in rows])
     return both[0], both[1]
 

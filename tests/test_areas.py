@@ -31,6 +31,8 @@ REFUSING = {
     "imagenet-loc": "no area ranges",
     "ultralytics": "no area ranges",
     "yolov5": "no area ranges",
+    "citypersons": "no area ranges",
+    "caltech": "no area ranges",
 }
 TAKING = sorted(PROTOCOLS.keys() - REFUSING.keys())
 

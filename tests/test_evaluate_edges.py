@@ -7,8 +7,8 @@ from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, mat
 from odm.issues import Log
 from odm.tables import Dataset, Flag
 
-COCO_LIKE = [name for name, rules in PROTOCOLS.items() if len(rules.areas) > 1]
-OTHERS = [name for name in PROTOCOLS if name not in COCO_LIKE]
+COCO_LIKE = [name for name, rules in PROTOCOLS.items() if len(rules.areas) > 1 and not rules.rates]
+OTHERS = [name for name, rules in PROTOCOLS.items() if name not in COCO_LIKE and not rules.rates]
 TREE = {
     "LabelName": "Entity",
     "Subcategory": [

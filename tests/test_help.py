@@ -10,7 +10,7 @@ from odm.cli._common import _flags, _plain_flag
 from odm.formats import FORMATS, option_specs, with_flags
 
 COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "example", "completion")]
-BRIEF_LINES = 45
+BRIEF_LINES = 54
 
 
 @pytest.fixture(autouse=True)

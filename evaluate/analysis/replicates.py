@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.scores.accumulate import summary_keys
-from odm.evaluate.scores.curves import share
+from odm.evaluate.scores.accumulate import miss_keys, summary_keys
+from odm.evaluate.scores.curves import miss_rates, share
 from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
 from odm.tables import Floats, Longs
 
@@ -50,7 +50,7 @@ class Plan:
         self.n_images, self.n_classes = len(table.images), len(table.classes)
         self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
-        self.lower_is_better = rules.metric == "top-k"  # whose numbers are errors
+        self.lower_is_better = rules.metric == "top-k" or bool(rules.rates)  # whose numbers are errors
         self.curves: list[_Curves] = []
         if rules.metric in ("ap", "pooled"):
             self.ranking = _Ranking(table, pooled=self.pooled)
@@ -141,8 +141,8 @@ class Plan:
             for (m, area), sums in self.recalls.items()
         }
         frequency = np.array(self.table.matches.frequency)
-        summary = {}
-        for key, (what, a, b) in _selectors(self.rules, self.areas).items():
+        summary = self._misses(weights, npos) if self.rules.rates else {}
+        for key, (what, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
             if what == "recall":
                 of_class = recall[a, b]
             elif what == "frequency":
@@ -178,6 +178,28 @@ class Plan:
         for area, of_area in enumerate(npos):
             ap[area][:, of_area == 0] = np.nan
         return ap
+
+    def _misses(self, weights: Longs, npos: list[Longs]) -> dict[str, Floats]:
+        """(weightings,) the mean miss rate of the classes, by key."""
+        matches, (rows, begin) = self.table.matches, self.table.ranked
+        category, of_rows = matches.category[rows], weights[:, matches.image[rows]]
+        summary = {}
+        for i, area in enumerate(self.areas):
+            live = fp_if_unmatched(self.table, area)
+            is_false = np.ones(len(matches.score), np.bool_) if live is None else live.copy()
+            is_false[matches.hit[np.logical_or(*hits_under(self.table, area, self.rules.reference))]] = False
+            is_true = np.zeros(len(is_false), np.bool_)
+            is_true[matches.hit[hits_under(self.table, area, self.rules.reference)[0]]] = True
+            at = np.flatnonzero(is_true[rows])
+            rates = np.empty((len(weights), self.n_classes))
+            for b, n in enumerate(of_rows):
+                before = np.concatenate([[0], np.cumsum(n * is_false[rows])])
+                false = before[at] - before[begin[category[at]]]
+                counted = category[at].astype(np.int64), false, n[at], npos[i][b]
+                n_images = int(weights[b].sum())
+                rates[b] = miss_rates(self.rules, *counted, n_images)
+            summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
+        return summary
 
     def _guesses(self, weights: Longs) -> Replicates:
         """Weighted shares of the images whose first guesses all miss."""
@@ -219,6 +241,8 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
     named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
+    if rules.rates:
+        return {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
     if not rules.averaged:
         return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}

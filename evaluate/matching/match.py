@@ -29,7 +29,7 @@ from odm.evaluate.matching.order import (
     rank_in_runs,
 )
 from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, floor_of, geometry
-from odm.evaluate.matching.prepare import areas_of, compared_areas, has_label, prepare
+from odm.evaluate.matching.prepare import column_of, compared_areas, has_label, left_out, outside_of, prepare
 from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
@@ -157,6 +157,7 @@ def _match(
         hit_rank=pairs.rank[hits.det],
         hit_gt=hit_gt,
         npos=npos,
+        n_images=len(sides.evaluated),
         gt_ignored=gt_ignored,
         guesses=guesses,
         dropped=dropped,
@@ -200,24 +201,22 @@ class Truth:
         nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
-        area = areas_of(side)
-        self.outside = np.stack([nothing | (area < a.low) | (area > a.high) for a in protocol.areas])
+        for field in protocol.ignored_fields:
+            nothing |= np.nan_to_num(column_of(side, field)) != 0
+        self.outside = np.stack([nothing | outside_of(side, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
         """(areas, n) what counts."""
-        per_block = [2 ** len(block) - 1 for block in self.blocks]
-        self.nothing: list[Words] = [
-            np.bitwise_or.reduce(
-                [outside * np.uint64(bits << (a * len(block))) for a, outside in enumerate(self.outside)]
-            )
-            for block, bits in zip(self.blocks, per_block, strict=True)
-        ]
+        self.nothing: list[Words] = [_spread(self.outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
         n_areas, n = self.outside.shape
         every = [threshold_bits(block, n_areas, *block) for block in self.blocks]
         self.free: list[Words] = [np.full(n, bits, np.uint64) for bits in every]
         """Per word (n,) the bits under which a ground truth is still free: at first all of them."""
+        kept = np.stack([~left_out(joined.detections, a) for a in protocol.areas])
+        self.kept: list[Words] = [] if kept.all() else [_spread(kept, block) for block in self.blocks]
+        """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
     @functools.cached_property
     def own_threshold(self) -> Floats:
@@ -227,6 +226,14 @@ class Truth:
         with np.errstate(invalid="ignore", divide="ignore"):
             own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
         return np.where(self.crowd, self.protocol.ious[0], own)
+
+
+def _spread(mask: Mask, block: range) -> Words:
+    """(n,) the bits of all thresholds of a block in the areas where (areas, n) a mask is true."""
+    bits = 2 ** len(block) - 1
+    each = [own * np.uint64(bits << (a * len(block))) for a, own in enumerate(mask)]
+    spread: Words = np.bitwise_or.reduce(each)
+    return spread
 
 
 def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray[AreaBits] | None:
@@ -240,7 +247,7 @@ def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray
         partial = has_label(sides, LabelState.PARTIAL)
         exempt = partial if beyond is None else beyond | partial
     area = compared_areas(detections, protocol)
-    outside = [(area < a.low) | (area > a.high) for a in protocol.areas]
+    outside = [(area < a.low) | (area > a.high) | left_out(detections, a) for a in protocol.areas]
     if exempt is None and not any(o.any() for o in outside):
         return None
     bits = np.zeros(len(detections), AreaBits)
@@ -298,8 +305,9 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     iou = pairs.iou
     if pairs.ioa is not None:
         iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
-    keep = np.flatnonzero(iou >= floor_of(protocol))
-    det, gt, iou = pairs.det[keep], pairs.gt[keep], iou[keep]
+    ioa = pairs.ioa if protocol.ignored_by_ioa else None
+    keep = np.flatnonzero((iou if ioa is None else np.maximum(iou, ioa)) >= floor_of(protocol))
+    det, gt, iou, ioa = pairs.det[keep], pairs.gt[keep], iou[keep], None if ioa is None else ioa[keep]
     first = first_of_runs(det)  # of the pairs of each detection
     n_pairs = np.diff(first, append=len(det))
     several = np.flatnonzero(np.repeat((n_pairs > 1) & (n_pairs <= MANY_PAIRS), n_pairs))
@@ -307,6 +315,8 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
         tie = -gt[several] if protocol.last_of_equals else gt[several]
         by_iou = several[np.lexsort((tie, -iou[several], np.repeat(first, n_pairs)[several]))]
         gt[several], iou[several] = gt[by_iou], iou[by_iou]
+        if ioa is not None:
+            ioa[several] = ioa[by_iou]
     hits = Hits.none(det[first], len(truth.blocks))
     if not len(first):
         return hits
@@ -322,6 +332,11 @@ def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     rounds = np.split(by_round, np.cumsum(np.bincount(number))[:-1])
     for w in range(len(truth.blocks)):
         taking = _Taking(first, n_pairs, gt, iou, truth, protocol, w, hits)
+        if ioa is not None:
+            taking.covers = taking.bits_of(ioa)
+        if truth.kept:
+            taking.reaches &= truth.kept[w][det]
+            taking.covers &= truth.kept[w][det]
         for rows in rounds:
             many = n_pairs[rows] > MANY_PAIRS
             for row in rows[many].tolist():
@@ -358,15 +373,15 @@ class _Taking:
         self.positive, self.ignored, self.hit_gt = hits.positive[:, w], hits.ignored[:, w], hits.gt
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
-        bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
-        if protocol.size_threshold:
-            n_reached = (iou >= truth.own_threshold[gt]).astype(np.int64)
-        else:
-            ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
-            n_reached = np.searchsorted(ious, iou, side="right")
-        self.reaches: Words = bits[n_reached]
+        self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
+        self.ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
+        own = (iou >= truth.own_threshold[gt]).astype(np.int64) if protocol.size_threshold else None
+        self.reaches: Words = self.bits_of(iou) if own is None else self.bits[own]
         """(pairs,)"""
-        self.every = bits[-1]
+        self.covers = self.reaches
+        """(pairs,) the same for ground truths that count as nothing."""
+        self.by_ioa = protocol.ignored_by_ioa
+        self.every = self.bits[-1]
         self.nothing = truth.nothing[w]
         """(ground truths,) where they count as nothing."""
         self.some_nothing = bool(self.nothing[gt].any())
@@ -374,6 +389,11 @@ class _Taking:
         """The bit of the threshold whose matched ground truths are remembered."""
         if protocol.reference in block:
             self.reference = threshold_bits(block, 1, protocol.reference)
+
+    def bits_of(self, overlap: Floats) -> Words:
+        """(pairs,) the bits under which these overlaps reach the thresholds."""
+        reached: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
+        return reached
 
     def take(self, rows: Longs, *, counting: bool) -> None:
         """Give each detection of a round, where it has none yet, its best that counts, or does not."""
@@ -384,9 +404,9 @@ class _Taking:
             having = np.flatnonzero(n_pairs > j) if j else slice(None)
             at = starts[having] + j
             g = self.gt[at]
-            takes = wanting[having] & self.reaches[at]
+            takes = wanting[having] & (self.reaches if counting else self.covers)[at]
             if not counting:
-                takes &= self.nothing[g] & np.where(self.crowd[g], self.every, self.free[g])
+                takes &= self.nothing[g] & np.where(self.crowd[g] | self.by_ioa, self.every, self.free[g])
             else:
                 takes &= self.free[g] & ~self.nothing[g] if self.some_nothing else self.free[g]
             # No two detections of a round share a ground truth, so none is written twice.
@@ -400,14 +420,14 @@ class _Taking:
     def take_one(self, row: int) -> None:
         """The same for one detection, whose pairs stand by rising ground truth."""
         own = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
-        gt, iou, reaches = self.gt[own], self.iou[own], self.reaches[own]
+        gt, iou, reaches, covers = self.gt[own], self.iou[own], self.reaches[own], self.covers[own]
         nothing = self.nothing[gt]
         for counting, taken in ((True, self.positive), (False, self.ignored)):
             if counting:
                 able = reaches & self.free[gt] & ~nothing
             else:
-                able = reaches & nothing & ~self.positive[row]
-                able &= np.where(self.crowd[gt], self.every, self.free[gt])
+                able = covers & nothing & ~self.positive[row]
+                able &= np.where(self.crowd[gt] | self.by_ioa, self.every, self.free[gt])
             while len(able_at := np.flatnonzero(able)):
                 if self.last_of_equals:
                     able_at = able_at[::-1]

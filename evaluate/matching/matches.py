@@ -71,6 +71,8 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
     """How frequent each class is, empty where that is not known; of protocols that ask for it."""
     order: Longs | None = None
     """Rows by descending score, ties as they rank, where that is known."""
+    n_images: int = 0
+    """How many images were evaluated."""
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
@@ -96,6 +98,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         first,
         columns,
         npos=np.sum([p.npos for p in parts], axis=0),
+        n_images=max(p.n_images for p in parts),
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
         guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),

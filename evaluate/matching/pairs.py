@@ -223,7 +223,7 @@ class _Boxes:
         flags = joined.truth.flags
         self.is_group = protocol.groups(flags)
         """(n,) the group-of boxes, by position in the joined side."""
-        self.grouped: Mask = (protocol.crowds(flags) | self.is_group)[truth_order]
+        self.grouped: Mask = protocol.by_ioa(flags)[truth_order]
         """(n,) which are groups, by image and class."""
         self.any_grouped = bool(self.grouped.any())
 

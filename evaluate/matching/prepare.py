@@ -14,11 +14,12 @@ from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import geometry
 from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, keep_wanted
-from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.protocols import AreaRange, Protocol
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.pairing import last_part, unique
 from odm.tables import NO_ID, Dataset, Floats, Images, LabelState, distinct
+from odm.tables.other_fields import numbers_of
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
@@ -113,6 +114,34 @@ def compared_areas(detections: SideTable, protocol: Protocol) -> Floats:
     if protocol.measure != "bbox":
         return areas_of(detections)
     return detections.wh[:, 0] * detections.wh[:, 1]
+
+
+def column_of(side: SideTable, name: str) -> Floats:
+    """(n,) a column of `Bound`: the height of boxes, or the numbers of a field, NaN where there is none."""
+    if name == "height":
+        return side.wh[:, 1]
+    if side.source is None or name not in side.source.own:
+        return np.full(len(side), np.nan)
+    return numbers_of(side.source.own[name])[side.row]
+
+
+def outside_of(side: SideTable, area: AreaRange) -> Mask:
+    """(n,) which ground truths are outside a set-up."""
+    outside: Mask = (areas_of(side) < area.low) | (areas_of(side) > area.high)
+    for bound in area.also:
+        values = column_of(side, bound.column)
+        outside |= (values < bound.low) | (values > bound.high)
+    return outside
+
+
+def left_out(side: SideTable, area: AreaRange) -> Mask:
+    """(n,) which detections a set-up leaves out."""
+    outside = np.zeros(len(side), np.bool_)
+    for bound in area.also:
+        if bound.widened is not None:
+            values = column_of(side, bound.column)
+            outside |= (values < bound.low / bound.widened) | (values >= bound.high * bound.widened)
+    return outside
 
 
 def areas_of(side: SideTable) -> Floats:

@@ -15,7 +15,7 @@ from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
 from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
 from odm.masks.runs import MOST_PIXELS
 from odm.pairing import some
-from odm.tables import Boxes, Dataset, Ints, ShapeKind, Shapes
+from odm.tables import Boxes, Dataset, ShapeKind, Shapes
 
 SHAPE_MISSING = Code(
     "shape-missing",
@@ -126,16 +126,8 @@ def ready_for(
         return joined, list(rules)
     if iou_type == "keypoints" and drop:
         joined = _only_with_points(joined, truth, detections, log)
-    if (
-        joined.regions is not None
-        and (missing := missing_shapes(truth.boxes, iou_type)[joined.regions.row]).any()
-    ):
-        if iou_type == "keypoints" or joined.truth.source is None:
-            n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
-            log.note(f"{n} without {_WORDS[iou_type]} left out")
-            joined = replace(joined, regions=joined.regions.take(~missing))
-        else:
-            joined = _with_rectangles(joined, joined.truth.source, joined.regions.row[missing])
+    if joined.regions is not None:
+        joined = _with_drawn_regions(joined, joined.regions, truth.boxes, iou_type, log)
     for side, own in ((truth, joined.truth), (detections, joined.detections)):
         among = np.zeros(len(side), np.bool_)
         among[own.row] = True
@@ -184,11 +176,19 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
         log.report(MASK_SIZE_UNKNOWN, truth.path, value=joined.images[i])
 
 
-def _with_rectangles(joined: Joined, boxes: Boxes, rows: Ints) -> Joined:
-    """The sides with the boxes of the regions to ignore at `rows` of the dataset as their outlines."""
-    shapes = boxes.shapes or Shapes.none(len(boxes))
-    drawn = shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows]))
-    source = replace(boxes, shapes=drawn)
+def _with_drawn_regions(
+    joined: Joined, regions: SideTable, boxes: Boxes, iou_type: IouType, log: Log
+) -> Joined:
+    """The sides with the boxes of the regions to ignore that have no shape as their outlines."""
+    missing = missing_shapes(boxes, iou_type)[regions.row]
+    if not missing.any():
+        return joined
+    if iou_type == "keypoints" or boxes.shapes is None:
+        n = plural(int(missing.sum()), "region to ignore", "regions to ignore")
+        log.note(f"{n} without {_WORDS[iou_type]} left out")
+        return replace(joined, regions=regions.take(~missing))
+    rows = regions.row[missing]
+    source = replace(boxes, shapes=boxes.shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows])))
     sides = {name: replace(getattr(joined, name), source=source) for name in ("truth", "regions")}
     return replace(joined, **sides)
 

@@ -130,7 +130,7 @@ def _pieces(
         near = find_pairs(measure.around(), around, 0.0, own_order)
         at = contending[det_start : det_start + len(part.detections)]
         rank[at] = near.rank
-        grouped = protocol.crowds(part.truth.flags) | protocol.groups(part.truth.flags)
+        grouped = protocol.by_ioa(part.truth.flags)
         for piece in near.pieces():
             in_group = grouped[piece.gt]
             det, gt = piece.det, piece.gt

@@ -43,7 +43,7 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
     """(n,) the rank by score among the detections of all classes of the image, 0 the best; None where no
     class was left out, so that it can be counted."""
     source: Boxes | None = None
-    """The boxes that ``row`` names, where they have shapes or key points."""
+    """The boxes that ``row`` names, where they have shapes, key points or other fields."""
 
     def __len__(self) -> int:
         return len(self.image)

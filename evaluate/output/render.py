@@ -13,7 +13,7 @@ import numpy as np
 
 from odm.evaluate.analysis.sections import DETECTED_AS, Section, class_columns, sections, summary_columns
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
-from odm.evaluate.scores.accumulate import ALIASES
+from odm.evaluate.scores.accumulate import ALIASES, miss_keys
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.issues import UsageError, printable, shorten
 from odm.tables import FREQUENCIES, Dataset
@@ -393,6 +393,12 @@ def _named_areas(result: Result) -> Section:
     """The numbers of the area ranges that the user named."""
     rules = result.rules
     keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
+    if rules.rates:
+        rows = [
+            [a.name, str(int(n)), percent(result.summary[key])]
+            for a, n, key in zip(rules.areas, result.matches.npos.sum(axis=0), miss_keys(rules), strict=True)
+        ]
+        return "miss rate over false positives per image; lower is better", ["set-up", "GT", "MR"], rows
     rows = [
         [
             own.name,
@@ -455,9 +461,11 @@ def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
     else:
         lines = [
             f"{key} = {percent(value)}"
-            for key, value in result.summary.items()
+            for key, value in list(result.summary.items())[: 1 if result.rules.rates else None]
             # The last line has those of mAP.
-            if key != "score" and "@" not in key and not (result.rules.shared_score and key.startswith("mAP"))
+            if key != "score"
+            and ("@" not in key or result.rules.rates)
+            and not (result.rules.shared_score and key.startswith("mAP"))
         ]
     return "\n".join(f"- {line}" if markdown else line for line in lines)
 

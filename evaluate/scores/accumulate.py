@@ -19,6 +19,7 @@ from odm.evaluate.scores.curves import (
     OperatingPoint,
     PrecisionReader,
     best_f1s,
+    miss_rates,
     operating_points,
     read_classes,
     share,
@@ -105,9 +106,14 @@ def finish(
     if counted.read is not None:
         points, overall_point = shared_points(counted.read, npos, at_score)
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
+    if rules.rates:
+        summary = {key: mean_of_defined(own) for key, own in zip(miss_keys(rules), counted.miss, strict=True)}
     counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
     columns = zip(*(column.tolist() for column in counts), strict=True)
     own = class_numbers(matches, counted.ap, counted.recall, counted.tp)
+    for key, values in zip(miss_keys(rules), counted.miss.tolist(), strict=True):
+        for extra, value in zip(own, values, strict=True):
+            extra[key] = value
     bests = [
         {"best_f1": f1, "best_f1_score": score}
         for f1, score in zip(counted.best_f1.tolist(), counted.best_f1_score.tolist(), strict=True)
@@ -120,6 +126,7 @@ def finish(
     )
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
     ap = next(iter(summary.values())) if rules.metric in ("ap", "pooled") else math.nan
+    ap = mean_of_defined(counted.ap[0, 0]) if rules.rates else ap
     overall = Row(
         name="", **sums, ap=ap, best_f1=overall_best[0], best_f1_score=overall_best[1], **overall_point
     )
@@ -143,6 +150,8 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
     """(thresholds, areas, classes)"""
     recall: Floats
     """(caps, thresholds, areas, classes)"""
+    miss: Floats
+    """(areas, classes) miss rates, of protocols that have `rates`; else (0, classes)."""
     det: Longs
     tp: Longs
     fp: Longs
@@ -157,7 +166,14 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
     def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
         """All classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
-        none = np.zeros(shape), np.zeros((len(rules.caps), *shape)), *[no_counts] * 3, *[np.zeros(0)] * 2
+        miss = np.zeros((len(miss_keys(rules)), 0))
+        none = (
+            np.zeros(shape),
+            np.zeros((len(rules.caps), *shape)),
+            miss,
+            *[no_counts] * 3,
+            *[np.zeros(0)] * 2,
+        )
         arrays = {
             name: np.concatenate([empty, *(getattr(b, name) for b in blocks)], axis=-1)
             for name, empty in zip(_ARRAYS, none, strict=True)
@@ -180,7 +196,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-_ARRAYS = ("ap", "recall", "det", "tp", "fp", "best_f1", "best_f1_score")
+_ARRAYS = ("ap", "recall", "miss", "det", "tp", "fp", "best_f1", "best_f1_score")
 
 
 def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
@@ -190,6 +206,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     rank = matches.hit_rank[ranked.hits]
     shape = len(rules.ious), len(rules.areas), ranked.n_classes
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
+    miss = np.full((len(miss_keys(rules)), ranked.n_classes), np.nan)
     for a in range(len(rules.areas)):
         unmatched = ranked.unmatched(a)
         reader = PrecisionReader(rules, npos[:, a])
@@ -197,6 +214,10 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
             counted = ranked.counted(*word_bit, unmatched)
             if rules.metric == "ap":
                 ap[t, a] = reader.average(counted)
+            if rules.rates:
+                true, false = counted.at_positives()
+                of = counted.category, false, np.ones_like(true), npos[:, a]
+                miss[a] = miss_rates(rules, *of, matches.n_images)
             for m, cap in enumerate(rules.caps):
                 found = counted.tp
                 if cap != rules.max_dets:
@@ -219,6 +240,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
     return ClassCounts(
         ap,
         recall,
+        miss,
         det=ranked.n_detections,
         tp=reference.tp,
         fp=reference.fp,
@@ -285,8 +307,15 @@ def summarize(
     return _averages(rules, ap, recall, mean_of_defined, np.array(matches.frequency)), {}
 
 
+def miss_keys(rules: Protocol) -> tuple[str, ...]:
+    """The keys of miss rates: one for each set-up of a protocol that has them."""
+    return tuple(f"MR@{a.name}" for a in rules.areas) if rules.rates else ()
+
+
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
     """The keys of a protocol's summary, its main metric first."""
+    if rules.rates:
+        return miss_keys(rules)
     if rules.metric == "top-k":
         return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
     if rules.metric == "corloc":
@@ -310,7 +339,7 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
     if rules.shared_score:
         return (*keys, "AP50", "AP75")
     if not rules.averaged:
-        return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values())
+        return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values()), *miss_keys(rules)
     return *keys, *(key for key in _no_averages(rules) if key != "AP")
 
 

@@ -151,6 +151,30 @@ class PrecisionReader:
         return average
 
 
+def miss_rates(
+    rules: Protocol, category: Longs, false: Longs, n: Longs, npos: Longs, n_images: int
+) -> Floats:
+    """(classes,) the miss rates over false positives per image, as one number; NaN without ground truth.
+
+    `category`, `false` and `n` (true positives,) are the class of each, the false positives before it, and
+    how many it stands for. The number is exp of the mean of the logarithms at `Protocol.rates`.
+    """
+    n_images = max(n_images, 1)
+    # Of the points at or below a rate the last has found all true positives that so many false ones precede.
+    under = false[None] / n_images <= np.array(rules.rates)[:, None]
+    found = np.stack([np.bincount(category, n * own, len(npos)) for own in under])
+    if rules.rate_reading == "wrapped":
+        leads = np.bincount(category, n * (false == 0), len(npos)) > 0
+        no_point = ~leads & (1 / n_images > np.array(rules.rates)[:, None])
+        found = np.where(no_point, np.bincount(category, n, len(npos)), found)
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(
+            np.maximum(1 - share(found, np.broadcast_to(npos, found.shape)), rules.least_miss)
+        )
+    mean: Floats = np.exp(logarithms.mean(axis=0))
+    return mean
+
+
 def share(n: Longs | Floats, of: Longs | Floats) -> Floats:
     """N / of, NaN where `of` is 0."""
     share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from odm.evaluate.results import Evaluation
-from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, summary_keys
+from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, miss_keys, summary_keys
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.issues import UsageError, hint, shorten
 
@@ -186,9 +186,12 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
                 continue
             row = rows[name.category]
         value = row[key]
+        lower = key in miss_keys(rules[i])  # is better
         if value is None:
-            lines.append(f"{name} is undefined, not {gate.bound:.15g} or more")
-        elif value < gate.bound - TOLERANCE:
+            lines.append(f"{name} is undefined, not {gate.bound:.15g} or {'less' if lower else 'more'}")
+        elif lower and value > gate.bound + TOLERANCE:
+            lines.append(f"{name} {value:.3f} > {gate.bound:.15g}")
+        elif not lower and value < gate.bound - TOLERANCE:
             # With three decimals, or as many more as it takes to see that it is below the bound.
             texts = (f"{value:.{decimals}f}" for decimals in range(3, 17))
             text = next((text for text in texts if float(text) < gate.bound), repr(value))

@@ -15,7 +15,7 @@ with lvis-api, but for the same.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -28,18 +28,42 @@ Metric = Literal["ap", "pooled", "corloc", "top-k"]
 Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
 Reading = Literal["steps", "trapezoids", "ramp"]
+RateReading = Literal["last", "wrapped"]
+Field = Literal["general use", "driving", "people and faces", "aerial images"]
 Measure = Literal["bbox", "segm", "oks", "pose", "quads", "probiou"]
 IouType = Literal["bbox", "segm", "keypoints", "obb"]
 
 NO_FLAG = Flag(0)
 
 
+class Bound(msgspec.Struct, frozen=True):
+    """Values of a column of objects from `low` to `high`, both ends inside.
+
+    The column is ``height``, that of the box in pixels, or a field of the source that holds numbers; an
+    object without that field is inside. With `widened`, detections are left out unless their own value is at
+    least ``low / widened`` and below ``high * widened``.
+    """
+
+    column: str
+    low: float = -math.inf
+    high: float = math.inf
+    widened: float | None = None
+
+    def __str__(self) -> str:
+        ends = (f"{end:g}" if math.isfinite(end) else "" for end in (self.low, self.high))
+        return f"{self.column} {'..'.join(ends)}"
+
+
 class AreaRange(msgspec.Struct, frozen=True):
-    """Box areas from `low` to `high` square pixels, both ends inside."""
+    """A set-up: box areas from `low` to `high` square pixels, both ends inside, and bounds on other columns.
+
+    Objects outside count as nothing; all set-ups of a protocol are matched at once.
+    """
 
     name: str
     low: float
     high: float
+    also: tuple[Bound, ...] = ()
 
     @property
     def bounds(self) -> str:
@@ -139,6 +163,8 @@ class Protocol(msgspec.Struct, frozen=True):
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
     single
         Whether boxes, scores, IoUs and thresholds are 32-bit floats, 1e-7 being added to the union.
+    field
+        What people use it for.
     stands_for
         The program and its versions whose numbers these are, where the name does not say it.
     tubes
@@ -154,6 +180,18 @@ class Protocol(msgspec.Struct, frozen=True):
         Of key points: how far each may lie from where it should.
     strict
         Whether a detection matches only above the threshold.
+    ignored_fields
+        Fields of the source that mark a ground truth that counts as nothing, where they are not 0.
+    ignored_by_ioa
+        Whether any number of detections may match what counts as nothing, by IoA.
+    rates
+        Numbers of false positives per image at which the miss rate is read; the summary is then that of the
+        literature on pedestrians, exp of the mean of the logarithms for each of `areas`.
+    rate_reading
+        The point of the curve that is read: the ``last`` at or below the rate, recall being 0 where there is
+        none; ``wrapped``: the same, but where there is none the very last.
+    least_miss
+        The lowest miss rate whose logarithm is taken.
     region_flags
         Flags of ground truths that belong to every class and count as nothing: any number of detections that
         match nothing else may match them, by intersection over the detection's own area.
@@ -197,6 +235,12 @@ class Protocol(msgspec.Struct, frozen=True):
     sigmas: tuple[float, ...] = ()
     strict: bool = False
     region_flags: Flag = Flag.REGION
+    ignored_fields: tuple[str, ...] = ()
+    ignored_by_ioa: bool = False
+    rates: tuple[float, ...] = ()
+    rate_reading: RateReading = "last"
+    least_miss: float = 0.0
+    field: Field = "general use"
 
     @property
     def pixel(self) -> int:
@@ -216,10 +260,21 @@ class Protocol(msgspec.Struct, frozen=True):
         groups: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
         return groups
 
+    def by_ioa(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """(n,) which ground truths may be compared by IoA, under some set-up."""
+        return self.crowds(flags) | self.groups(flags) | self.ignored_by_ioa
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields of the ground truth's source that are asked for."""
+        bounds = {bound.column for a in self.areas for bound in a.also}
+        return frozenset(self.ignored_fields) | (bounds - {"height"})
+
     @property
     def without_groups(self) -> Protocol:
         """The same protocol, to which every ground truth is a single object."""
-        return replace(self, crowd_flags=NO_FLAG, group_weight=None, region_flags=NO_FLAG)
+        alone: dict[str, Any] = {"crowd_flags": NO_FLAG, "group_weight": None, "region_flags": NO_FLAG}
+        return replace(self, **alone, ignored_by_ioa=False)
 
     @property
     def iou_type(self) -> IouType:
@@ -270,13 +325,17 @@ class Protocol(msgspec.Struct, frozen=True):
             parts.append(f"best {self.max_dets} detections of an image against any ground truth")
         else:
             parts.append(_MATCH_WORDS[self.match])
-        bounded = [a for a in self.areas[:1] if a != EVERY_AREA]
+        bounded = [a for a in self.areas[:1] if a != EVERY_AREA and not a.also]
         parts += [f"area {a.low:g}..{a.high:g}" + f" ({a.name})" * (a.name in AREAS) for a in bounded]
+        parts += [f"set-up {a.name}: {', '.join(map(str, a.also))}" for a in self.areas if a.also]
         ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
-        if bounded:
-            ignored.append("outside the area range")
+        ignored += [f"marked {name}" for name in self.ignored_fields]
+        if bounded or any(a.also for a in self.areas):
+            ignored.append("outside the area range" if bounded else "outside the set-up")
         if ignored:
             parts.append(f"ignored: {', '.join(ignored)}")
+        if self.ignored_by_ioa:
+            parts.append("ignored ones match by IoA any number of times")
         if self.group_weight is not None:
             parts.append(f"group-of boxes weigh {self.group_weight}")
         if self.labelled_only:
@@ -303,7 +362,10 @@ class Protocol(msgspec.Struct, frozen=True):
             "corloc": "mean over classes of the share of images where it is correct",
             "top-k": "share of ground-truth images without a correct guess",
         }
-        parts.append(averages[self.metric])
+        rates = (
+            f"miss rate at {len(self.rates)} rates of false positives per image, exp of the mean of the logs"
+        )
+        parts.append(rates if self.rates else averages[self.metric])
         if self.stands_for:
             parts.append(f"as in {self.stands_for}")
         text = f"{self.name}: {'; '.join(parts)}"
@@ -403,6 +465,30 @@ _ULTRALYTICS = Protocol(
 )
 _OPEN_IMAGES = replace(_TF, name="openimages", group_weight=0, hierarchical=True)
 
+_CITYPERSONS = Protocol(
+    "citypersons",
+    field="people and faces",
+    as_given=True,
+    match="free",
+    last_of_equals=True,
+    ignored=Flag.CROWD,
+    ignored_fields=("ignore",),
+    ignored_by_ioa=True,
+    areas=tuple(
+        AreaRange(name, 0, math.inf, (Bound("height", low, high, 1.25), Bound("vis_ratio", least, most)))
+        for name, low, high, least, most in (
+            ("Reasonable", 50, math.inf, 0.65, math.inf),
+            ("Reasonable_small", 50, 75, 0.65, math.inf),
+            ("Reasonable_occ=heavy", 50, math.inf, 0.2, 0.65),
+            ("All", 20, math.inf, 0.2, math.inf),
+        )
+    ),
+    max_dets=1000,
+    rates=(0.01, 0.0178, 0.0316, 0.0562, 0.1, 0.1778, 0.3162, 0.5623, 1.0),
+    rate_reading="wrapped",
+    stands_for="eval_MR_multisetup.py of CityPersons",
+)
+
 PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
@@ -439,6 +525,15 @@ PROTOCOLS: dict[str, Protocol] = {
             reading="ramp",
             stands_for="val.py of YOLOv5 and yolo val of Ultralytics 8.0 to 8.4.36",
         ),
+        _CITYPERSONS,
+        replace(
+            _CITYPERSONS,
+            name="caltech",
+            rates=tuple((10 ** np.arange(-2, 0.25, 0.25)).tolist()),
+            rate_reading="last",
+            least_miss=1e-10,
+            stands_for="bbGt.m of Piotr Dollar's toolbox",
+        ),
     )
 }
 """All protocols that measure boxes, by name."""
@@ -448,6 +543,7 @@ SHAPE_PROTOCOLS: dict[str, Protocol] = {
     for p in (
         Protocol(
             "dota",
+            field="aerial images",
             ignored=Flag.DIFFICULT,
             interpolation="11",
             measure="quads",
@@ -472,6 +568,15 @@ BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
     "obb": {"coco": {"measure": "quads"}, "dota": {}, "ultralytics": {"measure": "probiou"}},
 }
 """What changes of a protocol that compares something else than boxes; no other protocol does."""
+
+
+def names_by_field() -> dict[str, list[str]]:
+    """The names of the protocols that measure boxes or shapes, by what they are used for."""
+    named: dict[str, list[str]] = {field: [] for field in get_args(Field)}
+    for p in (*PROTOCOLS.values(), *SHAPE_PROTOCOLS.values()):
+        named[p.field].append(p.name)
+    return {field: names for field, names in named.items() if names}
+
 
 TUBE_PROTOCOLS: dict[str, Protocol] = {
     p.name: p

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 Own = Mapping[str, tuple[bytes, ...]]
 """By key, the JSON of the value of each row of a table; empty where the row has no such key."""
 
@@ -23,6 +26,12 @@ NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]")
 def take_own(own: Own, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
     """The fields of other rows, -1 = of none."""
     return {key: tuple(column[row] if row >= 0 else b"" for row in rows) for key, column in own.items()}
+
+
+def numbers_of(column: Sequence[bytes]) -> NDArray[np.float64]:
+    """(n,) the values of a field that are numbers, true (1) or false (0); NaN for anything else."""
+    values = json.loads(b"[" + b",".join(value or b"null" for value in column) + b"]")
+    return np.array([v if isinstance(v, (bool, int, float)) else np.nan for v in values], np.float64)
 
 
 def join_own(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> Own:

@@ -415,7 +415,8 @@ def evaluate_sources(
     """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
     with names_as_flags():
         asked, renames = arguments(given, log), renames_of(given)
-    iou_type = resolve(asked["protocol"], iou_type=given["iou_type"])[0].iou_type
+    rules = resolve(asked["protocol"], iou_type=given["iou_type"])
+    iou_type, own_fields = rules[0].iou_type, any(p.fields for p in rules)
 
     def compared(side: Dataset) -> Mask:
         """(n,) the boxes of the classes that are evaluated."""
@@ -428,7 +429,7 @@ def evaluate_sources(
     truth, detections = load_sides(
         gt,
         det,
-        {**given, "wants": SHAPES_OF[iou_type]},
+        {**given, "wants": SHAPES_OF[iou_type], "own_fields": own_fields},
         log,
         kept=kept,
         check=check_too(lambda side, own: report_missing(side, iou_type, own, compared(side))),

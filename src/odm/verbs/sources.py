@@ -131,6 +131,7 @@ def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None
         "encoding": given.get(f"{side}_encoding") or own["encoding"],
         "wants": given.get("wants", frozenset()),
     }
+    own["own_fields"] = bool(given.get("own_fields")) and kind == "gt"
     name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
     options = given["options"][side] if side else {}
     shared = given["options"][""]
