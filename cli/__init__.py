@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -58,7 +59,13 @@ def _watch_over_limit() -> None:
         import signal
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY or (child := os.fork()) == 0:
+        if limit == resource.RLIM_INFINITY:
+            return
+        is_loaded: list[bool] = []
+        signal.signal(signal.SIGUSR1, lambda *_: is_loaded.append(True))
+        if (child := os.fork()) == 0:
+            _load_within_limit()
+            os.kill(os.getppid(), signal.SIGUSR1)
             return
     except (ImportError, OSError):  # Windows has no such limit
         return
@@ -68,13 +75,35 @@ def _watch_over_limit() -> None:
     if code == -signal.SIGTERM:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
-    if code < 0 or code == _NO_THREAD_DATA:
+    if code < 0 or code == _NO_THREAD_DATA or not (is_loaded or code == 130):
+        what = "this data" if is_loaded else "odm itself, which takes about 110 MB"
         from odm.cli._print import say, screens
 
         with screens():
-            say(f"odm: error: not enough memory for this data (ulimit -v {limit >> 10})")
+            say(f"odm: error: not enough memory for {what} (ulimit -v {limit >> 10})")
         code = 3
     os._exit(code)
+
+
+def _load_within_limit() -> None:
+    """Import what every command needs, or end without a word.
+
+    Without memory OpenBLAS writes a line and ends the process itself.
+    """
+    messages, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 -- not a data file
+    os.dup2(null, 2)
+    try:
+        import numpy as np  # noqa: F401
+
+        import odm.cli._app
+        import odm.issues  # noqa: F401
+    except (ImportError, MemoryError):
+        os._exit(3)
+    except KeyboardInterrupt:
+        os._exit(130)
+    os.dup2(messages, 2)
+    os.close(messages)
+    os.close(null)
 
 
 _NO_THREAD_DATA = 127
@@ -89,7 +118,6 @@ def _keep_memory() -> None:
     """
     if not sys.platform.startswith("linux"):
         return
-    import contextlib
     import ctypes
 
     trim_threshold, mmap_threshold = -1, -3

@@ -180,9 +180,9 @@ def _run(args: list[str]) -> int:
         return _fail(_words(e), e.exit_code)
     except (Unwritten, KeyboardInterrupt):
         raise
-    except MemoryError:
-        return _fail("not enough memory for this data", 3)
     except Exception as e:  # noqa: BLE001 -- the last net: a traceback helps nobody at a command line
+        if isinstance(e, MemoryError) or (isinstance(e, ImportError) and "failed to map segment" in str(e)):
+            return _fail("not enough memory for this data", 3)
         if isinstance(e, FileNotFoundError) and _folder_is_gone():
             return _fail("the working folder no longer exists: change to another one", 3)
         return _fail(

@@ -10,7 +10,7 @@ import click
 from odm.cli._options import TARGET, Option, all_of, choice, option
 from odm.cli._print import say
 from odm.files import Output
-from odm.terminal import markdown
+from odm.terminal import harmless, markdown
 from odm.verbs.reports import IMAGES, LANGUAGES, SIZE
 
 
@@ -54,7 +54,7 @@ def check_markdown(given: Mapping[str, Any]) -> None:
 
 
 def write_markdown(text: str, gates: Iterable[str], given: Mapping[str, Any]) -> None:
-    """Write the results, and after them the gates that failed."""
+    """Write the results, and after them the gates that failed, with what is escaped on a terminal escaped."""
     failed = "".join(f"- **gate failed**: {markdown(line)}\n" for line in gates)
     with Output(given["markdown"], single=True, overwrite=given["overwrite"]) as output:
-        output.write("", (f"{text.rstrip()}\n\n{failed}" if failed else text).encode())
+        output.write("", harmless(f"{text.rstrip()}\n\n{failed}" if failed else text).encode())

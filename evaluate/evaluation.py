@@ -31,10 +31,12 @@ from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
-from odm.issues import Log, Trusted, UsageError, plural
+from odm.issues import DataError, Log, Trusted, UsageError, plural
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag, ShapeKind
 
+MOST_CLASSES = 2**16
+"""Classes that are evaluated: the curves of all take a gigabyte."""
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
 
@@ -43,6 +45,15 @@ POOR = 0.5
 
 FEW = 3
 """Detections and ground truths that may all miss each other by chance are fewer."""
+
+
+def _refuse_many_classes(joined: Joined, log: Log) -> None:
+    if len(joined.classes) > MOST_CLASSES:
+        raise DataError(
+            f"there are {len(joined.classes)} classes, more than {MOST_CLASSES}: are they names of single "
+            "objects? --only-classes chooses some, --class-agnostic takes all for one",
+            log,
+        )
 
 
 def evaluate(
@@ -230,6 +241,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
 
     Boxes that stand for many objects, or for a region, may count as ordinary objects.
     """
+    _refuse_many_classes(joined, log)
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         strict = [p for p in rules if not _exempts(p, flag)]

@@ -15,6 +15,7 @@ from selection import of_each
 from odm import read
 from odm.cli import _app
 from odm.files import Source
+from odm.files.opening import Unreadable, entries_of
 from odm.issues import DataError, Log, PathError, UsageError
 
 FOLDERS = sorted(path for path in (FIXTURES / "mixed").iterdir() if path.is_dir() and path.name != "parquet")
@@ -125,3 +126,17 @@ def test_what_is_larger_than_allowed_is_not_read(home):
     log = Log()
     assert Source("locked.zip").read("labels/a.txt", log) is None
     assert "it is encrypted" in str(log.issues[0])
+
+
+def test_the_bytes_that_an_archive_holds_in_all_are_limited(tmp_path):
+    """Where no file grows a thousandfold, and none is large."""
+    packed = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(tmp_path / "many.zip", "w", packed) as archive:
+        for i in range(40):
+            archive.writestr(f"{i}.json", b"[" + b'{"a":1},' * 2**17 + b"{}]")
+    with zipfile.ZipFile(tmp_path / "few.zip", "w", packed) as archive:
+        archive.writestr("0.json", b"[" + b'{"a":1},' * 2**17 + b"{}]")
+    assert (tmp_path / "many.zip").stat().st_size * 1000 > 40 * 2**20
+    with pytest.raises(Unreadable, match="more than 100 times its own"):
+        entries_of(tmp_path / "many.zip")
+    assert list(entries_of(tmp_path / "few.zip")) == ["0.json"]

@@ -429,3 +429,40 @@ def test_a_limit_of_memory_is_no_error_in_parquet(tmp_path, megabytes):
     )  # fmt: skip
     assert done.returncode in (0, 3), done.stderr
     assert ("not enough memory" in done.stderr) == (done.returncode == 3), done.stderr
+
+
+@pytest.mark.parametrize("command", ["eval", "validate", "--version"])
+@pytest.mark.parametrize("kilobytes", [40_000, 60_000, 90_000])
+def test_a_limit_too_small_for_odm_itself_is_a_sentence(command, kilobytes):
+    resource = pytest.importorskip("resource")
+    street = Path(__file__).resolve().parent.parent / "fixtures/street"
+    sides = [street / "truth.json", street / "detections.json"][: {"eval": 2, "validate": 1}.get(command, 0)]
+    limit = kilobytes << 10
+    done = subprocess.run(
+        [sys.executable, "-m", "odm", command, *sides],
+        check=False, capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(r"odm: error: not enough memory for odm itself.*\n", done.stderr)
+
+
+MANY = {"eval": "class-agnostic", "agree": "memory"}
+
+
+@pytest.mark.parametrize("command", MANY)
+def test_a_class_for_every_object_is_refused_before_tables_by_class(tmp_path, command):
+    n = 70_000
+    rows = [f"a.jpg,c{i},{i % 99},1,{i % 99 + 5},9" for i in range(n)]
+    head = "image,class,left,top,right,bottom"
+    (tmp_path / "gt.csv").write_text("\n".join([head, *rows, ""]), encoding="ascii")
+    scored = [head + ",score", *(row + ",0.5" for row in rows), ""]
+    (tmp_path / "det.csv").write_text("\n".join(scored), encoding="ascii")
+    other = "det.csv" if command == "eval" else "gt.csv"
+    run = [sys.executable, "-c", SCRIPT, json.dumps([[command, "--quiet", "gt.csv", other]])]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=tmp_path)
+    code, _, peak = re.search(r"measured: (\d+) ([0-9.e-]+) (\d+)\n", done.stderr).groups()
+    assert code in "12"
+    assert f"there are {n} classes, more than" in done.stderr
+    assert MANY[command] in done.stderr
+    assert int(peak) / 1024 < MEMORY

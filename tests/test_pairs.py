@@ -1,5 +1,6 @@
 """Every ordered pair of formats: there and back agrees on all that both keep, and is stable from then on."""
 
+import contextlib
 import copy
 import functools
 import hashlib
@@ -599,6 +600,7 @@ WRONG = [
     ({"images": ["../a.jpg"]}, "bad-name"),
     ({"images": ["\ud800.jpg"]}, "bad-name"),
     ({"categories": ["a\nb"]}, "bad-class-name"),
+    ({"categories": ["x" * 1001]}, "bad-class-name"),
     ({"score": [float("nan")], "kind": "det"}, "score-not-finite"),
     ({"score": [float("inf")], "kind": "det"}, "score-not-finite"),
 ]
@@ -612,6 +614,31 @@ def test_tables_that_no_reader_would_make_are_not_written(name, wrong, code, tmp
         odm.write(dataset, target(tmp_path, "out", FORMATS[name]), name)
     assert code in raised.value.log.counts
     assert not os.listdir(tmp_path)
+
+
+LONG = b"x" * 1000
+NOT_ALONE = {"parquet", "tfrecord", "opencv", "darknet", "fiftyone", "vertexai"}
+"""Where lengths stand beside texts, and what needs the sizes of images."""
+
+
+@of_each(name for name in FORMATS if name not in NOT_ALONE)
+def test_a_class_name_of_thousands_of_characters_is_an_error(name, tmp_path):
+    """Read from what holds one that is just short enough."""
+    dataset = Dataset.from_arrays(
+        images=["a.jpg"], width=[50], height=[50], categories=[LONG.decode()], image=[0], category=[0],
+        ltwh=[[1, 1, 9, 9]],
+    )  # fmt: skip
+    path = target(tmp_path, "out", FORMATS[name])
+    odm.write(dataset, path, name)
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and LONG in file.read_bytes()]
+    for length, is_error in ((1000, False), (1001, True)):
+        for file in files:
+            file.write_bytes(file.read_bytes().replace(LONG, b"x" * length))
+        log = Log()
+        with contextlib.suppress(DataError):
+            load(Request(path=str(path), format=name), log)
+        refused = {"bad-class-name", "bad-listed-class"} & log.counts.keys()
+        assert bool(refused) == (is_error and bool(files)), log.counts
 
 
 def test_groups_are_left_out_and_counted(tmp_path):

@@ -317,7 +317,7 @@ def test_long_json_has_the_bytes_of_short_json(name):
 @pytest.mark.parametrize("output", ["table", "markdown"])
 @pytest.mark.parametrize("command", ["stats", "eval"])
 def test_endless_names_are_cut_in_tables_and_nowhere_else(tmp_path, printed, command, output):
-    name = "x" * 100_000
+    name = "x" * 1000
     gt = coco(tmp_path, name=name)
     sources = [gt] if command == "stats" else [gt, coco(tmp_path, name=name, score=0.5)]
     shown = printed(command, *sources, "--output", output)
@@ -500,3 +500,20 @@ def test_colour_is_for_terminals(monkeypatch):
     monkeypatch.delenv("FORCE_COLOR")
     screen.write_styled("a\x1b[31m", "1;31")
     assert screen.stream.getvalue() == "\x1b[1;31ma\\x1b[31m\x1b[0m"
+
+
+def test_the_file_of_markdown_is_escaped_as_what_is_printed(tmp_path, printed):
+    hostile = "a\u202eb\u2066c"
+    truth = tmp_path / "gt.csv"
+    truth.write_text(
+        f"image,class,left,top,right,bottom\na.jpg,{hostile},1,1,9,9\na.jpg,{hostile},1,1,9,1\n",
+        encoding="utf-8",
+    )
+    found = tmp_path / "det.csv"
+    found.write_text(
+        f"image,class,left,top,right,bottom,score\na.jpg,{hostile},1,1,9,9,0.5\n", encoding="utf-8"
+    )
+    printed("eval", truth, found, "-q", "--markdown", tmp_path / "out.md")
+    text = (tmp_path / "out.md").read_text(encoding="utf-8")
+    assert not set(text) & {"\u202e", "\u2066"}
+    assert "u202e" in text

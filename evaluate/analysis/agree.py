@@ -168,8 +168,13 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     """
     if not 0 < iou <= 1:
         raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
-    a, b, overlap = pair_boxes(first, other, iou)
     k = len(classes)
+    if k > MOST_CLASSES:
+        raise UsageError(
+            f"there are {k} classes, more than {MOST_CLASSES}: the table of all pairs of classes does not "
+            "fit into memory"
+        )
+    a, b, overlap = pair_boxes(first, other, iou)
     confusion = np.zeros((k + 1, k + 1), np.int64)
     np.add.at(confusion, (first.category[a], other.category[b]), 1)
     n_first = np.bincount(first.category, minlength=k)
@@ -180,8 +185,8 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
     both = n_first + n_other
     m = len(a)
     # In whole numbers, so that full expected agreement, and that of no pairs, is told exactly.
-    by_class = confusion[:k, :k].astype(object)
-    expected = int((by_class.sum(axis=0) * by_class.sum(axis=1)).sum())
+    of_first, of_other = (confusion[:k, :k].sum(axis=axis).astype(object) for axis in (1, 0))
+    expected = int((of_first * of_other).sum())
     observed = int(same.sum()) * m
     total = len(first) + len(other)
     return Agreement(
@@ -211,6 +216,8 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
 
 AT_A_TIME = 2**20
 """Pairs of boxes that are compared, and the best pairs that are taken from, at a time."""
+MOST_CLASSES = 2**13
+"""Classes of which every pair is counted: half a gigabyte."""
 MOST_PAIRS = 2**26
 """Overlapping pairs of one image that are looked at: with more it would take over fifteen seconds."""
 SAMPLE = 256

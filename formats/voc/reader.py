@@ -36,7 +36,7 @@ from odm.formats._shared.shapes import turned_box
 from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
-from odm.names import BAD_CLASS_NAME, accept_name, is_usual, stem
+from odm.names import BAD_CLASS_NAME, MOST_OF_CLASS, accept_name, is_usual, stem
 from odm.tables import Floats, Id, Ints, ShapeKind, Shapes
 from odm.tables.shapes import rectangles
 
@@ -403,7 +403,8 @@ class Reader:
             return None
         before, after = data[:start], data[end:]
         lines = layout.lines + sum(gap.count(b"\n") for gap in gaps)
-        return _Alike(layout, pieces, before, after, 1 + before.count(b"\n"), lines)
+        alike = _Alike(layout, pieces, before, after, 1 + before.count(b"\n"), lines)
+        return alike if max(map(len, alike.names)) <= MOST_OF_CLASS else None
 
     def _add_alike(self, alike: _Alike, path: str, image: int | None) -> None:
         names = alike.names

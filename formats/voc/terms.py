@@ -11,6 +11,7 @@ from odm.formats._contract import option
 from odm.formats._shared.rotation import RotationOptions
 from odm.formats._shared.safe_xml import BLANKS
 from odm.issues import Code, Log
+from odm.names import MOST_OF_CLASS
 from odm.tables import Flag, Floats
 
 UNWRITABLE = Code(
@@ -55,6 +56,8 @@ def refuse_class(name: str) -> str | None:
     """Why a class cannot be called so; None if it can."""
     if not name.strip(BLANKS):
         return "it is empty"
+    if len(name) > MOST_OF_CLASS:
+        return f"it is longer than {MOST_OF_CLASS} characters"
     if name.isascii() and name.isprintable():
         return None
     if any(c < " " or "\x7f" <= c < "\xa0" for c in name):

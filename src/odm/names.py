@@ -43,8 +43,8 @@ BAD_CLASS_NAME = Code(
     "error",
     "{value!r} is not a valid class name: {reason}",
     "rename the class",
-    "Control characters and line separators in a class name break lines and tables, and an empty name "
-    "cannot be told from a missing one.",
+    "Control characters and line separators in a class name break lines and tables, an empty name cannot be "
+    "told from a missing one, and a name of thousands of characters is no name.",
     row=True,
 )
 
@@ -216,10 +216,16 @@ def number_of(name: str) -> int:
     return int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else -1
 
 
+MOST_OF_CLASS = 1000
+"""Characters of the name of a class, which formats repeat with every box."""
+
+
 def refuse_class(name: str) -> str | None:
     """Why `name` cannot be the name of a class, or None if it can."""
     if not name or not name.strip():
         return "it is empty"
+    if len(name) > MOST_OF_CLASS:
+        return f"it is longer than {MOST_OF_CLASS} characters"
     if name.isascii() and name.isprintable():
         return None
     if name.startswith(BOM):

@@ -267,6 +267,8 @@ def kind_of(mode: int) -> str:
 MOST_ENTRIES = 2_000_000
 MOST_RATIO = 1000
 """How much larger than in the archive a file may be, above a megabyte; DEFLATE reaches 1032."""
+MOST_UNPACKED, UNPACKED_RATIO = 2**25, 100
+"""Bytes that all files of an archive may have, or how many times its own, whichever is more."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -297,7 +299,7 @@ def _listed(
     """
     import zipfile
 
-    del changed, size, process
+    del changed, process
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as e:
@@ -319,6 +321,12 @@ def _listed(
         if info.file_size > max(2**20, MOST_RATIO * info.compress_size):
             raise Unreadable(f"its entry {name!r} has {info.file_size} bytes in {info.compress_size}")
         found[name] = info
+    total = sum(info.file_size for info in found.values())
+    if total > max(MOST_UNPACKED, UNPACKED_RATIO * size):
+        raise Unreadable(
+            f"its files have {total} bytes, more than {UNPACKED_RATIO} times its own {size}: unpack it "
+            "first, if you trust it"
+        )
     return archive, found
 
 
@@ -391,13 +399,14 @@ def _is_gzip(path: str, head: bytes) -> bool:
 def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
     """What a gzip file holds, up to `most` bytes; with `cut`, its beginning. Unreadable if it is more."""
     unpack = zlib.decompressobj(wbits=31)
+    limit = min(most, max(MOST_UNPACKED, UNPACKED_RATIO * len(data)))
     try:
-        found = unpack.decompress(data, most if cut else min(most, max(2**20, MOST_RATIO * len(data))) + 1)
+        found = unpack.decompress(data, most if cut else limit + 1)
     except zlib.error as e:
         raise Unreadable(f"it is a damaged gzip file ({e})") from None
     if cut:
         return found
-    if not unpack.eof and len(found) > min(most, max(2**20, MOST_RATIO * len(data))):
+    if not unpack.eof and len(found) > limit:
         raise Unreadable("it holds more bytes than --max-size or its own size allow")
     if not unpack.eof or unpack.unused_data:
         raise Unreadable("it is a gzip file that is truncated, or has several parts")
