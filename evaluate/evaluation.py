@@ -40,7 +40,7 @@ MOST_CLASSES = 2**16
 ONE_CLASS = "(any class)"
 """The name of the one class of evaluations that ignore classes."""
 
-POOR = 0.5
+POOR = 0.55
 """The best F1 below which the cause is looked for unasked."""
 
 FEW = 3
@@ -133,7 +133,7 @@ def evaluate(
         by the id of their class, then by input.
     diagnose
         Try to explain the result by other readings of boxes, classes, images and scores, and note if none
-        does. Without it that is tried where the best F1 is below 0.5, and only what is found is reported.
+        does. Without it that is tried where the best F1 is below 0.55, and only what is found is reported.
     log
         Collects issues and notes.
 

@@ -101,7 +101,30 @@ def letterboxed(xyxy, size, side=640):
     return xyxy * gain + np.tile((side - size * gain) / 2, 2)
 
 
+def turned(xyxy, size, x, y, *mirrored):
+    """Corners on the image with its axes exchanged or not, each mirrored or not."""
+    low = np.where(mirrored, size - xyxy[:, 2:], xyxy[:, :2])[:, [x, y]]
+    high = np.where(mirrored, size - xyxy[:, :2], xyxy[:, 2:])[:, [x, y]]
+    return corners(low, high)
+
+
+def grown(xyxy, factor):
+    middle, half = (xyxy[:, :2] + xyxy[:, 2:]) / 2, factor * (xyxy[:, 2:] - xyxy[:, :2]) / 2
+    return corners(middle - half, middle + half)
+
+
 COORDINATES = {
+    "those of the image mirrored left to right": lambda b, s: turned(b, s, 0, 1, True, False),
+    "those of the image mirrored top to bottom": lambda b, s: turned(b, s, 0, 1, False, True),
+    "those of the image rotated by 180 degrees": lambda b, s: turned(b, s, 0, 1, True, True),
+    "image rotated by 90 degrees clockwise": lambda b, s: turned(b, s, 1, 0, False, True),
+    "image rotated by 90 degrees counterclockwise": lambda b, s: turned(b, s, 1, 0, True, False),
+    "boxes with width and height exchanged": lambda b, s: corners(
+        b[:, :2], b[:, :2] + (b[:, 2:] - b[:, :2])[:, ::-1]
+    ),
+    "boxes moved by ": lambda b, s: b + np.array([60, 40, 60, 40]),
+    "boxes 1.6": lambda b, s: grown(b, 1.6),
+    "boxes 0.6": lambda b, s: grown(b, 0.6),
     "look like centre, width and height": lambda b, s: centred(b),
     "look like left, top, right and bottom": lambda b, s: sized(b),
     "look like left, top, width and height": lambda b, s: b - np.tile((b[:, 2:] - b[:, :2]) / 2, 2),
@@ -315,7 +338,8 @@ def test_a_detector_of_one_class_where_most_objects_have_another_is_not_shifted(
     data = scene(np.random.default_rng(3), "good", 60, 4)
     data["gt"]["category"] = np.where(np.arange(len(data["gt"]["image"])) % 8, 1, data["gt"]["category"])
     data["det"]["category"][:] = 0
-    assert not result(data)[1]
+    (cause,) = result(data)[1]
+    assert cause.startswith("all detections have the class 'class 0', and cover objects of all classes: ")
 
 
 def test_inverted_scores_of_objects_found_several_times():
@@ -332,3 +356,16 @@ def test_inverted_scores_of_objects_found_several_times():
     assert "every object looks detected 2.0 times" in cause
     better = float(re.search(r"AP50 would be ([0-9.]+)", cause)[1])
     assert better == pytest.approx(result(scene(np.random.default_rng(6), "mediocre", 60))[0], abs=0.05)
+
+
+def test_one_class_for_all():
+    data = scene(np.random.default_rng(3), "good", 40, 5)
+    data["det"]["category"][:] = 2
+    check(data, "all detections have the class 'class 2', and cover objects of all classes", 1)
+
+
+def test_a_detector_of_one_class_is_not_accused():
+    data = scene(np.random.default_rng(3), "good", 40, 5)
+    keep = data["det"]["category"] == 2
+    data["det"] = {key: column[keep] for key, column in data["det"].items()}
+    assert not result(data)[1]

@@ -12,24 +12,22 @@ import functools
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from odm.evaluate.analysis.readings import SCALES_WITHOUT_SIZE, Reading, list_readings
 from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
-from odm.evaluate.matching.sides import Joined, Mask, SideTable
+from odm.evaluate.matching.sides import Joined, Mask, SideTable, collapsed
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
 from odm.pairing import iou, on_same_image
-from odm.tables import Dataset, Flag, Floats, Longs
-
-Boxes = Callable[[Floats, Floats], Floats]
-"""Corners and the sizes of their images, (n, 4) and (n, 2), to other corners."""
+from odm.tables import Dataset, Flag, Floats, Longs, distinct
 
 MOST_PAIRS = 4_000
 """Pairs of a detection and an object in the sample, about, and at most twice: enough to tell, soon read."""
@@ -41,8 +39,8 @@ MOST_IN_ALL = 0.8
 WELL_COVERED = 0.7
 """Share of the objects that are covered as the files are read, above which only single readings are tried."""
 TRIED = (
-    "corners, sizes and centres, scales and letterboxes, shifted images, other classes, "
-    "inverted scores and duplicates"
+    "corners, sizes and centres, scales and letterboxes, mirrored and rotated images, moved, larger and "
+    "smaller boxes, shifted images, other classes, inverted scores and duplicates"
 )
 CHANCE = 1e-4
 """How likely it may be that any of the readings fits so well by chance."""
@@ -54,18 +52,10 @@ WELL, LEAST_WELL = 0.65, 0.4
 """The IoU that this share of the newly covered objects needs: 0.3 of them have it by luck."""
 LEAST_SHIFTED = 3
 """Images to which the detections of their neighbours have to belong; of mixed-up images one or two do."""
+MANY_COVERED = 0.4
+"""Share of the objects of other classes that detections of one class cover if their classes are lost."""
 CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """Another meaning of the four numbers of a box."""
-
-    what: str
-    remedy: str
-    change: Boxes
-    option: str = ""
-    """What says so of all files of a side, in the formats that have the option."""
 
 
 class Finding(msgspec.Struct, frozen=True, eq=False):
@@ -127,7 +117,7 @@ def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
     reached = _ap50(best)
     if what and reached < 1.3 * now + LEAST_RISE:
         best, reached, what, remedy = part, now, [], []
-    for reading in (_upside_down, _once):
+    for reading in (_any_class, _upside_down, _once):
         said, advice, other = reading(best)
         value = reached if other is best else _ap50(other)
         if value >= reached + 0.1 and (value >= 1.5 * reached or 1 - value <= (1 - reached) / 2):
@@ -262,107 +252,57 @@ def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
 
 # ------------------------------------------------------------------------------------------- coordinates
 
-_MEANINGS = {
-    "ltrb": "left, top, right and bottom",
-    "ltwh": "left, top, width and height",
-    "cxcywh": "centre, width and height",
-}
+LEAST_VOTES = 6
+"""Pairs of one class whose boxes have to lie alike for a constant offset or scale to be tried."""
 
 
-def _numbers(xyxy: Floats, meaning: str) -> tuple[Floats, Floats]:
-    """The two pairs of numbers that boxes are written with."""
-    first, second = xyxy[:, :2], xyxy[:, 2:]
-    if meaning == "ltrb":
-        return first, second
-    return (first if meaning == "ltwh" else (first + second) / 2), second - first
+def _constant_readings(sample: _Sample) -> Iterator[Reading]:
+    """The offset of all boxes, and the factor of their sizes, that most pairs of one class suggest."""
+    truth, detections = sample.joined.truth, sample.joined.detections
+    det, gt = sample.rows[sample.pairs[0]], sample.objects[sample.pairs[1]]
+    same = detections.category[det] == truth.category[gt]
+    ours, theirs = detections.xyxy[det[same]], truth.xyxy[gt[same]]
+    if len(ours) < LEAST_VOTES:
+        return
+    middles = (ours[:, :2] + ours[:, 2:] - theirs[:, :2] - theirs[:, 2:]) / 2
+    with np.errstate(all="ignore"):
+        sizes = np.log((ours[:, 2:] - ours[:, :2]) / (theirs[:, 2:] - theirs[:, :2]))
+    wh = theirs[:, 2:] - theirs[:, :2]
+    alike = (np.abs(sizes) < 0.3).all(axis=1)
+    move = _densest(middles[alike], 0.2 * float(np.sort(wh, axis=None)[wh.size // 2]))
+    fix = "correct the export of {whose}"
+    if move is not None and np.abs(move).max() >= 1:
+        x, y = move.round().tolist()
+        offset = np.tile([x, y], 2)
+        what = f"boxes moved by {x:.0f} and {y:.0f} pixels"
+        yield Reading(what, fix, lambda xyxy, _, by=offset: xyxy - by)  # type: ignore[misc]
+    near = (np.abs(middles) < 0.15 * np.maximum(wh, ours[:, 2:] - ours[:, :2])).all(axis=1)
+    grown = _densest(sizes[near & np.isfinite(sizes).all(axis=1)], 0.15)
+    if grown is not None:
+        factor = math.exp(float(grown.mean()))
+
+        def change(xyxy: Floats, _: Floats) -> Floats:
+            middle, half = (xyxy[:, :2] + xyxy[:, 2:]) / 2, (xyxy[:, 2:] - xyxy[:, :2]) / 2 / factor
+            return np.hstack([middle - half, middle + half])
+
+        yield Reading(f"boxes {factor:.2f} times as large as the objects", fix, change)
 
 
-def _corners(first: Floats, second: Floats, meaning: str) -> Floats:
-    if meaning == "cxcywh":
-        return np.hstack([first - second / 2, first + second / 2])
-    return np.hstack([first, second if meaning == "ltrb" else first + second])
+def _middle(points: Floats) -> Floats:
+    """(2,) the median of each column of (n, 2) points; without `numpy.ma`, which `numpy.median` imports."""
+    middle: Floats = np.sort(points, axis=0)[len(points) // 2]
+    return middle
 
 
-def _box_readings() -> Iterator[Reading]:
-    """What the four numbers may mean, whatever they were taken for."""
-    for taken, meant in itertools.product(_MEANINGS, repeat=2):
-        for swapped in (False, True):
-            if taken == meant and (not swapped or taken != "ltrb"):
-                continue  # as it is; and swapped is the same for all
-
-            def change(
-                xyxy: Floats, _: Floats, how: tuple[str, str, bool] = (taken, meant, swapped)
-            ) -> Floats:
-                taken, meant, swapped = how
-                first, second = _numbers(xyxy, taken)
-                if swapped:
-                    first, second = first[:, ::-1], second[:, ::-1]
-                return _corners(first, second, meant)
-
-            what = _MEANINGS[meant] if taken != meant else "y before x"
-            if swapped and taken != meant:
-                what += ", y before x"
-            option = "" if swapped else f"give --{{side}}-box {meant} (formats txt, parquet), or "
-            yield Reading(what, "correct the export of {whose}", change, option)
-
-
-Size = Callable[[Floats], Floats | float]
-"""A function of the sizes of images, (n, 2), to numbers that fit them."""
-
-
-def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
-    """Coordinates less a shift, times a factor."""
-
-    def change(xyxy: Floats, size: Floats) -> Floats:
-        less, times = (np.tile(np.broadcast_to(of(size), size.shape), 2) for of in (shift, factor))
-        moved: Floats = (xyxy - less) * times
-        return moved
-
-    return change
-
-
-def _longer(size: Floats) -> Floats:
-    longer: Floats = size.max(axis=1, keepdims=True)
-    return longer
-
-
-SCALES_WITHOUT_SIZE = 2
-"""The first so many readings need no size of the image."""
-SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
-
-
-def _scale_readings() -> Iterator[Reading]:
-    """What coordinates may be measured in."""
-    convert = "convert the coordinates of {whose} to those of the image"
-    rel = "give --{side}-coords rel (formats txt, csv), or "
-    yield Reading("pixels of a picture of half the size", convert, _scaled(lambda _: 2))
-    yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda _: 0.5))
-    yield Reading("fractions of the width and height", convert, _scaled(lambda s: s), rel)
-    yield Reading("percent of the width and height", convert, _scaled(lambda s: s / 100))
-    yield Reading("thousandths of the width and height", convert, _scaled(lambda s: s / 1000))
-    yield Reading("fractions times height and width, exchanged", convert, _scaled(lambda s: s / s[:, ::-1]))
-    letterboxed = _scaled(lambda s: _longer(s) / s, lambda s: (1 - s / _longer(s)) * s / 2)
-    yield Reading("fractions of the letterboxed picture", convert, letterboxed)
-    for side in SIDES_OF_NETWORKS:
-
-        def resized(size: Floats, side: int = side) -> Floats:
-            return _longer(size) / side
-
-        def border(size: Floats, side: int = side) -> Floats:
-            return side * (1 - size / _longer(size)) / 2
-
-        def stretched(size: Floats, side: int = side) -> Floats:
-            return size / side
-
-        boxed = f"pixels of the letterboxed picture of {side} x {side}"
-        yield Reading(boxed, convert, _scaled(resized, border))
-        yield Reading(f"pixels of a picture stretched to {side} x {side}", convert, _scaled(stretched))
-        yield Reading(f"pixels of a picture whose longer side is {side}", convert, _scaled(resized))
-
-
-@functools.cache
-def _readings() -> tuple[list[Reading], list[Reading]]:
-    return list(_box_readings()), list(_scale_readings())
+def _densest(points: Floats, width: float) -> Floats | None:
+    """(2,) the median of the (n, 2) points in the square of a width that holds most; None if too few."""
+    if len(points) < LEAST_VOTES or width <= 0:
+        return None
+    cell = np.floor(points / width).astype(np.int64)
+    _, at, n = np.unique(cell, axis=0, return_inverse=True, return_counts=True)
+    middle = _middle(points[at.reshape(-1) == n.argmax()])
+    inside = (np.abs(points - middle) <= width).all(axis=1)
+    return _middle(points[inside]) if inside.sum() >= LEAST_VOTES else None
 
 
 _WHOSE = {"det": "the detections", "gt": "the ground truth"}
@@ -473,11 +413,12 @@ def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
         more = sample.of_images(covered) - per_image
         return _Candidate(side, readings, step, more > 0, int(more[more > 0].sum()))
 
-    of_box, of_scale = _readings()
+    of_box, of_scale, of_turn = list_readings()
     if not (sample.sizes[sample.images] > 0).any():
-        of_scale = of_scale[:SCALES_WITHOUT_SIZE]
+        of_scale, of_turn = of_scale[:SCALES_WITHOUT_SIZE], of_turn[-2:]
     single = (*of_box, *of_scale)
     first = [candidate(side, (reading,)) for side in _WHOSE for reading in single]
+    first += [candidate("det", (reading,)) for reading in (*of_turn, *_constant_readings(sample))]
     first += [candidate("det", (), step) for step in moved]
     yield from first
     if now.mean() < WELL_COVERED and max(c.gain for c in first) < 0.5 * np.count_nonzero(~now):
@@ -630,6 +571,26 @@ def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
     return (
         "the scores look inverted: the best have the lowest",
         "turn the scores around, as 1 - score",
+        joined,
+    )
+
+
+def _any_class(joined: Joined) -> tuple[str, str, Joined]:
+    """With all classes as one, if the detections have a single class and cover objects of others as well."""
+    truth, detections = joined.truth, joined.detections
+    classes = distinct(detections.category)
+    name = shorten(joined.classes[classes[0]], 30) if len(classes) else ""
+    others = np.flatnonzero(truth.category != classes[0]) if len(classes) == 1 else classes[:0]
+    if len(others) >= LEAST_VOTES:
+        n = np.bincount(detections.image, minlength=len(joined.images))
+        others = others[:: 1 + int(n[truth.image[others]].sum()) // (20 * MOST_PAIRS)]
+        det, gt = on_same_image(detections.image, truth.image[others])
+        covered = distinct(gt[iou(detections.xyxy[det], truth.xyxy[others[gt]]) >= 0.5])
+        if len(covered) >= MANY_COVERED * len(others):
+            joined = collapsed(joined, joined.classes[classes[0]])
+    return (
+        f"all detections have the class {name!r}, and cover objects of all classes",
+        "export the class of each detection, or evaluate with --class-agnostic",
         joined,
     )
 
