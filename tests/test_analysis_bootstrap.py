@@ -617,6 +617,23 @@ def test_an_interval_is_at_least_as_wide_as_its_few_images_make_it():
     )
 
 
+def test_a_mean_over_classes_rests_on_the_harmonic_mean_of_their_images():
+    """Of a class on 1 image and one on 4 it is 2 / (1 + 1/4); a class on none does not count."""
+    truth, found = (
+        Dataset.from_arrays(
+            images=list("abcdef"), width=[90] * 6, height=[90] * 6, categories=["x", "y", "z"],
+            image=[0, 0, 1, 2, 3, 4], category=[0, 0, 1, 1, 1, 1], score=score,
+            xyxy=[[1, 1, 20, 20], [30, 1, 50, 20]] * 3,
+        ) for score in (None, [0.5] * 6)
+    )  # fmt: skip
+    plan = plan_of(evaluate(truth, found, "coco").result)
+    assert plan.n_behind() == pytest.approx(1.6)
+    assert plan.n_behind(np.array([0, 1, 2])) == pytest.approx(4 / 3)
+    assert plan.n_behind(np.array([5])) == 0
+    whole = plan_of(evaluate(truth, found, "imagenet-loc").result)
+    assert (whole.n_behind(), whole.n_behind(np.array([0, 5]))) == (6, 2)
+
+
 def test_intervals_without_0_that_are_no_difference_are_explained():
     from odm.evaluate.analysis.render import _Text as texts
 

@@ -144,9 +144,8 @@ def test_near_duplicates_agree_with_all_pairs(seed, n, spread):
 
 
 def make(boxes=((10, 10, 60, 60),), *, size=(640, 480), images=("a.jpg",), categories=("x",), **columns):
+    boxes = columns.get("xyxy", columns.get("ltwh", boxes))
     boxes = np.array(boxes, float).reshape(-1, 4)
-    if "ltwh" in columns:
-        boxes = columns["ltwh"]
     n = len(boxes)
     given = {"image": [0] * n, "category": [0] * n, "xyxy": boxes}
     if size:
@@ -358,6 +357,22 @@ def test_large_objects_that_reach_over_the_border_are_no_corners(overhang):
     widths = np.array([[120 + i, 100 + i, 520 - i, 380 - i] for i in range(20)], float)
     widths[:6, 2] += overhang
     assert codes(make(ltwh=widths)).keys() <= {"outside-image", "near-duplicate-box"}
+
+
+@pytest.mark.parametrize("key", ["xyxy", "ltwh"])
+@pytest.mark.parametrize("box", [[60, 60, 101, 101], [60, 60, 160, 160]])
+def test_a_few_boxes_that_leave_their_image_either_way_make_no_convention(key, box):
+    """Whether their numbers are read as corners or as widths and heights, by a little or far."""
+    good = [[5 * (i % 10), 5 * (i // 10), 5 * (i % 10) + 20, 5 * (i // 10) + 25] for i in range(50)]
+    assert not any(
+        code.startswith("looks-") for code in codes(make(size=(100, 100), **{key: [*good, *[box] * 3]}))
+    )
+
+
+@pytest.mark.parametrize("box", [[1000, 2, -1e-14, 4], [2, 1000, 4, -1e-14], [5, 5, -1, 4], [5, 5, 4, -1]])
+def test_a_negative_width_is_no_empty_box_however_small(box):
+    """Added to the left edge it may leave no trace."""
+    assert codes(make(ltwh=[box], size=(2000, 2000))) == {"inverted-box": 1}
 
 
 def test_advice_names_an_option_only_where_there_is_one():

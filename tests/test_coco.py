@@ -1452,3 +1452,32 @@ def test_values_that_json_cannot_hold_are_counted(key, target, tmp_path):
     if target == "out.json":
         written = json.loads((tmp_path / target).read_text())["annotations"]
         assert [record.get("num_keypoints") for record in written] == [None if key == "keypoints" else 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "row"),
+    [
+        ("photos/a", ["x/b.jpg", "photos/a.jpg"], 1),
+        ("a", ["x/b.jpg", "photos/a.jpg"], 1),
+        ("other/a", ["x/b.jpg", "photos/a.jpg"], 1),
+        ("a", ["x/a.jpg", "photos/a.jpg"], None),
+        ("c", ["x/b.jpg", "photos/a.jpg"], None),
+    ],
+)
+def test_results_find_the_image_by_its_path_or_by_its_name(name, names, row, tmp_path):
+    """Where several images of the ground truth have the last name, none of them is meant."""
+    images = [{**IMAGE, "id": 7 + i, "file_name": each} for i, each in enumerate(names)]
+    (tmp_path / "gt.json").write_text(
+        json.dumps(instances([{**BOX, "image_id": 7, "category_id": 3}], images, [{"id": 3, "name": "cat"}]))
+    )
+    (tmp_path / "det" / name).parent.mkdir(parents=True)
+    (tmp_path / "det" / f"{name}.txt").write_text("cat 0.5 1 2 3 4\n")
+    log = Log()
+    with contextlib.suppress(odm.DataError):
+        odm.convert(
+            tmp_path / "det", tmp_path / "r.json", from_="txt", to="coco", kind="det", gt=tmp_path / "gt.json",
+            from_options={"box": "ltrb"}, log=log,
+        )  # fmt: skip
+    assert log.counts == ({} if row is not None else {"not-in-reference": 1})
+    if row is not None:
+        assert [r["image_id"] for r in json.loads((tmp_path / "r.json").read_text())] == [7 + row]

@@ -7,7 +7,8 @@ import fixture_cases as written
 from selection import SLOW, of_each
 
 from odm import checks
-from odm.cli._explain import all_codes, examples
+from odm.cli._explain import advice, all_codes, examples, message
+from odm.issues import Code
 
 REGISTRY = all_codes()
 CODES = [code for code in REGISTRY if not code.startswith("test-")]
@@ -39,6 +40,26 @@ def test_a_command_ends_as_the_fixture_says(folder):
     case = written.Command(folder)
     assert case.exit == case.said["exit"], case.err
     assert bool(case.out) == (case.exit == 0)
+
+
+@of_each([f for folders in FOLDERS.values() for f in folders if "says" in written.described(f)])
+def test_a_message_has_the_values_that_the_fixture_says(folder):
+    """These are counted by hand: examples.json and the page of codes are what the messages are."""
+    case = written.fixture(folder)
+    text = case.out + case.err if isinstance(case, written.Command) else "\n".join(map(str, case.log()))
+    assert case.said["says"] in text, text
+
+
+ALL_VALUES = Code(
+    "test-codes-values", "error", "expected {a}{b} in image{s}, found {c!r}", "{d}; correct it{s}", "A test."
+)
+ONE_VALUE = Code("test-codes-value", "error", "found {a}", "{d}", "A test.")
+
+
+def test_values_are_left_out_where_a_code_is_explained():
+    assert message(ALL_VALUES) == "expected … in image, found …"
+    assert advice(ALL_VALUES) == "…; correct it"
+    assert advice(ONE_VALUE) == ""
 
 
 def of_family(name):

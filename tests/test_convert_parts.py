@@ -356,3 +356,65 @@ def test_options_of_one_of_several_sources(tmp_path, run):
     assert (ledger.read, ledger.images) == (2, 2)
     with pytest.raises(UsageError, match="one for each of 2 sources, found 1"):
         odm.convert(sources, tmp_path / "q.csv", source_options=options[:1])
+
+
+LEAVES_OUT = {
+    "empty images": {"drop_empty": True},
+    "small boxes": {"min_box": 6, "drop_empty": True},
+    "a sample": {"sample": 3},
+    "parts": {"split_into": "train=50,val=50"},
+    "folds": {"folds": 2},
+    "a class": {"drop": ["ox"], "drop_empty": True},
+    "all but a class": {"only_classes": ["cat", "dog"], "drop_empty": True},
+    "bad files": {"skip_bad_files": True},
+    "another source": {},
+}
+
+
+@pytest.mark.parametrize("way", LEAVES_OUT)
+def test_what_is_said_of_an_image_stays_with_it(way, tmp_path):
+    """Classes that an image lacks, or has more objects of, whatever images are left out or come before it."""
+    negative = {"a.jpg": ["dog"], "b.jpg": ["ox"], "c.jpg": ["cat", "ox"], "d.jpg": ["dog"], "e.jpg": ["cat"]}
+    boxes = {"b.jpg": ("cat", 5), "c.jpg": ("dog", 9), "d.jpg": ("cat", 9)}
+    classes = ["cat", "dog", "ox"]
+
+    def lvis(path, names):
+        ids = {name: i for i, name in enumerate(names, 1)}
+        images = [
+            {"id": i, "file_name": name, "width": 64, "height": 48, "not_exhaustive_category_ids": [],
+             "neg_category_ids": [classes.index(c) + 1 for c in negative[name]]} for name, i in ids.items()
+        ]  # fmt: skip
+        annotations = [
+            {"id": ids[name], "image_id": ids[name], "category_id": classes.index(c) + 1, "area": size * size,
+             "bbox": [1, 1, size, size]} for name, (c, size) in boxes.items() if name in ids
+        ]  # fmt: skip
+        categories = [{"id": i, "name": name, "frequency": "f"} for i, name in enumerate(classes, 1)]
+        path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in"
+    if way == "another source":
+        lvis(source / "1.json", ["d.jpg", "e.jpg"])
+        lvis(source / "2.json", ["c.jpg", "b.jpg", "a.jpg"])
+        source = [source / "1.json", source / "2.json"]
+    else:
+        lvis(source / "1.json", list(negative))
+        if way == "bad files":
+            (source / "0.json").write_text('{"images": [{"id": 9, "neg_category_ids": [1], "file_na')
+        else:
+            source = source / "1.json"
+    odm.convert(source, tmp_path / "out", from_="lvis", to="lvis", log=Log(), **LEAVES_OUT[way])
+    shown = {}
+    for file in (tmp_path / "out").rglob("*.json"):
+        data = odm.read(file, "lvis")
+        names = data.categories.name
+        absent = {name: [] for name in data.images.name}
+        for image, category in zip(data.labels.image, data.labels.category, strict=True):
+            absent[data.images.name[image]].append(names[category])
+        shown |= {name: sorted(of_image) for name, of_image in absent.items()}
+        assert [names[category] for category in data.boxes.category] == [
+            boxes[data.images.name[image]][0] for image in data.boxes.image
+        ]
+    kept = set(classes) - ({"ox"} if "class" in way else set())
+    assert shown
+    assert shown == {name: [c for c in negative[name] if c in kept] for name in shown}

@@ -1038,3 +1038,21 @@ def test_tables_of_masks_add_masks_and_no_boxes(tmp_path):
     with pytest.raises(DataError) as refused:
         odm.read(alone, image_size="100x80", shapes=True)
     assert [(i.line, i.field) for i in refused.value.log.issues] == [(2, "MaskPath")]
+
+
+@pytest.mark.parametrize(
+    ("header", "box", "size"),
+    [
+        ("image,class,x,y,width,height,image_width,image_height", [10, 20, 40, 60], (200, 100)),
+        ("image,class,x,y,w,h,width,height", [10, 20, 40, 60], (200, 100)),
+        ("image,class,left,top,right,bottom,image_width,image_height", [10, 20, 30, 40], (200, 100)),
+        ("image,class,left,top,right,bottom,width,height", [10, 20, 30, 40], (200, 100)),
+        ("image,class,x,y,width,height,height_of_person,note", [10, 20, 40, 60], (0, 0)),
+    ],
+)
+def test_width_and_height_are_of_the_box_or_of_the_image(tmp_path, header, box, size):
+    text = f"{header}\na.jpg,cat,10,20,30,40,200,100\n"
+    dataset, log = read_text(tmp_path, text.encode())
+    assert not log.errors
+    assert dataset.boxes.xyxy.tolist() == [box]
+    assert (dataset.images.width[0], dataset.images.height[0]) == size

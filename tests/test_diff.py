@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from drawn import make_data
 from hypothesis import given, settings
+from msgspec.structs import replace
 from selection import examples
 
 import odm
@@ -179,6 +180,25 @@ def test_another_size_of_an_image_is_a_change():
     }
     assert not diff(old, new).equal
     assert diff(old, dataset(OLD[:1], size=0)).equal  # of unknown size
+    half = replace(old, images=replace(old.images, width=np.zeros(3, np.int32)))
+    assert diff(old, half).equal
+    assert diff(half, old).equal
+
+
+@pytest.mark.parametrize(("n_old", "n_new"), [(2, 2), (2, 1), (1, 2), (4, 3)])
+def test_equal_boxes_are_paired_one_to_one(n_old, n_new):
+    more = OLD[1:3]
+    told = diff(dataset([*OLD[:1] * n_old, *more]), dataset([*more[::-1], *OLD[:1] * n_new])).to_dict()
+    counts = [told["boxes"][key] for key in ("unchanged", "removed", "added")]
+    assert counts == [min(n_old, n_new) + 2, max(n_old - n_new, 0), max(n_new - n_old, 0)]
+    assert told["equal"] == (n_old == n_new)
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2), (2, 1), (1, 2), (4, 3)])
+def test_equal_boxes_of_two_annotators_agree_one_to_one(first, second):
+    agreement = odm.agree(*(dataset([*OLD[:1] * n, OLD[1]]) for n in (first, second)))
+    both = min(first, second) + 1
+    assert agreement.f1 == pytest.approx(2 * both / (first + second + 2))
 
 
 @settings(max_examples=examples(60), deadline=None)

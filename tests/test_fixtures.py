@@ -56,7 +56,19 @@ class Case:
     def __post_init__(self):
         described = self.folder / "case.json"
         self.said = json.loads(described.read_text(encoding="utf-8")) if described.exists() else {}
-        known = {"format", "options", "kind", "gt", "place", "lacks", "doubts", "tool", "boxes", "shapes"}
+        known = {
+            "format",
+            "options",
+            "kind",
+            "gt",
+            "place",
+            "lacks",
+            "doubts",
+            "tool",
+            "boxes",
+            "shapes",
+            "says",
+        }
         assert set(self.said) <= known, f"{described}: unknown keys {set(self.said) - known}"
         others = [p for p in sorted(self.folder.iterdir()) if p.name != "case.json"]
         entries = [p for p in others if p.name.startswith("input")] or others

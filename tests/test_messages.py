@@ -56,6 +56,10 @@ def test_limits(capsys):
     lines = printed(capsys, log_of(30, 30), max_errors=4)
     assert len([line for line in lines if "found" in line]) == 4
     assert lines[-1].startswith("30 errors, 30 warnings, 4 of them printed")
+    for limit in (1, 2, 4):  # over what comes first and the others together
+        lines = printed(capsys, log_of(2, 2), first=[WARNING], max_errors=limit)
+        assert len([line for line in lines if "found" in line]) == limit
+        assert lines[-1].startswith("2 errors, 2 warnings, ") or limit == 4
     assert len(printed(capsys, log_of(3, 3), max_errors=0)) == 1
     assert len(printed(capsys, log_of(3, 3), max_per_code=0)) == 1
 

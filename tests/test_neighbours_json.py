@@ -440,3 +440,20 @@ def test_a_short_part_of_several_is_left_out_in_formats_that_have_parts(tmp_path
         dataset = odm.read(tmp_path / f"{name}.json", name, shapes=True, log=log)
         assert [issue.code for issue in log] == ["outline-short"], (name, list(map(str, log)))
         assert [ring.round(6).tolist() for ring in dataset.boxes.shapes.polygons(0)] == [whole]
+
+
+@pytest.mark.parametrize(
+    ("folders", "splits"),
+    [(["train"], ["train"]), (["ds0"], [""]), (["Dataset 1"], [""]), (["ds0", "ds1"], ["ds0", "ds1"]),
+     (["train", "val"], ["train", "val"]), ([""], [""])],
+)  # fmt: skip
+def test_a_dataset_of_supervisely_is_a_split_unless_it_is_the_only_one_and_has_no_name(
+    folders, splits, tmp_path
+):
+    corners = {"exterior": [[1, 2], [5, 7]], "interior": []}
+    record = {"size": {"width": 9, "height": 9}, "tags": [],
+              "objects": [{"classTitle": "x", "geometryType": "rectangle", "points": corners}]}  # fmt: skip
+    for number, folder in enumerate(folders):
+        (tmp_path / folder / "ann").mkdir(parents=True)
+        (tmp_path / folder / "ann" / f"{number}.jpg.json").write_text(json.dumps(record))
+    assert read(tmp_path, "supervisely")[0].images.split == tuple(splits)

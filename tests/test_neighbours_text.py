@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from one_format import lay, read, seen
 from PIL import Image
+from selection import of_each
 
 import odm
 from odm.files import Source
-from odm.formats import detect
+from odm.formats import FORMATS, detect
 from odm.issues import DataError, Log
 from odm.tables import Dataset, Flag
 
@@ -270,3 +271,22 @@ def test_icdar_is_written_in_both_styles(tmp_path):
     assert (tmp_path / "old" / "a" / "gt_b.txt").read_text() == '1.5, 2, 30, 40, "text"\n0, 0, 9, 9, "###"\n'
     back = odm.read(tmp_path / "old", "icdar")
     assert back.boxes.flags.tolist() == [0, int(Flag.CROWD)]
+
+
+@of_each(FORMATS)
+def test_boxes_that_reach_over_the_border_are_recognised(name, tmp_path):
+    """All boxes leave their images by half a pixel, on one side or more: no sign of a format may ask for less."""
+    data = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"], width=[100] * 2, height=[80] * 2, categories=["face"], image=[0, 0, 1],
+        category=[0] * 3, xyxy=[[-0.5, -0.5, 30, 40], [20, 30, 100.5, 80.5], [-0.5, 10, 100.5, 60]],
+    )  # fmt: skip
+    path = tmp_path / f"out{FORMATS[name].suffixes[0] if FORMATS[name].single else ''}"
+    odm.write(data, path, name)
+    assert detect(Source(str(path)), Log()).name == name
+
+
+def test_a_quoted_class_of_dota_is_no_text_of_icdar(tmp_path):
+    (tmp_path / "a.txt").write_text('10 10 20 10 20 20 10 20 "plane" 0\n30 10 40 10 40 20 30 20 "ship" 1\n')
+    source = Source(str(tmp_path))
+    assert FORMATS["icdar"].sniff(source) is None
+    assert detect(source, Log()).name == "dota"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import math
@@ -384,3 +385,24 @@ HOSTILE = [
 def test_packed_masks_that_are_wrong_or_too_large_are_refused(number):
     with pytest.raises(pixel_masks.BadMask):
         HOSTILE[number]()
+
+
+def test_an_image_without_a_size_has_that_of_its_first_mask(tmp_path):
+    """Wide or high; a mask of another size is reported, with width before height."""
+
+    def annotation(number, height, width):
+        array = np.zeros((height, width), bool)
+        array[1:3, 2:7] = True
+        return {"id": number, "image_id": 1, "category_id": 1, "iscrowd": 0, "area": 10, "bbox": [2, 1, 5, 2],
+                "segmentation": masks.encode(array)}  # fmt: skip
+
+    for second, messages in (((9, 20), []), ((20, 9), ["9x20", "20x9"])):
+        document = {"images": [{"id": 1, "file_name": "a.jpg"}], "categories": [{"id": 1, "name": "x"}],
+                    "annotations": [annotation(1, 9, 20), annotation(2, *second)]}  # fmt: skip
+        (tmp_path / "a.json").write_text(json.dumps(document, default=bytes.decode))
+        log = Log()
+        with contextlib.suppress(odm.DataError):
+            data = odm.read(tmp_path / "a.json", shapes=True, log=log)
+            assert (data.images.width[0], data.images.height[0]) == (20, 9)
+        assert log.counts.get("mask-size", 0) == bool(messages)
+        assert all(text in str(issue) for issue in log for text in messages if issue.code == "mask-size")

@@ -15,6 +15,7 @@ from odm.converters.ledger import Ledger
 from odm.converters.merging import merge
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset, Keypoints, ShapeKind, Shapes
+from odm.tables.quadrilaterals import smallest_rectangle
 
 corner = st.tuples(st.floats(-9, 99), st.floats(-9, 99))
 outline = st.lists(corner, min_size=3, max_size=6)
@@ -223,3 +224,31 @@ def test_an_object_stays_without_the_short_parts_of_its_outline(to, tmp_path):
     if to in ("coco", "lvis"):
         written = json.loads(next((tmp_path / "out").glob("*.json")).read_text())["annotations"]
         assert [box.get("segmentation") or [] for box in written] == [parts[2], [], parts[2]]
+
+
+@pytest.mark.parametrize(
+    ("points", "rectangle"),
+    [
+        ([[1, 1], [5, 5], [9, 9]], [[1, 1], [9, 1], [9, 9], [1, 9]]),
+        ([[1, 9], [5, 5], [9, 1]], [[1, 1], [9, 1], [9, 9], [1, 9]]),
+        ([[3, 4], [3, 4]], [[3, 4]] * 4),
+        ([[0, 0], [4, 0], [4, 2], [0, 2], [2, 1]], [[0, 0], [4, 0], [4, 2], [0, 2]]),
+    ],
+)
+def test_the_smallest_rectangle_of_points_on_a_line_is_upright(points, rectangle, tmp_path):
+    assert smallest_rectangle(np.array(points, float)).tolist() == rectangle
+    if len(points) > 2:
+        data = Dataset.from_arrays(
+            images=["a.jpg"], width=[20], height=[20], categories=["x"], image=[0], category=[0],
+            xyxy=[[*np.min(points, axis=0), *np.max(points, axis=0)]], polygons=[[points]],
+        )  # fmt: skip
+        odm.convert(data, tmp_path / "out", to="dota", shapes="oriented", log=Log())
+        row = (tmp_path / "out" / "a.txt").read_text().split()
+        assert list(map(float, row[:8])) == [value for corner in rectangle for value in corner]
+
+
+@pytest.mark.parametrize("drop", [("person",), ("dog",), ("person", "dog")])
+def test_classes_that_are_left_out_have_no_number_of_key_points(drop):
+    data = drawn(points=(("nose", "eye"), ("snout", "tail", "paw")))
+    kept = tuple(name for name in ("person", "dog") if name not in drop)
+    assert apply(Edits(drop=drop), data, Ledger("a", "b", read=4)).categories.name == kept

@@ -93,6 +93,38 @@ def test_every_number_against_a_plain_count(seed, kind):
         assert s.score.max == float(boxes.score.max())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_points_and_shapes_against_a_plain_count(seed):
+    random = np.random.default_rng(seed)
+    names = ["person", "dog", "ox"]
+    category = random.integers(0, 2, 12).tolist()
+    points = [
+        []
+        if random.random() < 0.2
+        else [(9, 9, v) for v in random.choice([0, 1, 2], 3 + c, p=[0.2, 0.2, 0.6])]
+        for c in category
+    ]
+    triangle = [(1, 1), (5, 1), (5, 5)]
+    outlines = [[triangle, triangle + [(1, 9)]][: random.integers(0, 3)] for _ in category]
+    arrays = {"images": ["a"], "width": [30], "height": [30], "categories": names, "image": [0] * 12}
+    data = Dataset.from_arrays(
+        **arrays, category=category, xyxy=[[1, 1, 9, 9]] * 12, keypoints=points, polygons=outlines
+    )
+    shapes = describe(data).shapes
+    assert shapes.with_points == sum(map(bool, points))
+    assert shapes.outlined == sum(map(bool, outlines))
+    assert shapes.outlines == sum(map(len, outlines))
+    assert shapes.several == sum(len(o) > 1 for o in outlines)
+    assert shapes.corners == sum(len(ring) for o in outlines for ring in o)
+    expected = []
+    for c, name in enumerate(names):
+        of_class = [p for p, own in zip(points, category, strict=True) if own == c and p]
+        for k in range(max(map(len, of_class), default=0)):
+            seen = [p[k][2] for p in of_class]
+            expected.append((name, str(k), seen.count(2), seen.count(1), len(of_class)))
+    assert [(p.category, p.name, p.visible, p.hidden, p.objects) for p in shapes.points] == expected
+
+
 def test_nothing_is_no_number():
     data = Dataset.from_arrays(images=[], categories=[], image=[], category=[], xyxy=[])
     text = json.dumps(describe(data).to_dict(), allow_nan=False)

@@ -222,3 +222,15 @@ def test_numbers_of_32_bits_are_as_near_as_declared(tmp_path):
     odm.write(dataset, tmp_path / "out", "tfrecord")
     error = np.abs(odm.read(tmp_path / "out", "tfrecord").boxes.xyxy - boxes).max()
     assert 1e-6 < error < FORMATS["tfrecord"].max_error_px
+
+
+@pytest.mark.parametrize(
+    ("n_images", "shards", "n_files"), [(1, 3, 1), (2, 3, 2), (3, 3, 3), (5, 2, 2), (0, 3, 1)]
+)
+def test_no_part_is_without_an_image(n_images, shards, n_files, tmp_path):
+    data = Dataset.from_arrays(
+        images=[f"{i}.jpg" for i in range(n_images)], width=[9] * n_images, height=[9] * n_images,
+        categories=["cat"], image=range(n_images), category=[0] * n_images, xyxy=[[1, 2, 3, 4]] * n_images,
+    )  # fmt: skip
+    odm.write(data, tmp_path / "out", "tfrecord", shards=shards, pictures=False)
+    assert len(list((tmp_path / "out").glob("*.tfrecord*"))) == n_files

@@ -94,6 +94,15 @@ def test_tracks_come_back(name, kind, first, step, tmp_path):
     assert sorted(back.images.name) == sorted(data.images.name)
 
 
+@pytest.mark.parametrize("name", WITH_VIDEOS)
+@pytest.mark.parametrize("ids", [("007", 7), ("7", "07"), (0, "00")])
+def test_ids_that_are_equal_as_numbers_are_two_tracks(name, ids, tmp_path):
+    data = made()
+    data = replace(data, tracks=replace(data.tracks, source_id=np.array([*ids, 3, 4], object)))
+    back = written(data, tmp_path, name)
+    assert told(back, ids=False) == told(data, ids=False)
+
+
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(WITH_TRACKS, 2)))
 def test_tracks_survive_every_pair(one, other, tmp_path):
     data = made()
@@ -394,3 +403,12 @@ def test_tracks_of_one_box_each_are_noted():
     )  # fmt: skip
     checks.run(data, log := Log(), all_rules=True)
     assert any("no track has more than one box" in note for note in log.notes)
+
+
+def test_leading_zeros_belong_to_an_id_in_a_table(tmp_path):
+    rows = "".join(
+        f"v,{n},{n}.jpg,car,1,2,{n}0,20,{track}\n" for n, track in enumerate(("007", "7", "0", "00"), 3)
+    )
+    (tmp_path / "a.csv").write_text(f"video,frame,image,class,left,top,right,bottom,track_id\n{rows}")
+    data = odm.read(tmp_path / "a.csv")
+    assert [data.tracks.source_id[track] for track in data.boxes.track] == ["007", 7, 0, "00"]
