@@ -213,6 +213,7 @@ def test_runs_in_shards_of_other_orders_compare_as_whole():
     assert compare(shards, replicates=30).to_dict() == compare(whole, replicates=30).to_dict()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_results_do_not_depend_on_the_number_of_processes(pair, monkeypatch):
     gt, runs = cases.random_pair(2, n_runs=2)
     plans = [plan_of(evaluate(gt, det, "coco").result) for det in runs]

@@ -12,6 +12,9 @@ from odm.converters import Request, load_pair
 from odm.formats.coco import long_lists
 from odm.issues import Log
 
+# The machinery of the tests has threads; none of them holds a lock of odm's.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
 TRUTH = {
     "images": [{"id": i, "file_name": f"{i}.jpg", "width": 640, "height": 480} for i in range(1, 31)],
     "categories": [{"id": i, "name": f"c{i}"} for i in range(1, 6)],

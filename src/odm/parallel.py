@@ -46,10 +46,17 @@ def allow() -> None:
 
 def worker_count() -> int:
     """How many processes, this one included, may share the work now."""
-    if not _allowed or sys.platform != "linux" or threading.active_count() > 1:
+    if not _allowed or sys.platform != "linux" or _thread_count() > 1:
         return 1  # other threads may hold locks that nobody would open in the copy
     n = min(len(os.sched_getaffinity(0)), MOST)
     return n if n > 1 and _spare() >= SPARE else 1
+
+
+def _thread_count() -> int:
+    """How many threads this process has; those of libraries, which Python does not know, count too."""
+    # The fields after the name, which is in parentheses, begin with the third; the twentieth is the number.
+    fields = _text("/proc/self/stat").rpartition(")")[2].split()
+    return int(fields[17]) if len(fields) > 17 else threading.active_count()
 
 
 def _spare() -> float:

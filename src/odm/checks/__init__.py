@@ -119,7 +119,7 @@ def run(
         # Of usual data nothing is there that most rules look for.
         there = {
             "suspects": len(columns.suspects),
-            "margin": dataset.margin is not None,
+            "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
             "duplicates": len(columns.duplicates[0]),
             "normalised": columns.normalised,
             "scores": dataset.kind == "det" or not np.isnan(dataset.boxes.score).all(),
