@@ -4,7 +4,8 @@
 
 Makes ground truth in COCO JSON and detections in Parquet files of a million rows (kept in FOLDER and used
 again), then evaluates them in one process, within --memory, and with --workers of Dask on this machine. The
-three must print the same JSON, byte for byte. Needs the extras [parquet] and, for Dask, [cluster].
+three must print the same JSON, byte for byte. With --json the detections are one results list of COCO, of about
+110 bytes each: 4 500 000 are 500 MB, 18 000 000 are 2 GB, 72 000 000 are 8 GB. Needs the extras [parquet] and, for Dask, [cluster].
 """
 
 from __future__ import annotations
@@ -89,6 +90,23 @@ def make(folder: Path, n: int, *, per_image: int = 100) -> None:
         )
 
 
+def write_list(folder: Path) -> Path:
+    """The detections of the Parquet files as one results list."""
+    import pyarrow.parquet as pq
+
+    path, between = folder / "detections.json", "["
+    with path.open("w", encoding="utf-8") as out:
+        for file in sorted((folder / "detections").iterdir()):
+            for batch in pq.ParquetFile(file).iter_batches(100_000):
+                table = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+                for image, kind, score, *box in zip(*table.values(), strict=True):
+                    record = {"image_id": int(image[6:-4]), "category_id": int(kind[6:]) + 1, "bbox": box}
+                    out.write(between + json.dumps(record | {"score": round(score, 5)}))
+                    between = ", "
+        out.write("]\n")
+    return path
+
+
 def measured(command: list[str]) -> tuple[bytes, str]:
     """What a command prints, and its time and peak memory, its own or that of its largest child."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -133,6 +151,7 @@ def main() -> None:
     parser.add_argument("--detections", type=int, default=2_400_000)
     parser.add_argument("--memory", default="1.5GB")
     parser.add_argument("--workers", type=int, default=0, help="of Dask, on this machine")
+    parser.add_argument("--json", action="store_true", help="detections as one results list")
     parser.add_argument("--skip-whole", action="store_true", help="where one process has not enough memory")
     parser.add_argument("--skip-memory", action="store_true", help="only one process, and Dask")
     given = parser.parse_args()
@@ -141,7 +160,12 @@ def main() -> None:
         folder.mkdir(parents=True)
         make(folder, given.detections)
         (folder / "done").touch()
-    command = [sys.executable, "-m", "odm", "eval", str(folder / "gt.json"), str(folder / "detections")]
+    detections = folder / "detections"
+    if given.json:
+        detections = folder / "detections.json"
+        if not detections.exists():
+            write_list(folder)
+    command = [sys.executable, "-m", "odm", "eval", str(folder / "gt.json"), str(detections)]
     command += ["--protocol", "coco", "--output", "json", "--quiet"]
     ways = {} if given.skip_whole else {"one process": command}
     if not given.skip_memory:

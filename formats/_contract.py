@@ -159,6 +159,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """For a format whose detections can be read a part at a time: the parts of a source, in their order, with
     about so many rows each where the files allow it. Reading one may not change what another means. Notes
     about files that are in no part go to the log; faults are reported when a part is read."""
+    parts_overhead: int = 0
+    """Bytes that the libraries take with which parts are read."""
     begin: Callable[[Source], object] | None = None
     """For a format that can use the time in which other things are done: begins to read detections that will
     be asked for soon."""

@@ -205,10 +205,12 @@ class Document:
         Bytes of a slice, for tests.
     fast
         False hands out every list as Python values, for tests.
+    first
+        The number of the first record of a list, where the text is a part of it.
     """
 
     def __init__(
-        self, data: bytes, log: Log, path: str, *, slice_size: int = SLICE, fast: bool = True
+        self, data: bytes, log: Log, path: str, *, slice_size: int = SLICE, fast: bool = True, first: int = 0
     ) -> None:
         self._data = data
         self._view = memoryview(data)
@@ -216,6 +218,7 @@ class Document:
         self._path = path
         self._size = slice_size
         self._fast = fast
+        self._first = first
         self._at = self._blank(0)
         self.top = data[self._at : self._at + 1].decode("latin-1")
         """The first character: ``[`` for a list, ``{`` for an object."""
@@ -299,11 +302,12 @@ class Document:
             self._at = match.end()
             return
         shapes = Shapes(fields, rest=rest)
-        at, index, end = self._at + 1, 0, None
+        at, index, end = self._at + 1, self._first, None
         while end is None:
             cut = CUT.search(data, at + self._size)
             if cut is None:
-                piece: Any = self._view[at - 1 :] if data[at - 1 : at] == b"[" and not index else None
+                is_whole = data[at - 1 : at] == b"[" and index == self._first
+                piece: Any = self._view[at - 1 :] if is_whole else None
             else:
                 piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
             chunk, end = self._piece(piece, at, index, shapes, whole=cut is None)

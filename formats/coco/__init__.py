@@ -122,6 +122,8 @@ class CocoOptions(RotationOptions):
         choices=("text", "list"),
         side="write",
     )
+    span: Any = None
+    """The records of a results list that are read, a `long_lists.Span`; all without it."""
     reference: Dataset | None = None
     """The ground truth whose ids a results list is written with; the framework fills it in."""
 
@@ -270,6 +272,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
             return
         files = [(file, split) for file, split in files if options.split in (None, split)]
     asked: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}
+    asked["span"] = options.span
     reader = Reader(source, builder, log, options, **asked)
     for file, split in files:
         reader.read(file, split)
@@ -288,8 +291,9 @@ BYTES_PER_ROW = 60
 
 
 def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Part]:
-    """Every file; JSON cannot be read from the middle. Whether all boxes lie in 0..1 no file can tell."""
-    del rows
+    """Files, or spans of a results list. Whether all boxes lie in 0..1 no file can tell for another."""
+    from odm.formats.coco.long_lists import divide
+
     chosen, others = source.once(_choose)
     bad = _unlike(source, others, log.fresh())
     # Those that cannot be read are parts too, so that their fault ends the run here as well.
@@ -300,9 +304,19 @@ def parts(source: Source, options: CocoOptions, rows: int, log: Log) -> list[Par
     files = [file for file, split in chosen if options.split in (None, split)]
     if len(files) > 1 and options.units == "auto":
         options = dataclasses.replace(options, units="pixel")
-    return [
-        Part(file, source.size(file) // BYTES_PER_ROW, options) for file in (files if source.is_dir else [""])
-    ]
+    parts: list[Part] = []
+    for file in files if source.is_dir else [""]:
+        size, divided = source.size(file), None
+        if size > rows * BYTES_PER_ROW and not source.encoding:
+            divided = divide(source, file, rows * BYTES_PER_ROW, options.units)
+        if divided is None:
+            parts.append(Part(file, size // BYTES_PER_ROW, options))
+            continue
+        spans, units = divided
+        for span in spans:
+            chosen_options = dataclasses.replace(options, units=units, span=span)
+            parts.append(Part(file, (span.stop - span.start) // BYTES_PER_ROW, chosen_options))
+    return parts
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> None:

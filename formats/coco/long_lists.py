@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Any
+from typing import IO, Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.files import Source, Unreadable
 from odm.formats._shared.json_columns import CUT, SLICE, Chunk, Shapes
-from odm.formats.coco.boxes import Table, put_edges
+from odm.formats.coco.boxes import SLACK, Table, put_edges
 from odm.formats.coco.values import RESULT
 from odm.parallel import Team, worker_count
 
+PIECE = 2**24
+"""Bytes that are looked at together where a list is divided into parts."""
 LONG = 2**23
 """Bytes from which on other processes are worth it."""
 MARGIN = 2**16
@@ -77,8 +81,6 @@ class LongList:
 
     def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
         """Where the records that begin in a part begin and end in the file, and their columns."""
-        import msgspec
-
         begin, last = number * SLICE, number + 1 == self._n_parts
         text = os.pread(self._file.fileno(), 2 * SLICE if last else SLICE + MARGIN, begin)
         first = CUT.search(text) if number else None
@@ -126,6 +128,70 @@ class LongList:
         table.columns["index"] = np.arange(n, dtype=np.int32)
         table.n = table.seen = n
         return True
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Some records of a results list: where their bytes begin and end, and the number of the first."""
+
+    start: int
+    stop: int
+    first: int
+
+
+class _Box(msgspec.Struct, gc=False):
+    image_id: int | str
+    bbox: tuple[float, float, float, float]
+
+
+def divide(source: Source, file: str, size: int, units: str) -> tuple[list[Span], str] | None:
+    """Divide a results list into spans of about `size` bytes, which can be read one by one.
+
+    Returns
+    -------
+    The spans, and the units of all boxes: `units`, or what ``auto`` stands for, ``pixel`` or ``normalized``.
+    None if the file is no list of boxes, or cannot be read from the middle: compressed, or not strictly JSON.
+    """
+    try:
+        with source.open(file) as stream:
+            return _divide(stream, source.size(file), size, units)
+    except (Unreadable, OSError, ValueError, RecursionError):  # a ValueError is also msgspec's
+        return None
+
+
+def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list[Span], str] | None:
+    boxes, records = msgspec.json.Decoder(list[_Box]), msgspec.json.Decoder(list[msgspec.Raw])
+    piece_size = max(min(PIECE, size), 2 * MARGIN)
+    text = stream.read(piece_size)
+    at = len(text) - len(text[1:].lstrip(b" \t\r\n"))
+    if not text.startswith(b"[") or text[at : at + 1] != b"{":
+        return None
+    text, spans, n, has_fractions = text[at:], [Span(at, at, 0)], 0, False
+    while text:
+        text += stream.read(piece_size - len(text))
+        is_last = at + len(text) >= length
+        cut = None if is_last else CUT.search(text, len(text) - MARGIN)
+        body = text[: cut.start() + 1] if cut else text.rstrip(b" \t\r\n").removesuffix(b"]")
+        piece = b"".join((b"[", body, b"]"))
+        if n == 0 or units == "auto":  # pixels mostly show in the first boxes
+            numbers = np.array([box.bbox for box in boxes.decode(piece)])
+            edges = np.concatenate([numbers[:, :2], numbers[:, :2] + numbers[:, 2:]], axis=1)
+            has_fractions |= bool(((edges > 0) & (edges < 1)).any())
+            if units == "auto" and not ((edges >= 0) & (edges <= 1 + SLACK)).all():
+                units = "pixel"
+        if at + len(body) - spans[-1].start > size and n > spans[-1].first:
+            spans.append(Span(at, at, n))
+        n += len(records.decode(piece))
+        spans[-1] = replace(spans[-1], stop=at + len(body))
+        taken = cut.end() - 1 if cut else len(text)
+        at, text = at + taken, text[taken:]
+    return spans, units if units != "auto" else "normalized" if has_fractions else "pixel"
+
+
+def read_span(source: Source, file: str, span: Span) -> bytes:
+    """Return the records of a span as a JSON list. `Unreadable` if they cannot be had."""
+    with source.open(file) as stream:
+        stream.seek(span.start)
+        return b"".join((b"[", stream.read(span.stop - span.start), b"]"))
 
 
 def begin(source: Source) -> LongList | None:

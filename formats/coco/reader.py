@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.codes import NO_REFERENCE
-from odm.files import Source
+from odm.files import UNREADABLE, Source, Unreadable
 from odm.formats._shared.codes import (
     BAD_FLAG,
     BAD_IMAGE_SIZE,
@@ -56,7 +56,7 @@ from odm.formats.coco.ids import (
     packed,
     position_hint,
 )
-from odm.formats.coco.long_lists import begin
+from odm.formats.coco.long_lists import Span, begin, read_span
 from odm.formats.coco.shapes import SHAPE_KEYS, keys_for, turns_of
 from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields, segments_of
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
@@ -105,6 +105,8 @@ class Reader:
         What the numbers of boxes are: ``pixel``, ``normalized``, or ``auto`` where they say it themselves.
     boxes
         Where the boxes come from: ``given``, or ``shapes`` for those around the shapes.
+    span
+        The records of a results list that are read, all if None.
     """
 
     def __init__(
@@ -118,7 +120,9 @@ class Reader:
         counted: str | None = None,
         units: str = "pixel",
         boxes: str = "given",
+        span: Span | None = None,
     ) -> None:
+        self._span = span
         self._dialect, self._units = dialect, units
         wants = builder.wants if boxes == "given" else {*builder.wants, "polygon", "mask"}
         self._shapes: dict[str, Any] = {"shape_keys": keys_for(wants), "boxes_of_shapes": boxes == "shapes"}
@@ -147,17 +151,17 @@ class Reader:
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
         plain = not (self._builder.keeps_own or any(self._shapes.values()))
-        if not file and self._dialect.results and plain:
+        if not file and self._dialect.results and plain and self._span is None:
             quick, table = self._source.once(begin), Table(path, "")
             if quick is not None and quick.fill(table):
                 self._take_list(table)
                 return
-        data = self._source.read(file, self._log)
+        data = self._data_of(file)
         if data is None:
             return
         try:
             data = load(data, self._log, path)
-            document = Document(data, self._log, path)
+            document = Document(data, self._log, path, first=self._span.first if self._span else 0)
             if self._turns and b'"rotation"' in data and b'"occluded"' in data:  # of boxes without an outline
                 keys = keys_for({*self._builder.wants, "polygon", "mask"})
                 self._shapes |= {"shape_keys": keys, "outlines": True}
@@ -182,6 +186,16 @@ class Reader:
                 values.wrong(WRONG_TYPE, "", "", "an object or a list" if lists else "an object", value)
         except Broken:
             pass
+
+    def _data_of(self, file: str) -> bytes | None:
+        """Return the text of a file, or of its span; None, with an issue, if it cannot be had."""
+        if self._span is None:
+            return self._source.read(file, self._log)
+        try:
+            return read_span(self._source, file, self._span)
+        except Unreadable as e:
+            self._log.report(UNREADABLE, self._source.full(file), reason=str(e))
+            return None
 
     def finish(self) -> None:
         """Decide between ground truth and detections, and hand over the boxes."""

@@ -257,6 +257,7 @@ FORMAT = format_of(
     begins=MAGIC.decode()[0],
     single=True,
     owns_suffix=True,
+    parts_overhead=110 * 10**6,
     keeps=frozenset(
         "size extension empty unused order score area wh image_id category_id box_id frequency split".split()
     )

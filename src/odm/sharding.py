@@ -84,32 +84,25 @@ def evaluate_shards(
             truth = load(truth, log).dataset
         if isinstance(detections, str):
             detections = Request(path=detections, kind="det")
-        held = BASE + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
-        within = None if memory is None else (memory - held) // BYTES_PER_ROW
-        if memory is not None and within is not None and within < FEWEST_ROWS:
-            least = held + FEWEST_ROWS * BYTES_PER_ROW
-            raise UsageError(
-                f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(BASE)} "
-                "of that is for Python and its libraries, the rest for the ground truth and some detections"
-            )
+        pending = PendingSource(detections, log)
+        base = BASE + pending.find_format().parts_overhead
+        held = base + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+        within = None if memory is None else _rows_within(memory, base, held, rows_per_task)
         rows = rows_per_task or within or ROWS_PER_TASK
-        if memory is not None and within is not None and rows > within:
-            raise UsageError(
-                f"--rows-per-task {rows}: --memory {size(memory)} has room for {within} at a time"
-            )
-        parts, unread = detection_parts(detections, log, rows, elsewhere=executor is not None)
+        parts, unread = detection_parts(pending, log, rows, elsewhere=executor is not None)
         most = max(parts, key=lambda part: part.rows, default=None)
         if memory is not None and within is not None and most is not None and most.rows > 2 * within:
             raise UsageError(
                 f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}"
-                f", more than --memory {size(memory)} leaves: split it, or write it with smaller row groups"
+                f", more than --memory {size(memory)} leaves; odm convert {printable(most.name)} "
+                "parts.parquet writes it in row groups, which are read one by one"
             )
         if tell is not None:
             n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
             task = n_most * BYTES_PER_ROW
             takes = f"this takes up to about {size(held + task)}"
             if executor is not None:
-                takes = f"a worker takes up to about {size(BASE + task)}, this process {size(held)}"
+                takes = f"a worker takes up to about {size(base + task)}, this process {size(held)}"
             tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
         return evaluate_parts(
             truth,
@@ -125,6 +118,22 @@ def evaluate_shards(
         )
     finally:
         store.remove()
+
+
+def _rows_within(memory: int, base: int, held: int, rows_per_task: int | None) -> int:
+    """How many detections fit beside `held` bytes, `base` of them for libraries. UsageError if too few."""
+    within = (memory - held) // BYTES_PER_ROW
+    if within < FEWEST_ROWS:
+        least = held + FEWEST_ROWS * BYTES_PER_ROW
+        raise UsageError(
+            f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(base)} "
+            "of that is for Python and its libraries, the rest for the ground truth and some detections"
+        )
+    if rows_per_task is not None and rows_per_task > within:
+        raise UsageError(
+            f"--rows-per-task {rows_per_task}: --memory {size(memory)} has room for {within} at a time"
+        )
+    return within
 
 
 class DetectionPart(msgspec.Struct, frozen=True):
@@ -150,7 +159,7 @@ class DetectionPart(msgspec.Struct, frozen=True):
 
 
 def detection_parts(
-    request: Request, log: Log, rows: int, *, elsewhere: bool = False
+    pending: PendingSource, log: Log, rows: int, *, elsewhere: bool = False
 ) -> tuple[list[DetectionPart], Log]:
     """The parts of a source of detections, in the order of its files, with about `rows` rows each.
 
@@ -162,8 +171,7 @@ def detection_parts(
     UsageError
         If its format cannot be read a part at a time.
     """
-    pending = PendingSource(request, log)
-    format_ = pending.find_format()
+    request, format_ = pending.request, pending.find_format()
     if format_.parts is None:
         able = " and ".join(f.name for f in FORMATS.values() if f.parts is not None)
         raise UsageError(
@@ -193,9 +201,9 @@ def _absolute(path: str) -> str:
 
 BYTES_PER_ROW = 250
 """What a detection takes while it is matched, measured."""
-BASE = 300 * 2**20
+BASE = 160 * 10**6
 """What a process takes with its libraries, and with what is known of all parts."""
-BYTES_PER_TRUTH, BYTES_PER_IMAGE = 400, 300
+BYTES_PER_TRUTH, BYTES_PER_IMAGE = 250, 300
 FEWEST_ROWS = 20_000
 
 
