@@ -8,10 +8,12 @@ import pytest
 from selection import examples
 
 import odm
+from odm import masks
 from odm.evaluate import PROTOCOLS
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import tabulate
 from odm.issues import UsageError
+from odm.masks.bands import bands
 
 
 def inter_of(a, b):
@@ -165,3 +167,150 @@ def test_protocols_with_set_ups_have_no_area_ranges_and_need_all_detections():
         with pytest.raises(UsageError):
             odm.eval("gt.json", "dt.json", "citypersons", **options)
     assert PROTOCOLS["citypersons"].definition.count("set-up") == 5
+
+
+# ---------------------------------------------------------------------------------------- tiny objects
+
+TINY = {
+    "all": (1, 1e5), "tiny": (1, 20), "tiny1": (1, 8), "tiny2": (8, 12), "tiny3": (12, 20), "small": (20, 32),
+    "reasonable": (32, 1e5),
+}  # fmt: skip
+
+
+def specks(rng, n_images):
+    """COCO dictionaries of small objects of two classes, some ignored or uncertain, and of results."""
+    objects, results = [], []
+    for image in range(1, n_images + 1):
+        for _ in range(rng.randrange(6)):
+            side = rng.choice([4, 8, 12, 16, 20, 32, 40, rng.uniform(3, 50)])
+            box = [rng.uniform(0, 100), rng.uniform(0, 100), side, side]
+            marks = {key: int(rng.random() < 0.15) for key in ("ignore", "uncertain", "iscrowd")}
+            about = {"id": len(objects) + 1, "image_id": image, "category_id": rng.choice([1, 2])}
+            objects.append({**about, "bbox": box, "area": box[2] * box[3], **marks})
+            for _ in range(rng.randrange(3)):
+                moved = [v + rng.choice([0, rng.uniform(-side, side) / 5]) for v in box]
+                found = {"image_id": image, "category_id": objects[-1]["category_id"], "bbox": moved}
+                results.append({**found, "score": rng.randrange(30) / 30})
+    images = [{"id": i, "file_name": f"{i}.png", "width": 200, "height": 200} for i in range(1, n_images + 1)]
+    classes = [{"id": i, "name": name} for i, name in ((1, "sea"), (2, "earth"))]
+    return {"images": images, "categories": classes, "annotations": objects}, results
+
+
+def average_precision(truth, found, category, threshold, sides):
+    """AP and recall of a class at one threshold and range of areas; None without objects."""
+    low, high = (side**2 for side in sides)
+    outcomes, npos = [], 0
+    for image in (i["id"] for i in truth["images"]):
+        own = [a for a in truth["annotations"] if (a["image_id"], a["category_id"]) == (image, category)]
+        nothing = [
+            bool(a["ignore"] or a["uncertain"] or a["iscrowd"]) or not low <= a["area"] <= high for a in own
+        ]
+        npos += nothing.count(False)
+        taken = set()
+        these = [d for d in found if (d["image_id"], d["category_id"]) == (image, category)]
+        for d in sorted(these, key=lambda d: -d["score"])[:200]:
+            box, chosen, best = d["bbox"], None, threshold
+            for j, a in enumerate(own):
+                shared = inter_of(box, a["bbox"])
+                iou = shared / (box[2] * box[3] + a["area"] - shared)
+                if not nothing[j] and j not in taken and iou >= best:
+                    chosen, best = j, iou
+            taken.add(chosen)
+            covered = any(
+                n and inter_of(box, a["bbox"]) / (box[2] * box[3]) >= threshold
+                for a, n in zip(own, nothing, strict=True)
+            )
+            if chosen is not None:
+                outcomes.append((d["score"], 1))
+            elif not covered and low <= box[2] * box[3] <= high:
+                outcomes.append((d["score"], 0))
+    if not npos:
+        return None
+    tp, points = 0, []
+    for n, (_, hit) in enumerate(sorted(outcomes, key=lambda o: -o[0]), 1):
+        tp += hit
+        points.append((tp / npos, tp / n))
+    at = [max((p for r, p in points if r >= x), default=0) for x in np.linspace(0, 1, 101)]
+    return sum(at) / 101, tp / npos
+
+
+def test_tiny_persons():
+    for seed in range(examples(4)):
+        truth, found = specks(random.Random(seed), 15)
+        summary = odm.eval(truth, found, "tinyperson").summary
+        assert len(summary) == 2 * 3 * len(TINY)
+        for name, sides in TINY.items():
+            for threshold in (0.25, 0.5, 0.75):
+                each = [average_precision(truth, found, k, threshold, sides) for k in (1, 2)]
+                each = [numbers for numbers in each if numbers]
+                for i, what in enumerate(("AP", "AR")):
+                    expected = np.mean([numbers[i] for numbers in each]) if each else np.nan
+                    value = summary[f"{what}{100 * threshold:g}_{name}"]
+                    assert value == pytest.approx(expected, nan_ok=True), (seed, name, threshold, what)
+
+
+def test_aitod_and_soda_are_coco_with_other_parameters():
+    truth, found = specks(random.Random(9), 20)
+    summary = odm.eval(truth, found, "aitod").summary
+    ranges = {"v": (0, 64), "t": (64, 256), "s": (256, 1024), "m": (1024, 1e10)}
+    plain = odm.eval(truth, found, "coco", max_dets=1500, recall_at=[1, 100, 1500], area=ranges).summary
+    for key, other in (("AP@verytiny", "AP@v"), ("AP@tiny", "AP@t"), ("APs", "AP@s"), ("APm", "AP@m")):
+        assert summary[key] == pytest.approx(plain[other], nan_ok=True)
+    assert [summary[key] for key in ("AP", "AR1", "AR1500")] == [
+        plain[key] for key in ("AP", "AR1", "AR1500")
+    ]
+    assert "APl" not in summary
+    soda = odm.eval(truth, found, "soda-d").summary
+    assert soda["AP"] == pytest.approx(odm.eval(truth, found, "coco", area=(0, 1024)).summary["AP"])
+    small = odm.eval(truth, found, "coco", area={"n": (1024, 2000), "e": (0, 144)}).summary
+    assert [soda["AP@Normal"], soda["AP@eS"]] == pytest.approx([small["AP@n"], small["AP@e"]], nan_ok=True)
+
+
+# -------------------------------------------------------------------------------------------- boundary IoU
+
+
+def band_of(mask):
+    """The pixels near the edge, pixel by pixel."""
+    height, width = mask.shape
+    reach = max(1, round(0.02 * math.sqrt(height**2 + width**2)))
+    padded = np.pad(mask, reach)
+    inner = [
+        [padded[y : y + 2 * reach + 1, x : x + 2 * reach + 1].all() for x in range(width)]
+        for y in range(height)
+    ]
+    return mask & ~np.array(inner)
+
+
+def test_bands_along_the_edges_of_masks():
+    """Also of masks at the border of the image, with holes, of a pixel, of nothing, and with a width of 2.5."""
+    rng = np.random.default_rng(4)
+    for height, width in ((40, 30), (75, 100), (9, 120)):
+        drawn = [rng.random((height, width)) < share for share in (0.0, 0.02, 0.9, 0.98, 1.0)]
+        drawn += [np.zeros((height, width), bool) for _ in range(3)]
+        drawn[-1][2:-2, 3:-3] = drawn[-2][:5, -8:] = drawn[-3][:, 4] = True
+        runs, *size = masks.read_runs(masks.encode(np.stack(drawn)))
+        found = masks.decode(masks.compress_runs(bands(runs, *size), *size))
+        np.testing.assert_array_equal(found, [band_of(mask) for mask in drawn])
+
+
+@pytest.mark.parametrize("protocol", ["coco", "lvis"])
+def test_boundary_iou_is_the_lower_of_two(protocol):
+    """A mask of the right size one pixel off has a lower IoU by its edge; a crowd keeps that of the mask."""
+    whole = np.zeros((60, 80), bool)
+    whole[10:50, 10:60] = True
+    shifted = np.roll(whole, 3, axis=1)
+    truth = {
+        "images": [{"id": 1, "file_name": "a.png", "width": 80, "height": 60}],
+        "categories": [{"id": 1, "name": "x"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 40], "area": 2000,
+                         "iscrowd": 0, "segmentation": masks.encode(whole)}],
+    }  # fmt: skip
+    found = [{"image_id": 1, "category_id": 1, "score": 0.5, "segmentation": masks.encode(shifted)}]
+    one, other = band_of(whole), band_of(shifted)
+    boundary = (one & other).sum() / (one | other).sum()
+    mask = (whole & shifted).sum() / (whole | shifted).sum()
+    assert boundary < 0.65 < mask
+    for iou_type, iou in (("boundary", boundary), ("segm", mask)):
+        for threshold, ap in ((iou - 1e-9, 1), (iou + 1e-9, 0)):
+            summary = odm.eval(truth, found, protocol, iou_type=iou_type, iou=threshold).summary
+            assert summary["AP"] == pytest.approx(ap), (iou_type, threshold)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, match
+from odm.evaluate.scores.protocols import AREAS, EVERY_AREA
 from odm.issues import Log
 from odm.tables import Dataset, Flag
 
-COCO_LIKE = [name for name, rules in PROTOCOLS.items() if len(rules.areas) > 1 and not rules.rates]
-OTHERS = [name for name, rules in PROTOCOLS.items() if name not in COCO_LIKE and not rules.rates]
+COCO_LIKE = [name for name, rules in PROTOCOLS.items() if rules.areas[0] == AREAS["all"]]
+OTHERS = [name for name, rules in PROTOCOLS.items() if rules.areas == (EVERY_AREA,)]
 TREE = {
     "LabelName": "Entity",
     "Subcategory": [

@@ -772,7 +772,7 @@ def street(*more):
     return truth, detections
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", sorted(PROTOCOLS.keys() - {"soda-d"}))  # to which these are too large
 def test_what_lies_in_a_region_to_ignore_is_no_false_positive(name):
     result = evaluate(*street([120, 120, 190, 190], [190, 190, 240, 240]), name).result
     assert [row.name for row in result.classes] == [

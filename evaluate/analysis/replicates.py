@@ -245,6 +245,10 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         return {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
     if not rules.averaged:
         return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
+    if rules.apart:
+        names = {i: rules.areas[a].name for i, a in enumerate(areas)}
+        of = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
+        return {f"AP{at:g}_{name}": ("ap", t, i) for at, t in of for i, name in names.items()}
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
     keys |= {f"{prefix}{at}": ("ap", t, 0) for at, t in _single_thresholds(rules)}

@@ -41,7 +41,11 @@ MASK_SIZE_UNKNOWN = Code(
     "Outlines are filled on the pixel grid of their image, and the runs of a mask go down its columns.",
 )
 
-_WORDS: dict[IouType, str] = {"segm": "mask or outline", "keypoints": "key points", "obb": "oriented box"}
+_WORDS: dict[IouType, str] = {
+    **dict.fromkeys(("segm", "boundary"), "mask or outline"),
+    "keypoints": "key points",
+    "obb": "oriented box",
+}
 
 
 def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
@@ -132,7 +136,7 @@ def ready_for(
         among = np.zeros(len(side), np.bool_)
         among[own.row] = True
         report_missing(side, iou_type, log, among)
-    if iou_type == "segm" and log.errors == errors:
+    if iou_type in ("segm", "boundary") and log.errors == errors:
         _check_sizes(joined, truth, log)
         if log.errors == errors:
             for side, own in ((truth, joined.truth), (detections, joined.detections)):

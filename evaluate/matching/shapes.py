@@ -7,6 +7,7 @@ themselves are measured, those of some images at a time. Sources: `mask.py` and 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from odm.evaluate.matching.pairs import Columns, Pairs, find_pairs, geometry, in
 from odm.evaluate.matching.prepare import areas_of
 from odm.evaluate.matching.sides import Joined, Mask, SideTable
 from odm.evaluate.scores.protocols import IouType, Protocol
+from odm.masks.bands import bands
 from odm.masks.runs import Runs, pieces, shared
 from odm.tables import Boxes, Floats, Ints, Longs, Shapes
 from odm.tables.quadrilaterals import (
@@ -276,6 +278,24 @@ class _Masks(_Measure):
         return np.concatenate(found)
 
 
+class _Bands(_Masks):
+    """Masks, whose IoU is at most that of the bands along the inside of their edges."""
+
+    @functools.cached_property
+    def bands(self) -> list[Runs]:
+        """Those of both sides."""
+        return [bands(shapes.runs(height, width), height, width) for shapes, height, width in self.drawn]
+
+    def overlap(self, det: Any, gt: Any) -> Overlap:
+        iou, ioa = super().overlap(det, gt)
+        some = np.flatnonzero(iou > 0)
+        (one, other), rows = self.bands, (np.asarray(det)[some], np.asarray(gt)[some])
+        both = shared(one, rows[0].astype(np.int64), other, rows[1].astype(np.int64))
+        whole = one.areas()[rows[0]] + other.areas()[rows[1]] - both
+        iou[some] = np.minimum(iou[some], both / whole)
+        return iou, ioa
+
+
 def _drawn(joined: Joined, side: SideTable) -> tuple[Shapes, Longs, Longs]:
     """The shapes of a side, and (n,) height and width of their images."""
     shapes = _source(side).shapes
@@ -427,6 +447,7 @@ POSE_AREA = 0.53
 
 _MEASURES: dict[str, Any] = {
     "segm": _Masks,
+    "boundary": _Bands,
     "oks": _Points,
     "pose": _Pose,
     "quads": _Quads,

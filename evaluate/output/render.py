@@ -376,7 +376,7 @@ def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
         parts.append(class_table(result, markdown=markdown, width=width))
     if result.analysis:
         parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
-    if result.rules.named_areas:
+    if result.rules.named_areas and not result.rules.apart:
         parts.append(_section(*_named_areas(result), markdown=markdown, width=width))
     if not markdown:
         parts.append("")
@@ -451,7 +451,7 @@ def _section(
 
 
 def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
-    if result.rules.averaged and not result.rules.shared_score:
+    if result.rules.averaged and not (result.rules.shared_score or result.rules.apart):
         lines = classic_lines(result)
         if width is not None and max(map(len, lines)) > width:
             lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]

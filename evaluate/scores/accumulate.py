@@ -304,7 +304,19 @@ def summarize(
         aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
         numbers = *aps, point["precision"], point["recall"], point["score"]
         return dict(zip(SHARED_KEYS, numbers, strict=True)), {}
+    if rules.apart:
+        return _apart(rules, ap, recall, mean_of_defined), {}
     return _averages(rules, ap, recall, mean_of_defined, np.array(matches.frequency)), {}
+
+
+def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
+    """AP and recall at each threshold, that of the counts first, in each area range; as in `_averages`."""
+    thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
+    cells = [
+        (t, i, f"{100 * rules.ious[t]:g}_{a.name}") for t in thresholds for i, a in enumerate(rules.areas)
+    ]
+    numbers = {f"AP{name}": mean(ap[t, i]) for t, i, name in cells}
+    return numbers | {f"AR{name}": mean(recall[-1, t, i]) for t, i, name in cells}
 
 
 def miss_keys(rules: Protocol) -> tuple[str, ...]:
@@ -346,6 +358,8 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
 def _no_averages(rules: Protocol, frequency: NDArray[np.str_] | None = None) -> dict[str, float]:
     undefined = np.full((len(rules.ious), len(rules.areas), 1), math.nan)
     recall = np.stack([undefined] * max(len(rules.caps), 1))
+    if rules.apart:
+        return _apart(rules, undefined, recall, mean_of_defined)
     return _averages(rules, undefined, recall, mean_of_defined, frequency)
 
 
@@ -369,8 +383,8 @@ def _averages(
         "AP75": _ap_at(rules, ap, 0.75, mean),
     }
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        if name in areas or rules.measure != "oks":
-            summary[f"AP{letter}"] = mean(ap[:, areas[name]]) if name in areas else math.nan
+        if name in areas:
+            summary[f"AP{letter}"] = mean(ap[:, areas[name]])
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
@@ -379,8 +393,8 @@ def _averages(
     for iou in (0.5, 0.75) if rules.measure == "oks" else ():
         summary[f"AR{rules.max_dets}@{100 * iou:.0f}"] = _ap_at(rules, recall[-1], iou, mean)
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
-        if name in areas or rules.measure != "oks":
-            summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if name in areas and caps else math.nan
+        if name in areas:
+            summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if caps else math.nan
     for i, own in rules.named_areas.items():
         summary |= {
             f"AP@{own.name}": mean(ap[:, i]),
@@ -410,6 +424,8 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     elif rules.shared_score:
         columns = {f"AP{n}": _ap_at(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
         columns["ap_per_iou"] = ap[:, 0].T
+    elif rules.apart:
+        columns = _apart(rules, ap, recall, lambda values: values)
     else:
         columns = _averages(rules, ap, recall, mean_of_classes)
         del columns["AP"]

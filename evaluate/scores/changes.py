@@ -278,7 +278,12 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
 
 def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
     """The ranges of `base`, the first replaced by the one without a name, and those with names added."""
-    if base.metric in ("corloc", "top-k") or base.shared_score or any(a.also for a in base.areas):
+    if (
+        base.metric in ("corloc", "top-k")
+        or base.shared_score
+        or base.apart
+        or any(a.also for a in base.areas)
+    ):
         raise UsageError(f"{base.name} has no area ranges")
     first, named = base.areas[0], {a.name: a for a in base.areas[1:]}
     n_whole = 0

@@ -30,8 +30,8 @@ Pixels = Literal["edges", "inclusive"]
 Reading = Literal["steps", "trapezoids", "ramp"]
 RateReading = Literal["last", "wrapped"]
 Field = Literal["general use", "driving", "people and faces", "aerial images"]
-Measure = Literal["bbox", "segm", "oks", "pose", "quads", "probiou"]
-IouType = Literal["bbox", "segm", "keypoints", "obb"]
+Measure = Literal["bbox", "segm", "boundary", "oks", "pose", "quads", "probiou"]
+IouType = Literal["bbox", "segm", "keypoints", "obb", "boundary"]
 
 NO_FLAG = Flag(0)
 
@@ -163,6 +163,8 @@ class Protocol(msgspec.Struct, frozen=True):
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
     single
         Whether boxes, scores, IoUs and thresholds are 32-bit floats, 1e-7 being added to the union.
+    apart
+        Whether the summary has a number for each threshold and area range, which are not averaged.
     field
         What people use it for.
     stands_for
@@ -174,7 +176,8 @@ class Protocol(msgspec.Struct, frozen=True):
     scale
         What coordinates are multiplied by for `single`, so that 1e-7 is as little to fractions as to pixels.
     measure
-        What overlaps are those of: boxes, masks (``segm``), key points (``oks`` as pycocotools, ``pose`` as
+        What overlaps are those of: boxes, masks (``segm``, or ``boundary`` where they are also those of the
+        bands along the inside of their edges), key points (``oks`` as pycocotools, ``pose`` as
         Ultralytics computes it), or oriented boxes (``quads`` by their areas, ``probiou`` as Ultralytics).
     sigmas
         Of key points: how far each may lie from where it should.
@@ -241,6 +244,7 @@ class Protocol(msgspec.Struct, frozen=True):
     rate_reading: RateReading = "last"
     least_miss: float = 0.0
     field: Field = "general use"
+    apart: bool = False
 
     @property
     def pixel(self) -> int:
@@ -394,6 +398,7 @@ COCO_SIGMAS = tuple(tenths / 10 for tenths in _TENTHS)
 """Of the 17 key points of COCO's people."""
 _IOU_TYPES: dict[Measure, IouType] = {
     "segm": "segm",
+    "boundary": "boundary",
     "oks": "keypoints",
     "pose": "keypoints",
     "quads": "obb",
@@ -401,6 +406,7 @@ _IOU_TYPES: dict[Measure, IouType] = {
 }
 _MEASURE_WORDS = {
     "segm": "masks",
+    "boundary": "the lower of the IoU of masks and that of their inner bands",
     "oks": "OKS",
     "pose": "OKS in place of IoU, area 0.53 of the box",
     "quads": "oriented boxes",
@@ -465,6 +471,12 @@ _ULTRALYTICS = Protocol(
 )
 _OPEN_IMAGES = replace(_TF, name="openimages", group_weight=0, hierarchical=True)
 
+
+def _areas(**sides: tuple[float, float]) -> tuple[AreaRange, ...]:
+    """Ranges from the area of one square to that of another, by the lengths of their sides."""
+    return tuple(AreaRange(name, float(low) ** 2, float(high) ** 2) for name, (low, high) in sides.items())
+
+
 _CITYPERSONS = Protocol(
     "citypersons",
     field="people and faces",
@@ -527,6 +539,49 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
         _CITYPERSONS,
         replace(
+            _COCO,
+            name="tinyperson",
+            field="people and faces",
+            ious=(0.25, 0.5, 0.75),
+            apart=True,
+            ignored=Flag.CROWD,
+            ignored_fields=("ignore", "uncertain"),
+            ignored_by_ioa=True,
+            crowd_flags=NO_FLAG,
+            areas=_areas(
+                all=(1, 1e5),
+                tiny=(1, 20),
+                tiny1=(1, 8),
+                tiny2=(8, 12),
+                tiny3=(12, 20),
+                small=(20, 32),
+                reasonable=(32, 1e5),
+            ),
+            max_dets=200,
+            recall_at=(200,),
+            stands_for="cocoeval.py of TinyBenchmark",
+        ),
+        replace(
+            _COCO,
+            name="aitod",
+            field="aerial images",
+            areas=_areas(all=(0, 1e5), verytiny=(0, 8), tiny=(8, 16), small=(16, 32), medium=(32, 1e5)),
+            max_dets=1500,
+            recall_at=(1, 100, 1500),
+            stands_for="cocoapi-aitod",
+        ),
+        replace(
+            _COCO,
+            name="soda-d",
+            field="driving",
+            areas=(
+                *_areas(Small=(0, 32), eS=(0, 12), rS=(12, 20), gS=(20, 32)),
+                AreaRange("Normal", 32**2, 2000),
+            ),
+            recall_at=(100,),
+            stands_for="SODA-mmdetection",
+        ),
+        replace(
             _CITYPERSONS,
             name="caltech",
             rates=tuple((10 ** np.arange(-2, 0.25, 0.25)).tolist()),
@@ -556,6 +611,7 @@ SHAPE_PROTOCOLS: dict[str, Protocol] = {
 
 BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
     "segm": {name: {"measure": "segm"} for name in ("coco", "lvis")},
+    "boundary": {name: {"measure": "boundary"} for name in ("coco", "lvis")},
     "keypoints": {
         "coco": {
             "measure": "oks",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 SHAPES_OF: dict[IouType, frozenset[str]] = {
     "bbox": frozenset(),
-    "segm": frozenset({"polygon", "mask", "oriented"}),
+    **dict.fromkeys(("segm", "boundary"), frozenset({"polygon", "mask", "oriented"})),
     "keypoints": frozenset({"keypoints"}),
     "obb": frozenset({"oriented"}),
 }
@@ -159,7 +159,8 @@ def eval(  # noqa: A001 -- the command's name
 class_agnostic, diagnose
         What is changed about it, as `odm.evaluate.evaluate` describes.
     iou_type, sigmas
-        What is compared: ``"bbox"``, ``"segm"`` (masks), ``"keypoints"`` or ``"obb"`` (oriented boxes), and
+        What is compared: ``"bbox"``, ``"segm"`` (masks), ``"boundary"`` (masks and their inner bands),
+        ``"keypoints"`` or ``"obb"`` (oriented boxes), and
         how far each key point may lie from where it should: numbers, ``"0.1,0.2"``, or a file with one per
         line.
     only_classes, only_images

@@ -11,15 +11,16 @@ Path = str | os.PathLike[str]
 
 ProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
-    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "caltech", "dota",
-    "stt", "tube"
+    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
+    "soda-d", "caltech", "dota", "stt", "tube"
 ]
 """A name of a protocol."""
 
 
 BoxProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
-    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "caltech", "dota"
+    "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
+    "soda-d", "caltech", "dota"
 ]
 """A name of a protocol that does not measure tracks."""
 
