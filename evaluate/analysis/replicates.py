@@ -112,10 +112,13 @@ class Plan:
         wanted += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
             wanted = [(0, 0)]
+        each: Sequence[int] = range(len(rules.ious))
+        if rules.apart:  # by threshold in place of the cap
+            wanted = [(t, area) for t in each for area in self.areas]
         for m, area in wanted:
-            hits = [hits_under(self.table, area, t)[0] for t in range(len(rules.ious))]
+            hits = [hits_under(self.table, area, t)[0] for t in ([m] if rules.apart else each)]
             n = np.sum(hits, axis=0)
-            if rules.caps and rules.caps[m] != rules.max_dets:
+            if rules.caps and not rules.apart and rules.caps[m] != rules.max_dets:
                 n = np.where(matches.hit_rank < rules.caps[m], n, 0)
             some = np.flatnonzero(n)
             sums[m, area] = _Sums(category[some], image[some], self.n_classes, n[some])
@@ -130,7 +133,7 @@ class Plan:
             found = share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
             return Replicates({"CorLoc": mean_of_defined(found)}, {})
         npos = [sums.of(weights) for sums in self.npos]
-        n_thresholds = len(self.rules.ious)
+        n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
         if self.pooled:
             # The detections of a class that is without ground truth in a weighting are not ranked there.
             ap = self._ap(weights, [npos[0].sum(axis=1, keepdims=True)], ranked=npos[0] > 0)
@@ -229,7 +232,8 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
     """
     if rules.metric != "ap":
         return {}
-    return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if rules.averaged else {})}
+    several = rules.averaged and not rules.apart
+    return {"AP": -1, **({f"AP{at}": t for at, t in _single_thresholds(rules)} if several else {})}
 
 
 def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
@@ -248,7 +252,10 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
     if rules.apart:
         names = {i: rules.areas[a].name for i, a in enumerate(areas)}
         of = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
-        return {f"AP{at:g}_{name}": ("ap", t, i) for at, t in of for i, name in names.items()}
+        aps = {f"AP{at:g}_{name}": ("ap", t, i) for at, t in of for i, name in names.items()}
+        return aps | {
+            f"AR{at:g}_{name}": ("recall", t, areas[i]) for at, t in of for i, name in names.items()
+        }
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"
     keys |= {f"{prefix}{at}": ("ap", t, 0) for at, t in _single_thresholds(rules)}
