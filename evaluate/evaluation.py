@@ -182,15 +182,21 @@ def evaluate(
     report_before(joined, rules, source_of(truth), log)
     found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
-    _report(results, truth, detections, log, diagnose=diagnose)
+    _report(results, joined, truth, detections, log, diagnose=diagnose)
     return Evaluation(joined, results, log, truth, detections)
 
 
 def _report(
-    results: Sequence[Result], truth: Dataset, detections: Dataset, log: Log, *, diagnose: bool
+    results: Sequence[Result],
+    joined: Joined,
+    truth: Dataset,
+    detections: Dataset,
+    log: Log,
+    *,
+    diagnose: bool,
 ) -> None:
     """Report what explains poor results (with `diagnose` any), what was dropped, and results of nothing."""
-    joined, over_tracks = results[0].joined, any(r.rules.tubes for r in results)
+    over_tracks = any(r.rules.tubes for r in results)
     path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
     if boxes and _turned(truth) and _turned(detections):
         log.withdraw("outlines-as-boxes")  # which readers said, for the same reason
@@ -198,9 +204,8 @@ def _report(
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
-        assert joined is not None
         diagnosis.diagnose(joined, truth, path, log, asked=diagnose)
-    report_after(results, path, log)
+    report_after(results, joined, path, log)
 
 
 def checked_rules(
@@ -303,8 +308,11 @@ def _exempts(protocol: Protocol, flag: Flag) -> bool:
     return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped
 
 
-def report_after(results: Sequence[Result], path: str, log: Log) -> None:
-    """Report what was dropped, what counts in no metric, and results in which nothing matches."""
+def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log) -> None:
+    """Report what was dropped, what counts in no metric, and results in which nothing matches.
+
+    Whole evaluations and those in parts call it alike: it looks at nothing but counts and names of classes.
+    """
     for result in results:
         rules = result.rules
         usual = PROTOCOLS.get(rules.name, rules)
@@ -319,24 +327,22 @@ def report_after(results: Sequence[Result], path: str, log: Log) -> None:
         row = result.overall
         if not row.gt and row.gt_ignored:
             log.report(ALL_IGNORED, path, protocol=rules.name, n=row.gt_ignored)
-    _report_uncounted(results[:1], path, log)
+    _report_uncounted(results[0], joined, path, log)
     known_why = log.counts[LIKELY_CAUSE.name] or not results
     if not known_why and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
         row = results[0].overall
         log.report(NO_MATCH, path, n=row.det, total=row.gt)
 
 
-def _report_uncounted(results: Sequence[Result], path: str, log: Log) -> None:
+def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:
     """Report listed classes without an object that have detections: no mean over classes shows them."""
-    for result in results:
-        reported = set(result.joined.report.classes_det_only) if result.joined else set()
-        empty = [r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported]
-        if empty and result.overall.gt and result.rules.metric == "ap":
-            n, names = sum(row.fp for row in empty), [row.name for row in empty]
-            what, s, es = plural(n, "detection"), "s" if n == 1 else "", "es" if len(names) > 1 else ""
-            values: dict[str, Any] = {"what": what, "classes": some(names), "s": s, "es": es}
-            values = {key: Trusted(text) for key, text in values.items()}
-            log.report(CLASS_WITHOUT_OBJECTS, path, **values)
+    reported = set(joined.report.classes_det_only)
+    empty = [r for r in result.classes if not (r.gt or r.gt_ignored) and r.fp and r.name not in reported]
+    if empty and result.overall.gt and result.rules.metric == "ap":
+        n, names = sum(row.fp for row in empty), [row.name for row in empty]
+        what, s, es = plural(n, "detection"), "s" if n == 1 else "", "es" if len(names) > 1 else ""
+        values: dict[str, Any] = {"what": what, "classes": some(names), "s": s, "es": es}
+        log.report(CLASS_WITHOUT_OBJECTS, path, **{key: Trusted(text) for key, text in values.items()})
 
 
 def switched(

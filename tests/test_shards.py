@@ -25,7 +25,7 @@ from odm.files import Scratch
 from odm.formats.coco import long_lists
 from odm.issues import DataError, Log, PathError, UsageError
 from odm.sharding import detection_parts, evaluate_shards, parse_memory
-from odm.tables import Dataset
+from odm.tables import Dataset, Flag
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 import pyarrow.parquet as pq  # noqa: E402 -- only where it is there
@@ -186,6 +186,41 @@ def test_areas_and_recall_of_parts(tmp_path, protocols, options):
     one, parts = both(truth, folder, protocols, rows=250, **options)
     assert parts == one
     assert all(f"AP@{name}" in one for name in ("tiny", "huge")) or "tiny" not in str(options)
+
+
+def only_crowds(truth, detections):
+    """The sides with no object that counts."""
+    flags = np.full_like(truth.boxes.flags, Flag.CROWD)
+    return replace(truth, boxes=replace(truth.boxes, flags=flags)), detections
+
+
+def on_few_images(truth, detections):
+    """The sides with detections on a few of the images with objects."""
+    rows = np.flatnonzero(detections.boxes.image < 4)
+    return truth, replace(detections, boxes=detections.boxes.take(rows))
+
+
+def without_objects_of_a_class(truth, detections):
+    """The sides with a listed class of which only the detections have boxes."""
+    rows = np.flatnonzero(truth.boxes.category != 1)
+    return replace(truth, boxes=truth.boxes.take(rows)), detections
+
+
+@pytest.mark.parametrize(
+    ("code", "change", "size"),
+    [
+        ("class-without-objects", without_objects_of_a_class, {}),
+        ("detections-beyond-limit", lambda *both: both, {"n_images": 4, "n_classes": 1}),
+        ("all-objects-ignored", only_crowds, {}),
+        ("most-images-without-detections", on_few_images, {}),
+    ],
+)
+def test_doubts_of_parts(tmp_path, code, change, size):
+    truth, detections = change(*sides(np.random.default_rng(7), **size))
+    folder = save_parquet(detections, tmp_path / "det", [len(detections) // 2], 100)
+    one, parts = both(truth, folder, ["coco"], rows=200)
+    assert parts == one
+    assert code in [doubt["code"] for doubt in json.loads(parts)["doubts"]]
 
 
 def test_images_that_only_the_detections_have(tmp_path):

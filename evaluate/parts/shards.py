@@ -281,7 +281,7 @@ def evaluate_parts(
     results = [
         finish(one, own, *point, at_score) for one, own, point in zip(totals, counted, points, strict=True)
     ]
-    report_after(results, source_of(whole.dataset), log)
+    report_after(results, known, source_of(whole.dataset), log)
     return Evaluation(replace(known, detections=base.detections), results, log)
 
 
