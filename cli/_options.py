@@ -10,7 +10,7 @@ import click
 
 from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN
 from odm.files import MAX_SIZE
-from odm.formats import FORMATS
+from odm.formats import FORMATS, WRITTEN
 from odm.issues import hint
 
 if TYPE_CHECKING:
@@ -71,6 +71,11 @@ def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
+def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The formats that begin so and are written, for the shell."""
+    return [name for name in complete_format(ctx, param, incomplete) if name in WRITTEN]
+
+
 def complete_list(
     words: Callable[[], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -122,7 +127,8 @@ def format_choice(flag: str, of: str, *names: str, **settings: Any) -> Option:
     """An option that names the format `of` a file; the formats are listed once, at the end of the help."""
     text = of if " " in of else f"{of}; auto-detected if omitted"
     flag, text = f"{flag} FORMAT", f"Format of {text}."
-    return option(flag, text, *names, shell_complete=complete_format, **settings)
+    complete = complete_target if flag.startswith("--to ") else complete_format
+    return option(flag, text, *names, shell_complete=complete, **settings)
 
 
 kind_option = choice("--kind", ["gt", "det"], "Read SRC as ground truth or as detections.")

@@ -46,11 +46,11 @@ def page(format_: Format, width: int | None = None, *, brief: bool = False) -> s
         choices = f" One of {', '.join(spec.choices)}." if spec.choices else ""
         when = {"read": " (reading)", "write": " (writing)", "both": ""}[spec.side]
         lines.append(wrapped(f"  {spec.name}{flag}{when}: {spec.help}.{choices}", width, " " * 6))
-    kept = ", ".join(sorted(format_.keeps)) or "nothing"
+    kept, verb = ", ".join(sorted(format_.keeps)) or "nothing", "Preserved" if format_.write else "Read"
     if format_.written_by:
         lines += ["", wrapped(f"Written by: {format_.written_by}.", width)]
-    lines += ["", wrapped(f"Preserved besides boxes and class names: {kept}.", width)]
-    if format_.max_error_px:
+    lines += ["", wrapped(f"{verb} besides boxes and class names: {kept}.", width)]
+    if format_.max_error_px and format_.write:
         lines.append(f"Coordinates are preserved within {format_.max_error_px:g} px.")
     return "\n".join(lines)
 
@@ -128,6 +128,7 @@ def listing(output: str, width: int | None = None) -> str:
                     "keeps": sorted(f.keeps),
                     "max_error_px": f.max_error_px,
                     "needs_size": f.needs_size,
+                    "written": f.write is not None,
                 }
                 for f in FORMATS.values()
             ],
@@ -140,12 +141,13 @@ def listing(output: str, width: int | None = None) -> str:
             f.use,
             f.title,
             "a file" if f.single else "a folder",
-            "read, write",
-            "read, write" if "score" in f.keeps else "-",
+            directions,
+            directions if "score" in f.keeps else "-",
             ", ".join(flag for flag in flags if flag in f.keeps) or "-",
             "required" if f.needs_size else "",
         ]
         for f in by_use()
+        for directions in ("read, write" if f.write else "read",)
     ]
     headers = (
         "format, used for, what it is, stored as, ground truth, detections, attributes preserved, image sizes"
@@ -177,11 +179,12 @@ def _table(headers: list[str], rows: list[list[str]], width: int | None) -> str:
     for at, use in reversed(begins.items()):
         lines[at:at] = ["", f"{use[:1].upper()}{use[1:]}"]
     lines = [head, rule, *lines]
-    both = [row[0] for row in rows if row[5] != "-"]
-    what = "Every format" if len(both) == len(rows) else "A format"
+    only_read = [row[0] for row in rows if row[4] == "read"]
+    but = f"; {', '.join(only_read)} are only read" if only_read else ""
+    sentence = f"Formats are read and written, as ground truth and as detections{but}."
     lines += [
         "",
-        f"{what} is read and written, with ground truth or detections.",
+        *textwrap.wrap(sentence, width or 200, break_on_hyphens=False),
         "odm formats NAME describes one; --wide also shows the attributes preserved.",
     ]
     return "\n".join(lines)

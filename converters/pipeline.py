@@ -35,7 +35,7 @@ from odm.converters.writing import (
     write_loaded,
 )
 from odm.files import MAX_SIZE
-from odm.formats import for_target, get, make_options
+from odm.formats import for_target, get_target, make_options
 from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
@@ -71,7 +71,7 @@ def write_tables(
     UsageError, PathError
         As for `convert`.
     """
-    format_ = get(to) if to else for_target(target)
+    format_ = get_target(to) if to else for_target(target)
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
         place, line, pointer = dataset.image_place(row)
@@ -137,7 +137,7 @@ def convert(
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
     formats = _formats_of(sources, from_, same_image)
     inputs.name(*sources, gt)
-    to_format = get(to) if to else for_target(target)
+    to_format = get_target(to) if to else for_target(target)
     shared, pictures = pictures_asked(options or {}, target, to_format)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
@@ -263,9 +263,9 @@ def repair(
     wanted = check_repairs(repairs)
     check_tolerance(tolerance)
     shared = dict(options or {})
-    to_format = get(to) if to else None
+    to_format = get_target(to) if to else None
     if (likely := to or format) is not None:  # a wrong target is reported before anything is read
-        open_output(target, get(likely), overwrite=overwrite, dry_run=True)
+        open_output(target, get_target(likely), overwrite=overwrite, dry_run=True)
     request = Request(
         path=source,
         format=format,
@@ -289,7 +289,7 @@ def repair(
         check=lambda dataset, *_: np.zeros(len(dataset), np.bool_),
         settled=False,
     )
-    to_format = to_format or loaded.format
+    to_format = to_format or get_target(loaded.format.name)
     to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = open_ledger(loaded, to_format.name, dry_run=dry_run)

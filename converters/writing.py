@@ -307,7 +307,8 @@ def _put(
     The pieces of the dataset go into folders of the output; what several of them have in common is reported
     once.
     """
-    writing = log.fresh()
+    writing, write = log.fresh(), format_.write
+    assert write is not None  # get_target refuses others
     if "extension" not in format_.keeps:  # what is written is the name without it
         for row, name in enumerate(dataset.images.name):
             if (reason := refuse_name(stem(name))) is not None:
@@ -318,7 +319,7 @@ def _put(
                 own = writing.fresh()
                 place = output.below(folder) if folder else output
                 try:
-                    format_.write(piece, place, own, target.options)
+                    write(piece, place, own, target.options)
                     if target.pictures and not own.errors:
                         _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, own)
                     links = getattr(target.options, "link_images", False)  # an option of the format's own

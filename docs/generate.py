@@ -77,8 +77,9 @@ def formats_by_use() -> str:
     from odm.cli.formats import by_use
 
     lines = ["| used for | formats | of these, with shapes as well as boxes |", "|---|---|---|"]
-    for use, group in itertools.groupby(by_use(), key=lambda format_: format_.use):
-        own = list(group)
+    formats = [f for f in by_use() if f.write]
+    groups = [(use, list(g)) for use, g in itertools.groupby(formats, key=lambda format_: format_.use)]
+    for use, own in [*groups, ("only read", [f for f in by_use() if not f.write])]:
         links = ", ".join(f"[{f.title.partition(':')[0]}](docs/formats.md#{f.name})" for f in own)
         drawn = ", ".join(f"`{f.name}`" for f in own if shapes_of(f)) or "-"
         lines.append(f"| {use} | {links} | {drawn} |")
@@ -333,6 +334,9 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {{
 {chr(10).join(map(entry, own))}
 }}
 """`Format.signs` by name."""
+
+READ_ONLY = frozenset({json.dumps([name for name in own if FORMATS[name].write is None])})
+"""Formats without `Format.write`."""
 
 FLAGS: dict[str, tuple[str, ...]] = {{
 {chr(10).join(f'    "{flag}": ({names}{"" if "," in names else ","}),' for flag, names in flags.items())}

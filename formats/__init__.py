@@ -22,7 +22,7 @@ from odm.formats._contract import (
     option,
     option_specs,
 )
-from odm.formats._signs import FLAGS, SIGNS
+from odm.formats._signs import FLAGS, READ_ONLY, SIGNS
 from odm.issues import Log, UsageError, hint, printable
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "LIKELY",
     "SURE",
     "USES",
+    "WRITTEN",
     "Format",
     "OptionSpec",
     "Options",
@@ -38,6 +39,7 @@ __all__ = [
     "detect",
     "for_target",
     "get",
+    "get_target",
     "make_options",
     "option",
     "option_specs",
@@ -86,6 +88,9 @@ class Registry(Mapping[str, Format]):
 FORMATS = Registry()
 """Every format by name, in the order of the names."""
 
+WRITTEN = tuple(name for name in FORMATS if name not in READ_ONLY)
+"""The names of the formats that are also written."""
+
 
 def get(name: str) -> Format:
     """The format of that name. UsageError, with the names there are, if there is none."""
@@ -95,6 +100,14 @@ def get(name: str) -> Format:
         names = ", ".join(FORMATS)
         near = hint(str(name), FORMATS)
         raise UsageError(f"unknown format {name!r}{near}; the formats are: {names}") from None
+
+
+def get_target(name: str) -> Format:
+    """The format of that name, to be written. UsageError if there is none, or if it is only read."""
+    format_ = get(name)
+    if format_.write is None:
+        raise UsageError(f"{name} is only read; choose another format for what is written (see odm formats)")
+    return format_
 
 
 def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str, ...] = ()) -> Format:
@@ -131,10 +144,10 @@ def for_target(path: str) -> Format:
     Where several formats have the suffix, the one that owns it is meant.
     """
     low = path.lower()
-    fitting = [f for f in FORMATS.values() if f.single and low.endswith(f.suffixes)]
+    fitting = [f for name in WRITTEN if (f := FORMATS[name]).single and low.endswith(f.suffixes)]
     fits = [f.name for f in fitting if f.owns_suffix] or [f.name for f in fitting]
     if len(fits) == 1:
         return FORMATS[fits[0]]
     unknown = f"the suffix of {printable(path)} does not determine the format"
     which = "several formats use it" if fits else unknown
-    raise UsageError(f"{which}; set it with --to ({', '.join(fits or FORMATS)})")
+    raise UsageError(f"{which}; set it with --to ({', '.join(fits or WRITTEN)})")

@@ -16,7 +16,8 @@ to be edited.
     ``builder.counterpart()`` is the dataset on the other side, where there is one.
 ``write(dataset, target, log, options) -> None``
     Calls `Output.plan` for all file names, then writes each once. It is given only what the format can hold:
-    boxes that would be lost are left out, and counted in the ledger, before.
+    boxes that would be lost are left out, and counted in the ledger, before. Without this function, a format
+    is only read.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Whether a target that only its suffix describes is written as this format, where several have it."""
     sniff: Callable[[Source], Sniff | None]
     read: Callable[[Source, Builder, Log, Any], None]
-    write: Callable[[Dataset, Output, Log, Any], None]
+    write: Callable[[Dataset, Output, Log, Any], None] | None
+    """None for a format that is only read."""
     options: type[Options]
     keeps: frozenset[str]
     """What survives in a file: of ``size`` (image sizes), ``extension`` (of image names), ``empty`` (images
@@ -212,7 +214,9 @@ def format_of(module: str, **declared: Any) -> Format:
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]
-    return Format(**{"name": name, "doc": held["__doc__"], "single": False, **fields, **declared})
+    return Format(
+        **{"name": name, "doc": held["__doc__"], "single": False, "write": None, **fields, **declared}
+    )
 
 
 class OptionSpec(msgspec.Struct, frozen=True, eq=False):

@@ -28,12 +28,15 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "labelmexml": ((".xml",), "<\u0000\u00fe\u00ff", ()),
     "labelstudio": ((".json", ".csv", ".tsv"), "[{", ("data", "annotator")),
     "lvis": ((".json",), "[{", ()),
+    "megadetector": ((".json",), "[{", ("detection_categories", '"detections"')),
     "mmdet": ((".json",), "[{", ('"data_list"', '"scores"', '"ann"')),
     "mot": ((".txt",), "", ()),
     "odvg": ((".jsonl", ".json", ".odvg"), "[{", ("detection", "grounding")),
     "opencv": ((".dat", ".txt", ".info", ".lst"), "^[{", ()),
     "paddleocr": ((".txt", ".cach", ".json"), None, ("\t", "input_path")),
+    "paligemma": ((".jsonl", ".json"), "[{", ('"suffix"',)),
     "parquet": ((".parquet", ".pq"), "P", ()),
+    "roboflow": ((".json",), "[{", ("predictions",)),
     "sagemaker": ((".manifest", ".jsonl"), "[{", ("source-ref",)),
     "superannotate": ((".json",), "[{", ("metadata", "instances", "className", "imageAttributes")),
     "supervisely": ((".json",), "[{", ("objects",)),
@@ -51,6 +54,9 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "yolokeras": ((".txt",), "", ()),
 }
 """`Format.signs` by name."""
+
+READ_ONLY = frozenset(["paligemma", "roboflow"])
+"""Formats without `Format.write`."""
 
 FLAGS: dict[str, tuple[str, ...]] = {
     "--box": ("parquet", "txt"),

@@ -178,7 +178,7 @@ def record(path):
         try:
             from odm.formats import FORMATS
 
-            formats = {n: (f.suffixes[0] if f.single else "") for n, f in sorted(FORMATS.items())}
+            formats = {n: (f.suffixes[0] if f.single else "") for n, f in sorted(FORMATS.items()) if f.write}
             record_inputs(recorder, formats)
             record_pairs(recorder, formats)
             record_commands(recorder)

@@ -9,6 +9,9 @@ from odm.formats import FORMATS, make_options
 from odm.issues import Log
 from odm.tables import Builder
 
+WRITTEN = {name: format_ for name, format_ in FORMATS.items() if format_.write}
+"""The formats that are written, by name."""
+
 
 def lay(folder, files):
     put(folder, files)

@@ -119,9 +119,9 @@ def one_of_each(kind=shape):
     """One format of each kind that a function of its name tells; the corpus has it, where it can."""
     import corpus
 
-    from odm.formats import FORMATS
+    from odm.formats import WRITTEN
 
     found = {}
-    for name in sorted(FORMATS, key=lambda name: (name not in corpus.BASE, name)):
+    for name in sorted(WRITTEN, key=lambda name: (name not in corpus.BASE, name)):
         found.setdefault(kind(name), name)
     return tuple(found.values())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from corpus_base import lay as folder
 from corpus_base import tree
+from one_format import WRITTEN
 from PIL import Image
 from selection import params, slow, turns
 
@@ -105,12 +106,10 @@ def test_every_output(odm_run, output):
 
 def test_the_same_boxes_in_every_other_writing(odm_run, tmp_path):
     """Other corners, relative numbers, YOLO, other orders of lines: the same AP, TP and FP."""
-    from odm.formats import FORMATS
-
-    names = ["txt", *FORMATS]
+    names = ["txt", *WRITTEN]
     variants = {"gt": [GT], "det": [DET]}
     for side, source in (("gt", GT), ("det", DET)):
-        for name, format_ in FORMATS.items():
+        for name, format_ in WRITTEN.items():
             target = tmp_path / (f"{side}-{name}" + (format_.suffixes[0] if format_.single else ""))
             extra = ["--to-box", "ltrb"] if name == "txt" else []
             options = ["-O", "to.results=false"] if name == "coco" else []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from corpus_base import tree
 from msgspec.structs import replace
+from one_format import WRITTEN
 from PIL import Image
 
 import odm
@@ -200,7 +201,7 @@ def test_groups_are_not_divided(here, run, words):
             assert sum(name[:2] == group for name in stems(folder)) == 4
 
 
-@pytest.mark.parametrize("to", sorted(FORMATS))
+@pytest.mark.parametrize("to", sorted(WRITTEN))
 @pytest.mark.parametrize("words", [{"split_into": "train:3,val:1"}, {"folds": 2}], ids=["split", "folds"])
 def test_every_format_takes_the_parts(here, to, words):
     """All images are in exactly one part, and of folds in one val and in the train of the others."""
@@ -302,7 +303,7 @@ def test_the_functions_of_python(here):
 
 
 @pytest.mark.parametrize(
-    ("name", "single"), [(name, single) for name in FORMATS for single in {False, FORMATS[name].single}]
+    ("name", "single"), [(name, single) for name in WRITTEN for single in {False, FORMATS[name].single}]
 )
 def test_no_split_is_lost_in_silence(name, single, tmp_path):
     format_ = FORMATS[name]

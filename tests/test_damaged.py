@@ -7,6 +7,7 @@ import shutil
 import fixture_cases
 import pytest
 from fixture_cases import FIXTURES
+from one_format import WRITTEN
 from selection import examples, of_each, params, turns
 
 import odm
@@ -22,7 +23,7 @@ DAMAGE = {
     "utf-16": lambda data: "\ufeff{a: 1}".encode("utf-16-le"),
     "zeros": lambda data: bytes(len(data)),
 }
-FOLDERS = sorted(set(FORMATS) - {"tfrecord", "vott"})  # one file of two halves; JSON below, tables as csv
+FOLDERS = sorted(set(WRITTEN) - {"tfrecord", "vott"})  # one file of two halves; JSON below, tables as csv
 CODES = {
     "json-syntax",
     "xml-syntax",

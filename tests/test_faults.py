@@ -18,6 +18,7 @@ from pathlib import Path
 import corpus
 import pytest
 import test_files as seam  # which stands in for the operating system
+from one_format import WRITTEN
 from selection import one_of_each, params
 
 from odm import files
@@ -27,7 +28,7 @@ from odm.issues import Log
 
 CORE = list(corpus.BASE)
 each_format = pytest.mark.parametrize("name", CORE)
-each_target = pytest.mark.parametrize("name", params(FORMATS, one_of_each()))
+each_target = pytest.mark.parametrize("name", params(WRITTEN, one_of_each()))
 
 
 def target_of(name):
@@ -496,7 +497,7 @@ def test_the_same_names_where_the_locale_is_not_utf_8(tmp_path):
 def test_the_same_bytes_for_any_locale_hash_seed_and_order_of_files(tmp_path, every):
     sources = [(kind, source) for kind in ("gt", "det") for source in corpus.BASE]
     jobs = []
-    for number, name in enumerate(FORMATS):
+    for number, name in enumerate(WRITTEN):
         for kind, source in sources if every else [sources[number % len(sources)]]:
             explicit = [f"--from-{t[2:]}" if t.startswith("--") else t for t in corpus.TOLD.get(source, ())]
             words = " ".join(["--from", source, "--kind", kind, *explicit])

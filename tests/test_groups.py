@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from one_format import WRITTEN
 
 import odm
 from odm import masks
@@ -23,7 +24,7 @@ GROUPED = {  # name of the fixture, and the shapes in it
     "superannotate-groups": 4,
     "supervisely-bound": 5,
 }
-GROUPS = [name for name, format_ in FORMATS.items() if "group" in format_.keeps]
+GROUPS = [name for name, format_ in WRITTEN.items() if "group" in format_.keeps]
 A, B, C = [[10, 10], [20, 10], [20, 20]], [[40, 10], [60, 10], [60, 30]], [[70, 70], [80, 70], [80, 80]]
 
 

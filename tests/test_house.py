@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from one_format import WRITTEN
 from selection import of_each, slow
 
 import odm
@@ -497,6 +498,8 @@ def test_every_file_without_underscore_is_a_format(name):
         ("read", ["Source", "Builder", "Log"]),
         ("write", ["Dataset", "Output", "Log"]),
     ):
+        if name not in WRITTEN and function == "write":
+            continue
         given = inspect.signature(getattr(FORMATS[name], function)).parameters.values()
         assert [parameter.annotation for parameter in given][: len(types)] == types, function
     assert sys.modules[f"odm.formats.{name}"].FORMAT is FORMATS[name]
@@ -561,7 +564,7 @@ def of_json():
         ("stats --format txt --box ltwh nothing", {"txt"}),
         ("eval --gt-format=voc --det-format=txt a b", {"voc", "txt"}),
         ("stats --format txt --link-images nothing", set(FORMATS)),  # a flag of other formats
-        ("convert --from coco nothing.json out.csv", set(FORMATS)),  # the suffix decides
+        ("convert --from coco nothing.json out.csv", set(WRITTEN)),  # the suffix decides
         pytest.param("stats nothing", set(), marks=slow),
         pytest.param("stats fixtures/mixed/coco", of_json(), marks=slow),  # these are asked
         pytest.param("stats --format txt --help", set(FORMATS), marks=slow),

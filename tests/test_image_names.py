@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from one_format import WRITTEN
 from selection import of_each, turns
 
 import odm
@@ -45,7 +46,7 @@ def test_what_a_rule_makes_of_a_name(rule, name, short, tmp_path):
     assert odm.read(coco(tmp_path / "a.json", name), names=rule).images.name == (short,)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_every_format_that_names_folders_shortens_them(name, tmp_path):
     format_ = FORMATS[name]
     dataset = Dataset.from_arrays(
@@ -92,7 +93,7 @@ def test_images_that_would_be_one_are_refused(tmp_path):
 WINDOWS = "images\\train\\x.jpg"
 
 
-@pytest.mark.parametrize("name", sorted({*FORMATS} - {"parquet", "tfrecord"}))
+@pytest.mark.parametrize("name", sorted({*WRITTEN} - {"parquet", "tfrecord"}))
 def test_folders_of_windows_are_folders_in_every_format(name, tmp_path):
     format_ = FORMATS[name]
     data = Dataset.from_arrays(

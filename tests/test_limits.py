@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from one_format import WRITTEN
 from selection import one_of_each, params, slow
 
 from odm.formats import FORMATS
@@ -263,7 +264,7 @@ def kind_of_text(name):
 
 
 @on_linux
-@pytest.mark.parametrize("name", params(FORMATS, one_of_each(kind_of_text)))
+@pytest.mark.parametrize("name", params(WRITTEN, one_of_each(kind_of_text)))
 def test_a_megabyte_is_answered(tmp_path, name):
     """All inputs in one process, so the peak of the memory is that of the worst of them."""
     suffix = FORMATS[name].suffixes[0]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
+from one_format import WRITTEN
 
 import odm
 from odm.converters import merge
@@ -298,7 +299,7 @@ def test_videos_and_tracks_are_merged_by_name_and_id():
     assert len(merged.tracks) == 4
 
 
-@pytest.mark.parametrize("name", [name for name, format_ in FORMATS.items() if "split" in format_.keeps])
+@pytest.mark.parametrize("name", [name for name, format_ in WRITTEN.items() if "split" in format_.keeps])
 def test_images_without_a_split_go_to_train(name, tmp_path):
     """Where others have one: a trainer reads only what is in a split."""
     common = {

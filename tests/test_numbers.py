@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from one_format import WRITTEN
 
 import odm
 from odm.formats import FORMATS
@@ -86,7 +87,7 @@ def boxes_of(ltwh, *, det=False, **corners):
 
 
 @pytest.mark.parametrize("det", [False, True], ids=["gt", "det"])
-@pytest.mark.parametrize("name", [n for n, f in FORMATS.items() if "wh" in f.keeps])
+@pytest.mark.parametrize("name", [n for n, f in WRITTEN.items() if "wh" in f.keeps])
 def test_widths_that_a_file_gives_are_written_bit_for_bit(name, det, tmp_path):
     rng = np.random.default_rng(1)
     given = rng.uniform(0, 300, (40, 4)).astype(np.float32).astype(np.float64)  # of some 15 digits each

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from msgspec.structs import replace
+from one_format import WRITTEN
 from selection import examples, of_each, slow, turns
 
 import odm
@@ -216,8 +217,8 @@ def reference_options(format_):
 
 
 CORE = {"coco", "csv", "txt", "voc", "yolo"}
-CORE_PAIRS = [(a, b) for a in FORMATS for b in FORMATS if a == b or {a, b} <= CORE]
-OTHERS = [name for name in FORMATS if name not in CORE]
+CORE_PAIRS = [(a, b) for a in WRITTEN for b in WRITTEN if a == b or {a, b} <= CORE]
+OTHERS = [name for name in WRITTEN if name not in CORE]
 
 
 @pytest.mark.parametrize(("a", "b"), CORE_PAIRS)
@@ -298,7 +299,7 @@ def there_and_back(a, b, data):
             assert_same(dataset, twice, keeps, 3 * error)  # the neighbouring number is two halves away
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITTEN)
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_through_the_format(name, data):
@@ -353,7 +354,7 @@ def test_through_the_format(name, data):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, f in FORMATS.items() if "split" in {s.name for s in option_specs(f.options)}]
+    "name", [name for name, f in WRITTEN.items() if "split" in {s.name for s in option_specs(f.options)}]
 )
 def test_one_split_alone(name, tmp_path):
     """`--split` reads nothing of the others: neither their boxes nor, where they are files, their faults."""
@@ -400,7 +401,7 @@ def test_one_split_alone(name, tmp_path):
 # -------------------------------------------------------------------- whatever is written can be read
 
 
-@of_each(itertools.product(FORMATS, ["gt", "det"], [0, 2], [[], ["person", "face"]]))
+@of_each(itertools.product(WRITTEN, ["gt", "det"], [0, 2], [[], ["person", "face"]]))
 def test_a_data_set_without_boxes_or_images_comes_back_or_is_refused(name, kind, images, classes, tmp_path):
     """Also where there is no image, of which a format with a file for each image has nothing to write."""
     format_ = FORMATS[name]
@@ -503,7 +504,7 @@ def writing(draw, format_):
     return chosen
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", WRITTEN)
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_or_nothing_is_written(name, data):
@@ -566,7 +567,7 @@ def street():
     return odm.read(STREET, shapes=True)
 
 
-@of_each(FORMATS)
+@of_each(WRITTEN)
 def test_a_format_changes_only_the_shapes_that_the_ledger_names(name, tmp_path):
     """The example has outlines of one and of several parts, and people with key points."""
     dataset, format_ = street(), FORMATS[name]
@@ -606,7 +607,7 @@ WRONG = [
 ]
 
 
-@of_each((name, *row) for name in FORMATS for row in WRONG)
+@of_each((name, *row) for name in WRITTEN for row in WRONG)
 def test_tables_that_no_reader_would_make_are_not_written(name, wrong, code, tmp_path):
     usual = {"images": ["a.jpg"], "categories": ["cat"], "xyxy": [[0, 0, 1, 1]]}
     dataset = Dataset.from_arrays(width=[9], height=[9], image=[0], category=[0], **(usual | wrong))
@@ -646,7 +647,7 @@ def test_groups_are_left_out_and_counted(tmp_path):
         images=["a.jpg"], width=[10], height=[10], categories=["x"], image=[0, 0], category=[0, 0],
         xyxy=[[0, 0, 1, 1], [0, 0, 2, 2]], flags=[0, int(Flag.CROWD)],
     )  # fmt: skip
-    for format_ in FORMATS.values():
+    for format_ in WRITTEN.values():
         holds = "crowd" in format_.keeps
         path = target(tmp_path, format_.name, format_)
         ledger = odm.write(dataset, path, format_.name)
@@ -659,10 +660,10 @@ def test_groups_are_left_out_and_counted(tmp_path):
     assert GROUPS & Flag.CROWD
 
 
-WITH_REGIONS = [name for name, format_ in FORMATS.items() if "region" in format_.keeps]
+WITH_REGIONS = [name for name, format_ in WRITTEN.items() if "region" in format_.keeps]
 
 
-@of_each(FORMATS)
+@of_each(WRITTEN)
 def test_regions_to_ignore_are_kept_or_counted(name, tmp_path):
     dataset = Dataset.from_arrays(
         images=["a.jpg"], width=[300], height=[300], categories=["no man's land", "person"], image=[0, 0],
@@ -692,7 +693,7 @@ def test_the_ledger_is_plain_data(tmp_path):
     dataset = Dataset.from_arrays(
         images=["a"], width=[9], height=[9], categories=["x"], image=[0], category=[0], xyxy=[[0, 0, 1, 1]]
     )
-    name = next(iter(FORMATS))
+    name = next(iter(WRITTEN))
     ledger = odm.write(dataset, target(tmp_path, "out", FORMATS[name]), name)
     assert json.loads(json.dumps(ledger.to_dict()))["written"] == 1
     assert os.listdir(tmp_path)
@@ -701,7 +702,7 @@ def test_the_ledger_is_plain_data(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *((name, {}) for name in FORMATS if "score" in FORMATS[name].keeps),
+        *((name, {}) for name in WRITTEN if "score" in FORMATS[name].keeps),
         *(("csv", {"dialect": dialect}) for dialect in ("openimages", "predictionstring")),
     ],
 )

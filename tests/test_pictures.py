@@ -8,12 +8,12 @@ import zlib
 from pathlib import Path
 
 import pytest
+from one_format import WRITTEN
 from PIL import Image
 
 from odm import read
 from odm.cli import _app
 from odm.converters import validate
-from odm.formats import FORMATS
 from odm.issues import Log
 from odm.pictures import picture_size
 from odm.report import Picture, pictures
@@ -151,7 +151,7 @@ def test_a_link_that_leads_out_of_the_folder_of_pictures(
 
 
 @pytest.mark.parametrize("how", ["copy", "link"])
-@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"tfrecord"}))  # which holds the pictures themselves
+@pytest.mark.parametrize("name", sorted(set(WRITTEN) - {"tfrecord"}))  # which holds the pictures themselves
 def test_pictures_are_put_beside_every_format_and_read_again(tmp_path, monkeypatch, name, how):
     monkeypatch.chdir(tmp_path)
     Path("photos").mkdir()

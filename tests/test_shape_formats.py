@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 import PIL.Image
 import pytest
+from one_format import WRITTEN
 from selection import of_each
 
 import odm
@@ -33,7 +34,7 @@ POINTS = [(40.5, 30, 2), (50, 35.25, 1), (0, 0, 0)]
 
 def ways():
     """Every format and word that it keeps, with an option or without, as ground truth and as detections."""
-    for name, format_ in sorted(FORMATS.items()):
+    for name, format_ in sorted(WRITTEN.items()):
         for word in WORDS:
             said = format_.shape_options.get(word)
             options = dict([said.split("=")]) if said else {}

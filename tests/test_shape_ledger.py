@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from one_format import WRITTEN
 from shapely import Polygon
 from shapely.geometry import MultiPoint
 
@@ -65,7 +66,7 @@ def pixels(dataset):
     return [runs.edge[a:b].tolist() for a, b in zip(runs.first[:-1], runs.first[1:], strict=True)]
 
 
-HOLDING = [name for name in FORMATS if {"polygon", "mask", "oriented", "keypoints"} & FORMATS[name].keeps]
+HOLDING = [name for name in WRITTEN if {"polygon", "mask", "oriented", "keypoints"} & FORMATS[name].keeps]
 
 
 @pytest.mark.parametrize("name", HOLDING)
@@ -160,7 +161,7 @@ def masks_of(runs):
     return {"size": [H, W], "counts": counts.tolist()}
 
 
-@pytest.mark.parametrize("name", [name for name, f in FORMATS.items() if "rectangle" in f.keeps])
+@pytest.mark.parametrize("name", [name for name, f in WRITTEN.items() if "rectangle" in f.keeps])
 @pytest.mark.parametrize(
     ("off", "words"), [(0, ""), (0.2, "moved to a rectangle"), (2, "smallest rectangles")]
 )

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from one_format import WRITTEN
 
 import odm
 from odm import checks
@@ -13,8 +14,8 @@ from odm.formats import FORMATS, make_options
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
-WITH_TRACKS = sorted({name for name, f in FORMATS.items() if "track" in f.keeps})
-WITH_VIDEOS = sorted(name for name, f in FORMATS.items() if {"track", "video"} <= f.keeps)
+WITH_TRACKS = sorted({name for name, f in WRITTEN.items() if "track" in f.keeps})
+WITH_VIDEOS = sorted(name for name, f in WRITTEN.items() if {"track", "video"} <= f.keeps)
 OPTIONS = {"kitti": {"layout": "tracking"}}
 """What makes a format keep tracks that otherwise does not."""
 
@@ -120,7 +121,7 @@ def test_tracks_survive_every_pair(one, other, tmp_path):
         assert groups[0] == groups[1]
 
 
-@pytest.mark.parametrize("name", sorted(set(FORMATS) - {*WITH_TRACKS, "kitti"}))
+@pytest.mark.parametrize("name", sorted(set(WRITTEN) - {*WITH_TRACKS, "kitti"}))
 def test_the_summary_counts_what_is_lost(name, tmp_path):
     source = str(tmp_path / "in.json")
     odm.write(made(), source, "coco")

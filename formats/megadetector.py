@@ -1,0 +1,150 @@
+"""MegaDetector results: the animals, people and vehicles in the images of camera traps, in one JSON file.
+
+Specification: "MegaDetector output format" (https://lila.science/megadetector-output-format), which Timelapse
+and AddaxAI read too::
+
+    {"info": {"format_version": "1.4", "detector": "md_v5a.0.0.pt"},
+     "detection_categories": {"1": "animal", "2": "person", "3": "vehicle"},
+     "images": [{"file": "site 1/a.jpg", "detections": [
+         {"category": "1", "conf": 0.926, "bbox": [0.0156, 0.0417, 0.1563, 0.4167]}]}]}
+
+``bbox`` is left, top, width and height, relative to the size of the image, and is multiplied by it; the size
+is that of the record (``width``, ``height``), or comes from ``--images``, ``--image-size``, ``--image-sizes``
+or the other side of an evaluation. ``conf`` is the score. If no detection has one, the file contains ground
+truth.
+
+An image with a ``failure`` was not looked at: it is left out, with a warning. Classifications and detections
+in the frames of videos are counted but not read.
+
+The list of newer versions of the program is read too. Its boxes are left, top, right and bottom in pixels::
+
+    [{"file": "site 1/a.jpg", "detections": [
+        {"category": "animal", "confidence": 0.926, "bbox": [10.0, 20.0, 110.0, 220.0]}]}]
+
+Writing: the former, with enough decimals to preserve pixels within 1e-6, and without ``conf`` for ground
+truth. Categories have the ids of the source, or numbers from 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.items import (
+    BadRecord,
+    Item,
+    Row,
+    Size,
+    class_ids,
+    file_item,
+    file_items,
+    have_sizes,
+    images_of,
+    one_file,
+    relative_places,
+)
+from odm.formats._shared.json_preview import JsonPreview, glance
+from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.row_shapes import in_pixels
+from odm.formats._shared.text_items import numeral
+from odm.issues import Code, Log
+from odm.tables import Builder, Dataset
+
+FAILED = Code(
+    "megadetector-failure",
+    "warning",
+    "the detector failed on {value!r}: {reason}",
+    "repair the picture and run the detector again, or ignore this",
+    "The detector could not read the picture, so nobody knows what it shows. The image is left out.",
+)
+_KEYS = declare_keys(
+    "info* detection_categories{} classification_categories* classification_category_descriptions* images "
+    "file detections category conf confidence bbox failure max_detection_conf width height"
+)
+
+
+def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Look at the categories, or at the keys of the first image."""
+    if look.top == "{" and {"images", "detection_categories"} <= look.keys.keys():
+        return SURE, "it has images and detection_categories, as MegaDetector's results have"
+    first = look.first.get("", {})
+    if look.top == "[" and first.get("file") == '"' and first.get("detections") == "[":
+        return SURE, "its records have a file and detections, as MegaDetector's results have"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
+    for file in log.track(choose_files(source, looks_like, "results of MegaDetector", log), "reading"):
+        with contextlib.suppress(BadRecord):
+            if glance(source.head(file)).top == "{":
+                results = file_item(reader, file)
+                classes, images = results.classes("detection_categories"), results.items("images")
+            else:
+                classes, images = None, file_items(reader, file, "a list of images")
+            for image in images:
+                with contextlib.suppress(BadRecord):
+                    _read_image(image, classes)
+    reader.finish(field="conf")
+
+
+def _read_image(image: Item, classes: dict[str, int] | None) -> None:
+    if reason := image.get("failure"):
+        image.report(FAILED, "failure", value=image.text("file"), reason=str(reason))
+        return
+    size, detections = image.size("width", "height"), image.rows("detections")
+    row = image.image("file", size=size)
+    if classes is None:
+        detections.read(row, _read_pixels)
+    else:
+        detections.read_relative(row, image, image.get("file"), size, _read_fractions, classes)
+
+
+def _read_pixels(row: Row) -> None:
+    row.add(row.category("category"), row.ltrb("bbox"), score=row.score("confidence"))
+
+
+def _read_fractions(row: Row, size: Size, classes: dict[str, int]) -> None:
+    if "frame_number" in row:  # of a video
+        return
+    row.need("category")
+    category = row.category_number(numeral(str(row.get("category"))), row.at / "category", classes)
+    values = row.number_list("bbox", 4, "4 numbers: left, top, width, height")
+    left, top, width, height = in_pixels(values, size)
+    row.add(category, (left, top, left + width, top + height), score=row.score("conf"))
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
+    """Write one file."""
+    name = one_file(dataset, target, "megadetector.json", "detections", log)
+    if not have_sizes(dataset, log) or name is None:
+        return
+    ids, places = class_ids(dataset), relative_places(dataset)
+    first = 0 if any(ids[name] != i for i, name in enumerate(ids)) else 1  # positions are counted from 1
+    numbers = {label: str(id_ + first) for label, id_ in ids.items()}
+    texts = []
+    for image in images_of(dataset):
+        detections = [
+            {"category": numbers[box.label], **box.scored("conf"), "bbox": places(box.row)}
+            for box in image.boxes
+        ]
+        texts.append(dump({"file": image.name, **image.size, "detections": detections}))
+    head = dump({"info": {"format_version": "1.4"}, "detection_categories": {numbers[k]: k for k in numbers}})
+    target.write(name, f'{head[:-1]}, "images": {lines(iter(texts))}}}\n'.encode())
+
+
+FORMAT = format_of(
+    __name__,
+    title="MegaDetector results",
+    use="results",
+    written_by="MegaDetector (run_detector_batch, process_video, PytorchWildlife), SpeciesNet, AddaxAI",
+    single=True,
+    holds=("detection_categories", '"detections"'),
+    keeps=frozenset("size extension empty unused order score".split()),
+    max_error_px=1e-6,
+    needs_size=True,
+)

@@ -1,0 +1,102 @@
+"""Roboflow's inference: the responses of its servers and packages, one JSON file per image.
+
+Reference: the responses of object detection in the documentation of Roboflow Inference
+(https://inference.roboflow.com)::
+
+    {"inference_id": "4b39", "time": 0.05, "image": {"width": 640, "height": 480}, "predictions": [
+        {"x": 60, "y": 120, "width": 100, "height": 200, "confidence": 0.9,
+         "class": "person", "class_id": 0, "detection_id": "500623ad"}]}
+
+``x`` and ``y`` are the centre of the box, in pixels. A prediction may have ``points``, its outline, or
+``keypoints``. Lists of responses are read too, and the outputs of workflows, whose ``predictions`` are such a
+response.
+
+The image is called ``image_path`` in the predictions, as the package ``roboflow`` writes it, or else as the
+file, with the extension of its picture if one is found.
+
+This format is only read. If no prediction has a ``confidence``, the files contain ground truth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.gather import with_extension
+from odm.formats._shared.image_names import Place, image_places
+from odm.formats._shared.items import BadRecord, Item, Row, file_items
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, below, choose_files
+from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_items import numerals
+from odm.issues import Log
+from odm.tables import Builder
+
+_KEYS = declare_keys(
+    "inference_id time image predictions x y width height confidence class class_id detection_id parent_id "
+    "image_path prediction_type points keypoints class_confidence visualization* frame_id"
+)
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the keys of the first response."""
+    keys = look.keys if look.top == "{" else look.first.get("", {})
+    if keys.get("predictions") not in ("[", "{"):
+        return None
+    row = look.first.get("predictions", {}).keys() >= {"x", "y", "width", "height", "class"}
+    listed = (look.top == "[" or keys["predictions"] == "{") and b'"confidence"' in head and b'"x"' in head
+    if row or listed or keys.get("image") == "{":
+        return SURE, "it has an image and predictions with x, y and class, as Roboflow's inference has"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, keys=_KEYS)
+    files = choose_files(source, looks_like, "responses of Roboflow", log)
+    places = image_places(source, files, reader.pictures)
+    for file, place in zip(log.track(files, "reading"), places, strict=True):
+        for response in file_items(reader, file, "a response, or a list of them", alone=True):
+            with contextlib.suppress(BadRecord):
+                _read_response(response, place)
+    reader.finish(field="confidence")
+
+
+def _read_response(response: Item, place: Place) -> None:
+    response.need("predictions")
+    if isinstance(response.get("predictions"), dict):  # the output of a workflow
+        response = response.object("predictions")
+    size = response.object("image", optional=True)
+    size.record = numerals(size.record, "width", "height")
+    predictions = response.rows("predictions")
+    path = next((row.get("image_path") for row in predictions if row.get("image_path")), None)
+    picture = response.reader.picture(place.key, response.at, place.picture)
+    name = with_extension(place.key, picture) if path is None else path
+    if isinstance(name, str) and path is not None:
+        name = below(name)
+    image = response.image_named(name, size=size.size("width", "height"))
+    predictions.read(image, _read_prediction)
+
+
+def _read_prediction(row: Row) -> None:
+    category, score = row.category_with_id("class", "class_id"), row.score("confidence")
+    x, y, width, height = row.numbers("x", "y", "width", "height")
+    if row.wants and row.get("keypoints"):
+        row.key_points([[*point.numbers("x", "y"), 2] for point in row.items("keypoints")])
+    if row.wants and row.get("points"):
+        row.draw("polygons", [[point.numbers("x", "y") for point in row.items("points")]], "polygons")
+    corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+    row.add(category, corners, wh=(width, height), score=score)
+
+
+FORMAT = format_of(
+    __name__,
+    title="Responses of Roboflow's inference",
+    use="results",
+    written_by="Roboflow's hosted API, its inference server and workflows, and the packages roboflow and "
+    "inference-sdk",
+    holds=("predictions",),
+    keeps=frozenset("size empty score category_id polygon keypoints".split()),
+)
