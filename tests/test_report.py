@@ -28,7 +28,7 @@ from odm.evaluate.results import COVERAGE
 from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
 from odm.report.columns import choose
-from odm.tables import Dataset, Flag
+from odm.tables import Builder, Dataset, Flag, ShapeRows, keypoints_of
 from odm.verbs import reports
 
 
@@ -724,6 +724,102 @@ def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
     pair = {"old": names[shown["boxes"]["was"][at]], "new": names[shown["boxes"]["class"][at]], "count": 1}
     assert shown["confused"] == [pair]
     assert all(pictures)
+
+
+RINGS = [[[(10.04, 20), (50.25, 20.125), (30, 60)], [(1, 1), (9, 1), (9, 7)]], [[(-3, 4), (40, 4), (40, 30)]]]
+
+
+def drawn_shapes(score=None, shift=0):
+    """A box of each kind of shape, the first in an image of its own, where detections have another class."""
+    builder, rows = Builder(), ShapeRows()
+    image, other = (builder.image(name, width=60, height=80) for name in ("a.jpg", "b.jpg"))
+    classes = [builder.category(name) for name in ("person", "cat")]
+    builder.describe_points(classes[0], ("nose", "eye", "tail"), ((0, 1), (1, 2)))
+    mask = np.zeros((80, 60), bool)
+    mask[10 + shift : 15 + shift, 20:50] = True
+    rows.polygons(RINGS[1])
+    rows.none()
+    rows.polygons(RINGS[0])
+    rows.mask(masks.encode(mask)["counts"].encode())
+    rows.oriented([(10, 10), (20, 12), (18, 22), (8, 20)])
+    builder.kind = "gt" if score is None else "det"
+    points = [(), [(12.34, 20, 2), (30, 25.06, 1), (0, 0, 0)], (), (), ()]
+    builder.boxes(
+        image=np.array([other] + [image] * 4), category=np.array([classes[score is not None], *classes * 2]),
+        xyxy=np.array([[-3, 4, 40, 30], [10, 20, 40, 60], [1, 1, 51, 60], [20, 10 + shift, 50, 15 + shift],
+                       [8, 10, 20, 22]], float), shapes=rows.table(), keypoints=keypoints_of(points),
+        score=None if score is None else np.array(score),
+    )  # fmt: skip
+    return builder.build()
+
+
+def read_shapes(columns):
+    """The outlines and masks of a page as lists of corners in pixels, and its key points."""
+    outlines = [
+        shape if isinstance(shape, str) else
+        [(np.cumsum(np.reshape(ring, (-1, 2)), axis=0) / 10).tolist() for ring in shape or ()]
+        for shape in columns["shape"]
+    ]  # fmt: skip
+    return outlines, [
+        [(x / 10, y / 10, v) for x, y, v in zip(*[iter(p)] * 3, strict=True)] for p in columns["points"]
+    ]
+
+
+def plain_shapes(dataset, rows):
+    """The same of rows of a dataset, in tenths of a pixel."""
+    shapes, found = dataset.boxes.shapes, []
+    for row in rows:
+        rings = [np.round(ring, 1).tolist() for ring in shapes.polygons(row)]
+        found.append(shapes.counts(row).decode() or rings)
+    return found, [[(12.3, 20, 2), (30, 25.1, 1), (0, 0, 0)] if row == 1 else [] for row in rows]
+
+
+def test_pages_draw_the_shapes_of_every_kind():
+    """Outlines, masks, oriented boxes and key points, of each side; of detections those that are not doubtful."""
+    truth, found = drawn_shapes(), drawn_shapes([0.001, 0.9, 0.8, 0.7, 0.6], shift=3)
+    page = evaluation_page(evaluate(truth, found, "coco"), [Picture("a"), Picture("b")]).data
+    (result,) = page["results"]
+    assert page["skeletons"] == {"person": [[0, 1], [1, 2]]}
+    assert sorted(result["gt"]["row"]) == [0, 1, 2, 3, 4]
+    assert read_shapes(result["gt"]) == plain_shapes(truth, result["gt"]["row"])
+    shapes, points = plain_shapes(found, result["det"]["row"])
+    shapes[result["det"]["row"].index(0)] = []
+    assert sorted(result["det"]["row"]) == [0, 1, 2, 3, 4]
+    assert read_shapes(result["det"]) == (shapes, points)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_a_page_has_the_analyses_of_the_json(n, tmp_path, capsys):
+    data = make_data(tmp_path / "set", n=n)
+    words = [
+        "eval",
+        data / "gt.json",
+        data / "det.csv",
+        "--protocol",
+        "coco",
+        "--analyze",
+        "all",
+        "-q",
+        "--output",
+    ]
+    assert run(*words, "json", "--images", data / "photos", "--report", tmp_path / "r.html") == 0
+    analysis = json.loads(capsys.readouterr().out)["results"][0]["analysis"]
+    shown = read_page(tmp_path / "r.html")[0]["results"][0]["analysis"]
+    assert shown.keys() == analysis.keys() - {"confusion"}
+    assert {"tide", "calibration", "lrp", "images", "slices"} <= shown.keys()
+
+    def is_rounded(value, exact):
+        if isinstance(exact, dict):
+            return value.keys() == exact.keys() and all(is_rounded(value[key], exact[key]) for key in exact)
+        if isinstance(exact, list):
+            return len(value) == len(exact) and all(map(is_rounded, value, exact))
+        return value == pytest.approx(exact, abs=1e-6) if isinstance(exact, float) else value == exact
+
+    worst = [row for row in analysis["images"] if row["error"]]
+    assert len(worst) < len(analysis["images"])
+    assert (len(worst) > 12) == (n == 20)
+    for name in shown:
+        assert is_rounded(shown[name], worst[:12] if name == "images" else analysis[name]), name
 
 
 def test_of_errors_less_is_better(data, tmp_path):
