@@ -216,7 +216,7 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
     if value == "":
         raise click.UsageError(f"{param.opts[0]} is an empty path")
     if value is not None and os.path.isfile(value) and not value.lower().endswith(".zip"):
-        raise PathError(f"{param.opts[0]} {printable(value)}: this is a file, not a folder")
+        raise PathError(f"{param.opts[0]} {printable(value)}: this is a file; give the folder of images")
     return value
 
 

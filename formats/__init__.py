@@ -97,9 +97,8 @@ def get(name: str) -> Format:
     try:
         return FORMATS[name]
     except KeyError:
-        names = ", ".join(FORMATS)
         near = hint(str(name), FORMATS)
-        raise UsageError(f"unknown format {name!r}{near}; the formats are: {names}") from None
+        raise UsageError(f"unknown format {name!r}{near}; odm formats lists them") from None
 
 
 def get_target(name: str) -> Format:
@@ -129,7 +128,13 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
     """
     names = tuple(among or FORMATS)
     asked = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
-    return _detect.detect(source, log, asked, names, flag)
+
+    def explain(source: Source) -> tuple[str, bool]:
+        from odm.formats import _unread
+
+        return _unread.explain(source, {name: FORMATS[name] for name in names}, SIGNS)
+
+    return _detect.detect(source, log, asked, explain, flag)
 
 
 def with_flags(flags: Iterable[str]) -> list[str]:
@@ -150,4 +155,5 @@ def for_target(path: str) -> Format:
         return FORMATS[fits[0]]
     unknown = f"the suffix of {printable(path)} does not determine the format"
     which = "several formats use it" if fits else unknown
-    raise UsageError(f"{which}; set it with --to ({', '.join(fits or WRITTEN)})")
+    names = ", ".join(fits) if 0 < len(fits) <= 10 else "odm formats lists them"
+    raise UsageError(f"{which}; set it with --to ({names})")

@@ -114,6 +114,9 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     holds: tuple[str, ...] = ()
     """Words of which the first bytes of a single file must hold one for `sniff` to recognise it; where there
     are any, other files are not shown to it."""
+    expects: tuple[str, ...] = ()
+    """What a file of it has, for the message about one that no format recognises: keys, elements or columns;
+    or one entry with the names of the values of a row, separated by spaces. Without any, `holds` is named."""
     single: bool
     """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False

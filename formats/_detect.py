@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from odm.files import Source
 from odm.formats._contract import SURE, Format, Signs
 from odm.formats._shared.damaged_files import report_damage
 from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plural, printable
+
+_LIST = "odm formats lists all"
 
 
 def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
@@ -31,20 +33,35 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
 
 
 def detect(
-    source: Source, log: Log, formats: Mapping[str, Format], names: Sequence[str], flag: str
+    source: Source,
+    log: Log,
+    formats: Mapping[str, Format],
+    explain: Callable[[Source], tuple[str, bool]],
+    flag: str,
 ) -> Format:
-    """The format of a source, one of `formats`, which are the `possible` ones of `names`."""
+    """The format of a source, one of `formats`, which are the `possible` ones.
+
+    `explain` says of a source that has none what it is, and whether a file of another task.
+    """
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }
     shown = printable(source.path)
     if not answers:
-        _report_unreadable(source, log)
-        what = plural(len(source.files), "file") if source.is_dir else "this file"
         if not any(source.head(file).strip() for file in source.files[:1000]):
-            what = "empty files" if source.files else "an empty folder"
-            what = what if source.is_dir else "an empty file"
-        raise UsageError(f"{shown}: no format recognises {what}; set it with {flag} ({', '.join(names)})")
+            _report_unreadable(source, log)
+            kind = (
+                "an empty file" if not source.is_dir else "empty files" if source.files else "an empty folder"
+            )
+            raise UsageError(f"{shown}: no format recognises {kind}; name one with {flag} ({_LIST})")
+        text, is_other_task = explain(source)
+        if is_other_task:
+            raise UsageError(f"{shown}: {text}")
+        _report_unreadable(source, log)
+        n_files = plural(len(source.files), "file") if source.is_dir else "this file"
+        raise UsageError(
+            f"{shown}: no format recognises {n_files}: {text}; name another with {flag} ({_LIST})"
+        )
     best = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
     if len(winners) > 1:

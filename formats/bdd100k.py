@@ -220,6 +220,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
 FORMAT = format_of(
     __name__,
     title="BDD100K (Scalabel) JSON",
+    expects=("name", "labels", "box2d"),
     use="annotation tools",
     written_by="BDD100K 2018 and 2020, Scalabel (list of frames, or frames with a config)",
     single=True,

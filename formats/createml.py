@@ -172,6 +172,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> Non
 FORMAT = format_of(
     __name__,
     title="Create ML JSON",
+    expects=("image", "annotations", "coordinates"),
     use="training",
     written_by="Apple Create ML, Roboflow, RectLabel (image and imagefilename spellings)",
     single=True,

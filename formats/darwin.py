@@ -191,6 +191,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
 FORMAT = format_of(
     __name__,
     title="V7 Darwin JSON",
+    expects=("item", "annotations", "bounding_box"),
     use="annotation tools",
     written_by="V7 Darwin JSON 1.0 and 2.0",
     holds=('"slots"', '"image"'),

@@ -131,6 +131,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DlibOptions) -> N
 FORMAT = format_of(
     __name__,
     title="dlib XML",
+    expects=("dataset", "images", "box"),
     use="training",
     written_by="dlib and imglab",
     suffixes=(".xml",),

@@ -235,6 +235,7 @@ def adapt(options: DotaOptions) -> dict[str, object]:
 FORMAT = format_of(
     __name__,
     title="DOTA oriented boxes",
+    expects=("x1 y1 x2 y2 x3 y3 x4 y4 class difficult",),
     use="challenges",
     written_by="DOTA (label files, Task 1 and 2 results), Roboflow OBB",
     suffixes=(".txt",),

@@ -315,6 +315,7 @@ def adapt(options: IcdarOptions) -> dict[str, Any]:
 FORMAT = format_of(
     __name__,
     title="ICDAR text detection",
+    expects=("x1 y1 x2 y2 x3 y3 x4 y4 text",),
     use="challenges",
     written_by="ICDAR 2013 and 2015 (ground truth and results), MLT 2017 and 2019, RCTW-17",
     suffixes=(".txt",),

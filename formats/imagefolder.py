@@ -298,6 +298,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> 
 FORMAT = format_of(
     __name__,
     title="Hugging Face imagefolder",
+    expects=("file_name", "objects"),
     use="training",
     written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
     suffixes=(".jsonl",),

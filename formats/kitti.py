@@ -274,6 +274,7 @@ _KEEPS = frozenset("empty score truncated occluded region".split())
 FORMAT = format_of(
     __name__,
     title="KITTI object labels",
+    expects=("class truncated occluded alpha left top right bottom height width length x y z rotation",),
     use="challenges",
     written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
     suffixes=(".txt",),

@@ -245,6 +245,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
 FORMAT = format_of(
     __name__,
     title="LabelMe JSON",
+    expects=("shapes", "imagePath", "points"),
     use="annotation tools",
     written_by="labelme, AnyLabeling, X-AnyLabeling",
     holds=("shapes", "imageData"),

@@ -194,6 +194,7 @@ def _object(number: int, box: Box) -> list[str]:
 FORMAT = format_of(
     __name__,
     title="LabelMe XML",
+    expects=("annotation", "object", "polygon"),
     use="annotation tools",
     written_by="MIT LabelMe, CVAT (LabelMe 3.0), Datumaro (label_me)",
     suffixes=(".xml",),

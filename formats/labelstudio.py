@@ -365,6 +365,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
 FORMAT = format_of(
     __name__,
     title="Label Studio JSON",
+    expects=("data", "annotations", "result"),
     use="annotation tools",
     written_by="Label Studio 0.x (completions), 1.x JSON, JSON-MIN, CSV and TSV",
     suffixes=(".json",),

@@ -186,6 +186,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
 FORMAT = format_of(
     __name__,
     title="OpenCV annotations (info.dat)",
+    expects=("image count x y width height",),
     use="training",
     written_by="opencv_annotation, and lists for opencv_createsamples",
     suffixes=(".dat",),

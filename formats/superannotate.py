@@ -315,6 +315,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
 FORMAT = format_of(
     __name__,
     title="SuperAnnotate JSON",
+    expects=("metadata", "instances", "className"),
     use="annotation tools",
     written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
     holds=("metadata", "instances", "className", "imageAttributes"),

@@ -324,6 +324,7 @@ def _colour(i: int, n: int) -> str:
 FORMAT = format_of(
     __name__,
     title="Supervisely project",
+    expects=("size", "objects", "points"),
     use="annotation tools",
     written_by="Supervisely project (ann/ with meta.json)",
     suffixes=(".json",),

@@ -390,6 +390,7 @@ def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[st
 FORMAT = format_of(
     __name__,
     title="VGG Image Annotator (VIA)",
+    expects=("regions", "shape_attributes", "region_attributes"),
     use="annotation tools",
     written_by="VIA 1 and 2 JSON, VIA 2 CSV, projects of VIA 2 and 3",
     suffixes=_SUFFIXES,

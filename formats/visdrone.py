@@ -161,6 +161,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
 FORMAT = format_of(
     __name__,
     title="VisDrone detection annotations and results",
+    expects=("left top width height score class truncation occlusion",),
     use="challenges",
     written_by="VisDrone-DET (annotations and results)",
     suffixes=(".txt",),

@@ -214,6 +214,7 @@ def adapt(options: WheatOptions) -> dict[str, object]:
 FORMAT = format_of(
     __name__,
     title="Kaggle wheat CSV",
+    expects=("image_id", "bbox"),
     use="challenges",
     written_by="Kaggle Global Wheat Detection 2020 (train.csv and submissions)",
     suffixes=(".csv",),

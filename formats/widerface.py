@@ -125,8 +125,13 @@ def sniff(source: Source) -> Sniff | None:
         if blocks and blocks[0].count is not None and not blocks[0].stray:
             named = bool(
                 _OFFICIAL.fullmatch(name)
-                or blocks[0].name.lower().endswith(_SUFFIXES)
-                or blocks[0].name.decode("utf-8", "replace") in name
+                or (
+                    any(line.startswith(b"#") or line.strip().isdigit() for line in lines)  # else only images
+                    and (
+                        blocks[0].name.lower().endswith(_SUFFIXES)
+                        or blocks[0].name.decode("utf-8", "replace") in name
+                    )
+                )
             )
             fits += named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
         elif _OFFICIAL.fullmatch(name):
@@ -429,6 +434,7 @@ def adapt(options: WiderfaceOptions) -> dict[str, Any]:
 FORMAT = format_of(
     __name__,
     title="WIDER FACE and RetinaFace",
+    expects=("image count rows of left top width height",),
     use="challenges",
     written_by="WIDER FACE (ground truth lists and prediction files), RetinaFace (label.txt)",
     suffixes=(".txt",),

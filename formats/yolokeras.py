@@ -330,6 +330,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
 FORMAT = format_of(
     __name__,
     title="YOLO-Keras and YOLOv4-PyTorch text",
+    expects=("image left,top,right,bottom,class",),
     use="training",
     written_by="keras-yolo3, pytorch-YOLOv4, Roboflow (2007_train.txt, _annotations.txt)",
     suffixes=(".txt",),

@@ -280,7 +280,7 @@ def test_folders_of_images_are_folders(run, tmp_path):
     (tmp_path / "day_0.jpg").write_bytes(b"")
     for words in (("eval", "gt.json", "det.json"), ("validate", "gt.json"), ("convert", "gt.json", "o.json")):
         _, err = run(*words, "--images", "day_0.jpg", code=3)
-        assert last(err) == "odm: error: --images day_0.jpg: this is a file, not a folder"
+        assert last(err) == "odm: error: --images day_0.jpg: this is a file; give the folder of images"
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CocoOptions) -> N
 FORMAT = format_of(
     __name__,
     title="COCO JSON",
+    expects=("images", "annotations", "categories"),
     use="training",
     written_by="COCO, Roboflow, CVAT, labelme2coco, Detectron2, MMDetection, Ultralytics results "
     "(instances, results)",

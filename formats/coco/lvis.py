@@ -155,6 +155,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
 FORMAT = format_of(
     __name__,
     title="LVIS JSON",
+    expects=("images", "annotations", "neg_category_ids"),
     use="challenges",
     written_by="LVIS 0.5 and 1.0",
     single=True,

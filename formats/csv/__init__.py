@@ -198,6 +198,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: CsvOptions) -> No
 FORMAT = format_of(
     __name__,
     title="CSV: canonical, TF Object Detection, Open Images, keras-RetinaNet",
+    expects=("image", "class", "xmin", "ymin", "xmax", "ymax"),
     use="training",
     written_by="odm, TF Object Detection, Open Images, keras-RetinaNet, SKU110K, makesense.ai, PyLabel and "
     "Kaggle tables",

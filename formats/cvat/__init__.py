@@ -378,6 +378,7 @@ _KEEPS = frozenset(
 FORMAT = format_of(
     __name__,
     title="CVAT XML 1.1",
+    expects=("annotations", "image", "box"),
     use="annotation tools",
     written_by="CVAT for images 1.1 and for video 1.1 (tasks and projects)",
     suffixes=(".xml",),

@@ -271,6 +271,7 @@ def _split_videos(dataset: Dataset) -> list[_Target]:
 FORMAT = format_of(
     __name__,
     title="MOTChallenge sequences",
+    expects=("frame id left top width height conf x y z",),
     use="challenges",
     written_by="MOTChallenge (gt, det and results)",
     suffixes=(".txt",),

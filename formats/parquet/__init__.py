@@ -251,6 +251,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ParquetOptions) -> None
 FORMAT = format_of(
     __name__,
     title="Parquet: a row per box, or per image with lists of objects",
+    expects=("PAR1",),
     use="training",
     written_by="odm, datasets of Hugging Face (objects), lists as torchvision has them",
     suffixes=SUFFIXES,

@@ -326,6 +326,7 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
 FORMAT = format_of(
     __name__,
     title="Plain text, one file per image",
+    expects=("class left top right bottom",),
     use="results",
     written_by="the object-detection-metrics tools (Cartucho mAP, Padilla), one file per image",
     suffixes=(".txt",),

@@ -321,6 +321,7 @@ def adapt(options: VocOptions) -> dict[str, Any]:
 FORMAT = format_of(
     __name__,
     title="Pascal VOC XML",
+    expects=("annotation", "object", "bndbox"),
     use="training",
     written_by="Pascal VOC, labelImg, roLabelImg, CVAT, ImageNet DET, Roboflow, comp3/comp4 results",
     suffixes=(".xml",),

@@ -305,6 +305,7 @@ def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
 FORMAT = format_of(
     __name__,
     title="YOLO (Ultralytics, darknet)",
+    expects=("class x_center y_center width height",),
     use="training",
     written_by="Ultralytics, Roboflow, CVAT, Label Studio, labelImg, darknet (boxes, outlines, OBB)",
     suffixes=(".txt",),

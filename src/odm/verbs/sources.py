@@ -41,7 +41,7 @@ Source = Path | Sequence[Path] | Dataset | Mapping[str, Any] | Sequence[Mapping[
 
 OPEN = (FormatName, ProtocolName, BoxProtocolName, Analysis)
 """Words of which packages may add some, or that are refused with better advice where they are used."""
-_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+_FLAG = re.compile(r"(?<![\w`-])--([a-z]+(?:-[a-z]+)*)")
 
 
 def verb(function: Callable[P, T]) -> Callable[P, T]:
