@@ -6,6 +6,8 @@ Written by ``python docs/generate.py``. A format that is missing here is always 
 SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "automl": ((".csv",), "", ()),
     "azure": ((".jsonl", ".json"), "[{", ("image_url", "topX", "predictions", "mageUri")),
+    "bbgt": ((".txt",), "", ("bbGt",)),
+    "bboxlabeltool": ((".txt",), "", ()),
     "bdd100k": ((".json",), "[{", ("labels", "frames", "videoName", "timestamp", "frameIndex")),
     "coco": ((".json",), "[{", ()),
     "createml": ((".json",), "[{", ('"image"', '"imagefilename"')),

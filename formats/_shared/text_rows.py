@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.codes import SCORE_MISSING, SCORE_UNEXPECTED
@@ -146,6 +147,12 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        """Leave all other rows out, which are no boxes."""
+        columns = (self.name, self.values, self.score, self.ended, self.rows.file, self.rows.line)
+        self.name, self.values, self.score, self.ended, file, line = (column[rows] for column in columns)
+        self.rows = replace(self.rows, file=file, line=line)
 
     def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats, NDArray[np.bool_]]:
         """Of n rows the names (-1 faulty, -2 no row), (n, k) columns, scores and whether a word ends them."""
@@ -511,15 +518,19 @@ def write_files(
     *,
     prefix: str = "",
     listed: Sequence[str] = (),
+    head: Callable[[bytes], bytes] = lambda _: b"",
 ) -> None:
-    """Write one text file per image, its rows from `columns`, and the list of classes, if any."""
+    """Write one text file per image, its rows from `columns`, and the list of classes, if any.
+
+    `head` makes the beginning of a file from its rows.
+    """
     if listed:
         target.write("classes.txt", "".join(f"{name}\n" for name in listed).encode())
     note_folders(dataset, log)
     names = file_names(dataset, prefix)
     written = pages(len(names), dataset.boxes.image, columns, sep)
     for name, data in zip(log.track(names, "writing"), written, strict=True):
-        target.write(name, data)
+        target.write(name, head(data) + data)
 
 
 def file_names(dataset: Dataset, prefix: str = "") -> list[str]:

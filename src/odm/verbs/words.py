@@ -32,12 +32,12 @@ Analysis = Literal[
 
 
 FormatName = Literal[
-    "automl", "azure", "bdd100k", "coco", "createml", "crowdhuman", "csv", "cvat", "darknet", "darwin",
-    "datumaro", "dlib", "dota", "encord", "fiftyone", "icdar", "imagefolder", "kili", "kitti", "labelbox",
-    "labelme", "labelmexml", "labelstudio", "lvis", "megadetector", "mmdet", "mot", "odvg", "opencv",
-    "paddleocr", "paligemma", "parquet", "roboflow", "sagemaker", "superannotate", "supervisely", "tfrecord",
-    "txt", "ultralytics", "vertexai", "via", "visdrone", "voc", "vott", "wheat", "widerface", "yolo",
-    "yolokeras"
+    "automl", "azure", "bbgt", "bboxlabeltool", "bdd100k", "coco", "createml", "crowdhuman", "csv", "cvat",
+    "darknet", "darwin", "datumaro", "dlib", "dota", "encord", "fiftyone", "icdar", "imagefolder", "kili",
+    "kitti", "labelbox", "labelme", "labelmexml", "labelstudio", "lvis", "megadetector", "mmdet", "mot",
+    "odvg", "opencv", "paddleocr", "paligemma", "parquet", "roboflow", "sagemaker", "superannotate",
+    "supervisely", "tfrecord", "txt", "ultralytics", "vertexai", "via", "visdrone", "voc", "vott", "wheat",
+    "widerface", "yolo", "yolokeras"
 ]
 """A name of a format; other packages may add some."""
 

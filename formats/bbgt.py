@@ -1,0 +1,121 @@
+"""bbGt version 3: one text file per image, of Piotr's toolbox for Matlab (ExDark, KAIST, Caltech).
+
+Syntax: ``bbGt.m`` of the toolbox (https://github.com/pdollar/toolbox)::
+
+    % bbGt version=3
+    person 10 20 100 200 0 0 0 0 0 0 0
+
+After the class come left, top, width and height in pixels, from 0, read and written unchanged; whether the
+object is occluded; the four numbers of its visible part; whether it is to be ignored; its angle in degrees.
+An object to ignore is a crowd box. Visible parts and angles are counted but not kept. Classes may have
+several words, although the toolbox has none: the columns are counted from the right.
+
+A file without objects is an image without any. The name of the file without ``.txt`` is that of the image,
+such as ``a.png.txt`` in ExDark. Detections have a score at the end of the line, which the toolbox writes into
+files of its own.
+
+Writing: version 3. Classes with spaces, at which the toolbox splits the line, are refused; ``-O
+spaces=underscore`` writes underscores for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Sniff, format_of
+from odm.formats._shared import text_rows
+from odm.formats._shared.class_lists import spaces_option
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
+from odm.issues import Log
+from odm.tables import Builder, Dataset, Flag
+
+_HEAD = b"% bbGt version="
+_FIELDS = (
+    *("left", "top", "width", "height", "occluded"),
+    *("visible left", "visible top", "visible width", "visible height", "ignore", "angle"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BbgtOptions(ImageOptions):
+    """What is written for spaces in classes."""
+
+    spaces: str = spaces_option()
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look at the first lines of some files."""
+    if not text_rows.are_text(source):
+        return None
+    files = text_rows.label_files(source, GRAMMAR)[:50]
+    fits = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
+    return (
+        Sniff(SURE, "its files begin with '% bbGt version='")
+        if files and 3 * fits >= 2 * len(files)
+        else None
+    )
+
+
+def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    """A class and 11 numbers, or 12 with a score."""
+    if n < 12:
+        return None
+    scored = n >= 13 and kind(n - 12) == "number"
+    words = n - 11 - scored
+    return text_rows.Shape(range(words, words + 11), n - 1 if scored else -1, (0, words))
+
+
+GRAMMAR = text_rows.Grammar(
+    _shape,
+    _FIELDS,
+    "a class and 11 numbers, or 12 with a score",
+    flags=("occluded", "ignore"),
+    headers=(b"%",),
+    folders=re.compile("annotations?", re.IGNORECASE),
+)
+
+
+def read(source: Source, builder: Builder, log: Log, options: BbgtOptions) -> None:
+    """Read a folder of label files, or one."""
+    files = text_rows.label_files(source, GRAMMAR)
+    text_rows.report_files(source, files, log)
+    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    good, values = labels.settle_kind(), labels.values
+    labels.count("visible parts", good & (values[:, 5:9] > 0).any(axis=1))
+    labels.count("angles", good & (values[:, 10] != 0))
+    flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)
+    xyxy, wh = text_rows.corners(values)
+    labels.add(good, labels.class_rows(good), xyxy, wh=wh, flags=flags)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: BbgtOptions) -> None:
+    """Write one file per image."""
+    if not text_rows.plan_files(dataset, target, log):
+        return
+    boxes, classes = dataset.boxes, dataset.categories.name
+    texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
+    columns = [
+        [classes[category] for category in boxes.category.tolist()],
+        *(texts[i::4] for i in range(4)),
+        ["1 0 0 0 0" if occluded else "0 0 0 0 0" for occluded in boxes.has(Flag.OCCLUDED).tolist()],
+        ["1 0" if crowd else "0 0" for crowd in boxes.has(Flag.CROWD).tolist()],
+    ]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score))
+    text_rows.write_files(dataset, target, log, columns, " ", head=lambda _: _HEAD + b"3\n")
+
+
+FORMAT = format_of(
+    __name__,
+    title="bbGt version 3",
+    use="challenges",
+    written_by="Piotr's toolbox for Matlab (bbGt.m, bbLabeler), ExDark, KAIST and Caltech pedestrians",
+    suffixes=(".txt",),
+    holds=("bbGt",),
+    keeps=frozenset("empty score wh occluded crowd".split()),
+)

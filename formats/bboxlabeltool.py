@@ -1,0 +1,126 @@
+"""BBox-Label-Tool and WiderPerson: one text file per image, which begins with the number of its boxes.
+
+Syntax: the readme files of WiderPerson and BBox-Label-Tool (https://github.com/puzzledqs/BBox-Label-Tool)::
+
+    2
+    10 20 110 220 person
+    300 40 351 141 person
+
+The numbers are left, top, right and bottom in pixels, read and written unchanged. A class may follow, without
+which it is ``object``. WiderPerson's files are called after the picture with its extension
+(``000040.jpg.txt``), and have the number of the class before the box; numbers are used as names. Detections
+have a score at the end, which neither writes.
+
+A first line that announces another number of boxes is a warning.
+
+Writing: the class after the box. Classes with spaces are refused; ``-O spaces=underscore`` writes underscores
+for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+
+from odm.files import Output, Source
+from odm.formats._contract import SURE, Sniff, format_of
+from odm.formats._shared import text_rows
+from odm.formats._shared.class_lists import spaces_option
+from odm.formats._shared.number_text import decimals
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_tokens import NUMBER
+from odm.issues import Code, Log
+from odm.names import PICTURE_SUFFIXES
+from odm.tables import Builder, Dataset
+
+COUNT_DIFFERS = Code(
+    "count-line-differs",
+    "warning",
+    "{value!r} is no first line with the number of the boxes in the file",
+    "check that no box is missing, then correct the number",
+    "Each of these files begins with the number of its boxes. If it has more or fewer, something was lost or "
+    "added by hand.",
+)
+_COUNT = re.compile(rb"[0-9]{1,6}")
+_EDGES = ("left", "top", "right", "bottom")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BboxLabelToolOptions(ImageOptions):
+    """What is written for spaces in classes."""
+
+    spaces: str = spaces_option()
+
+
+def sniff(source: Source) -> Sniff | None:
+    """Look for files that begin with the number of the lines below, which are of four numbers and a class."""
+    if not text_rows.are_text(source):
+        return None
+    files = text_rows.label_files(source, _grammar(first=False))[:50]
+    fits = boxes = 0
+    for file in files:
+        head, *rows = list(text_rows.sampled(source, [file])) or [[]]
+        fits += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
+        boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
+    if not boxes or 3 * fits < 2 * len(files):
+        return None
+    return Sniff(SURE, "its files begin with the number of their boxes, as those of BBox-Label-Tool do")
+
+
+def _grammar(*, first: bool) -> text_rows.Grammar:
+    """Rows of four numbers and a class, which is the first value or the last one before a score."""
+
+    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+        if n == 1:  # the number of boxes
+            return text_rows.Shape([0])
+        if n < 4 or (first and n > 6):
+            return None
+        scored = n >= 6 and kind(n - 1) == "number"
+        at = int(first and n > 4)
+        return text_rows.Shape(range(at, at + 4), n - 1 if scored else -1, (4 - 4 * at, n - 4 - scored))
+
+    expected = "four numbers, a class before" if first else "four numbers, or also a class"
+    return text_rows.Grammar(shape, _EDGES, f"{expected}, and a score if any", default=np.nan)
+
+
+def read(source: Source, builder: Builder, log: Log, options: BboxLabelToolOptions) -> None:
+    """Read a folder of label files, or one."""
+    files = text_rows.label_files(source, _grammar(first=False))
+    text_rows.report_files(source, files, log)
+    names = [source.relative(file).lower().removesuffix(".txt") for file in files]
+    first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
+    gather = text_rows.gather_labels(source, builder, log, options)
+    labels = text_rows.read_labels(gather, files, _grammar(first=first))
+    is_count = np.isnan(labels.values[:, 1])
+    of = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
+    first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
+    wrong = is_count & ~(first_line & (labels.values[:, 0] == of))
+    if not labels.lost:
+        labels.report(COUNT_DIFFERS, wrong, 0, "count")
+    labels.keep(~is_count)
+    good = labels.settle_kind()
+    labels.add(good, labels.class_rows(good), labels.values)
+
+
+def write(dataset: Dataset, target: Output, log: Log, _: BboxLabelToolOptions) -> None:
+    """Write one file per image."""
+    if not text_rows.plan_files(dataset, target, log):
+        return
+    boxes, classes = dataset.boxes, dataset.categories.name
+    texts = decimals(boxes.xyxy.ravel())
+    columns = [*(texts[i::4] for i in range(4)), [classes[category] for category in boxes.category.tolist()]]
+    if dataset.kind == "det":
+        columns.append(decimals(boxes.score))
+    text_rows.write_files(dataset, target, log, columns, " ", head=lambda rows: b"%d\n" % rows.count(b"\n"))
+
+
+FORMAT = format_of(
+    __name__,
+    title="BBox-Label-Tool and WiderPerson",
+    use="annotation tools",
+    written_by="BBox-Label-Tool, with one class and with several; WiderPerson",
+    suffixes=(".txt",),
+    keeps=frozenset("empty score".split()),
+)
