@@ -82,6 +82,10 @@ class Rules:
         pixel = self.protocol.pixel
         return _overlap(detection, truth, over_own_area=over_own_area, added=added, pixel=pixel)
 
+    def reaches(self, overlap: float, truth: Box) -> bool:
+        """Whether an overlap is enough for a match."""
+        return overlap > self.iou if self.protocol.strict else overlap >= self.threshold(truth)
+
     def threshold(self, truth: Box) -> float:
         """The overlap that a match takes."""
         if self.protocol.single:
@@ -152,7 +156,7 @@ def _match_best(detections: list[Box], truths: list[Box], rules: Rules) -> dict[
     ordered = truths[::-1] if rules.protocol.last_of_equals else truths
     for d in detections:
         best = max(ordered, key=lambda t: rules.overlap(d, t), default=None)
-        if best is None or rules.overlap(d, best) < rules.threshold(best):
+        if best is None or not rules.reaches(rules.overlap(d, best), best):
             found[d.row] = rules.unmatched(d), -1
         elif not rules.counts(best):
             found[d.row] = "ignored", best.row

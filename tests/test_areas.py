@@ -33,6 +33,7 @@ REFUSING = {
     "yolov5": "no area ranges",
     "citypersons": "no area ranges",
     "tinyperson": "no area ranges",
+    "dota-hbb": "no area ranges",
     "caltech": "no area ranges",
 }
 TAKING = sorted(PROTOCOLS.keys() - REFUSING.keys())

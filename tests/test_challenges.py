@@ -314,3 +314,72 @@ def test_boundary_iou_is_the_lower_of_two(protocol):
         for threshold, ap in ((iou - 1e-9, 1), (iou + 1e-9, 0)):
             summary = odm.eval(truth, found, protocol, iou_type=iou_type, iou=threshold).summary
             assert summary["AP"] == pytest.approx(ap), (iou_type, threshold)
+
+
+# ------------------------------------------------------------------------------- DOTA, horizontal boxes
+
+
+def dota_ap(truth, found):
+    """The AP of a class at 11 points; rows of (image, corners, difficult) and of (image, box, score)."""
+    taken, tp, fp, points = set(), 0, 0, []
+    boxes = [
+        (image, [int(c[0]), int(c[1]), int(c[4]), int(c[5])], difficult) for image, c, difficult in truth
+    ]
+    npos = sum(not difficult for *_, difficult in boxes)
+    for image, (left, top, right, bottom), _ in sorted(found, key=lambda d: -d[2]):
+        best, chosen = -1.0, None
+        for j, (other, (low, high, r, b), _) in enumerate(boxes):
+            w, h = min(right, r) - max(left, low) + 1, min(bottom, b) - max(top, high) + 1
+            if other == image and w > 0 and h > 0:
+                areas = (right - left + 1) * (bottom - top + 1) + (r - low + 1) * (b - high + 1)
+                if w * h / (areas - w * h) > best:
+                    best, chosen = w * h / (areas - w * h), j
+        if best > 0.5 and not boxes[chosen][2]:
+            tp, fp = (tp, fp + 1) if chosen in taken else (tp + 1, fp)
+            taken.add(chosen)
+        elif best <= 0.5:
+            fp += 1
+        if tp + fp:
+            points.append((tp / npos if npos else 0, tp / (tp + fp)))
+    return sum(max((p for r, p in points if r >= x), default=0) for x in np.linspace(0, 1, 11)) / 11
+
+
+def test_horizontal_boxes_of_dota(tmp_path):
+    """Fractions are cut, and an IoU of exactly a half is no match; a class without objects counts as 0."""
+    fixed = PROTOCOLS["dota-hbb"].mean_over
+    assert len(fixed) == 15
+    for seed in range(examples(3)):
+        rng = random.Random(seed)
+        folder = tmp_path / str(seed)
+        (folder / "labelTxt").mkdir(parents=True)
+        (folder / "results").mkdir()
+        truth, found = {name: [] for name in fixed}, {name: [] for name in fixed}
+        score = iter(rng.sample(range(1, 9999), 900))
+        for image in (f"P{i:04}" for i in range(6)):
+            rows = []
+            for name in rng.choices(fixed[:-1], k=12):
+                left, top = rng.choice([20, 20.9, rng.uniform(0, 300)]), rng.uniform(0, 300)
+                right, bottom = left + rng.uniform(12, 40), top + rng.choice([19, 39.5])
+                turn = rng.choice([0, 0, 3])
+                corners = [left + turn, top, right, top + turn, right - turn, bottom, left, bottom - turn]
+                difficult = int(rng.random() < 0.2)
+                rows.append(f"{' '.join(map(repr, corners))} {name} {difficult}")
+                truth[name].append((image, corners, difficult))
+                for _ in range(rng.randrange(3)):
+                    at = [corners[k] + rng.choice([0, rng.uniform(-3, 3)]) for k in (0, 1, 4, 5)]
+                    found[name].append((image, at, next(score) / 10000))
+            (folder / "labelTxt" / f"{image}.txt").write_text("".join(f"{row}\n" for row in rows))
+        half = "P0000", [500, 500, 509, 519]  # of which a detection covers exactly a half
+        truth["plane"].append((half[0], [500, 500, 509, 500, 509, 519, 500, 519], 0))
+        with open(folder / "labelTxt" / "P0000.txt", "a") as file:
+            file.write("500 500 509 500 509 519 500 519 plane 0\n")
+        found["plane"].append(("P0000", [500, 500, 509, 509], 0.99995))
+        found["helicopter"].append(("P0001", [1.0, 1.0, 30.0, 30.0], 0.3))
+        for name, rows in found.items():
+            text = "".join(f"{image} {s!r} {' '.join(map(repr, box))}\n" for image, box, s in rows)
+            (folder / "results" / f"Task2_{name}.txt").write_text(text)
+        result = odm.eval(folder / "labelTxt", folder / "results", "dota-hbb", image_size="600x600")
+        expected = {name: dota_ap(truth[name], found[name]) for name in fixed}
+        for row in result.classes:
+            assert row.ap == pytest.approx(expected[row.name]), (seed, row.name)
+        assert result.summary["mAP"] == pytest.approx(sum(expected.values()) / 15)

@@ -153,6 +153,9 @@ class Plan:
             else:
                 of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
             summary[key] = mean_of_defined(of_class)
+            if fixed := self.rules.mean_over:
+                is_fixed = np.isin(self.table.classes, fixed)
+                summary[key] = np.nan_to_num(of_class[:, is_fixed]).sum(axis=1) / len(fixed)
         of_classes = {
             key: ap[0].mean(axis=0) if t < 0 else ap[0, t] for key, t in class_keys_of(self.rules).items()
         }

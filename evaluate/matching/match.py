@@ -93,7 +93,7 @@ def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     """What `prepare` asks of a protocol."""
     cap = p.max_dets if p.cap_of == "image" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
-    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags
+    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners
     return p.hierarchical, dropped, p.labelled_only, cap, p.single
 
 
@@ -374,7 +374,7 @@ class _Taking:
         # An overlap that reaches a threshold reaches all lower ones, so it is enough to count them: the bits
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
-        self.ious = np.minimum(protocol.ious, CEILING if protocol.averaged else 1)[block.start : block.stop]
+        self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
         own = (iou >= truth.own_threshold[gt]).astype(np.int64) if protocol.size_threshold else None
         self.reaches: Words = self.bits_of(iou) if own is None else self.bits[own]
         """(pairs,)"""
@@ -456,7 +456,7 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     for w, block in enumerate(truth.blocks):
         nothing = truth.nothing[w][gt]
         for t in block:
-            reaches = np.flatnonzero(iou >= protocol.ious[t])
+            reaches = np.flatnonzero(iou >= protocol.least[t])
             bit = threshold_bits(block, len(protocol.areas), t)
             first = reaches[_first_of_each(gt[reaches], len(truth.group))]
             positive[first, w] |= bit & ~nothing[first]

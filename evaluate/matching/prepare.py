@@ -28,6 +28,8 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         joined = expand(joined)
     if joined.wanted is not None:
         joined = keep_wanted(joined)
+    if protocol.whole_corners:
+        joined = replace(joined, truth=_cut(joined.truth))
     dropped: list[tuple[str, int]] = []
 
     def keep(what: str, **sides: Mask) -> None:
@@ -80,6 +82,16 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
             _with_regions(joined, joined.regions) if protocol.region_flags else replace(joined, regions=None)
         )
     return joined, tuple(dropped)
+
+
+def _cut(side: SideTable) -> SideTable:
+    """The boxes from the first to the third corner of what was drawn, cut to whole numbers."""
+    xyxy = side.xyxy.copy()
+    if side.source is not None and side.source.shapes is not None:
+        cornered = np.flatnonzero(side.source.shapes.four_cornered()[side.row])
+        xyxy[cornered] = side.source.shapes.corners(side.row[cornered])[:, [0, 2]].reshape(-1, 4)
+    xyxy = np.trunc(xyxy)
+    return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
 
 
 def _with_regions(joined: Joined, regions: SideTable) -> Joined:

@@ -225,6 +225,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                     found = np.add.reduceat(within, counted.starts, dtype=np.int64)
                     found[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
                 recall[m, t, a] = share(found, npos[:, a])
+    is_fixed = np.array([name in rules.mean_over for name in matches.classes[own]], np.bool_)
+    ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
     reference = ranked.reference(rules)
     curves = {}
     if rules.metric not in ("corloc", "top-k"):
@@ -297,6 +299,9 @@ def summarize(
         (ranked,) = Ranked.of(matches, rows, np.array([len(rows)]))
         reader = PrecisionReader(rules, matches.npos[:, :1].sum(axis=0))
         return {"AP": float(reader.average(ranked.reference(rules))[0])}, {}
+    if rules.mean_over:
+        of_class = dict(zip(matches.classes, ap[0, 0].tolist(), strict=True))
+        return {"mAP": sum(of_class.get(name, 0) for name in rules.mean_over) / len(rules.mean_over)}, {}
     if not rules.averaged:
         named = {f"mAP@{a.name}": mean_of_defined(ap[0, i]) for i, a in rules.named_areas.items()}
         return {"mAP": mean_of_defined(ap[0, 0]), **named}, {}

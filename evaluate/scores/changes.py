@@ -282,6 +282,7 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         base.metric in ("corloc", "top-k")
         or base.shared_score
         or base.apart
+        or base.mean_over
         or any(a.also for a in base.areas)
     ):
         raise UsageError(f"{base.name} has no area ranges")

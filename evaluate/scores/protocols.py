@@ -163,6 +163,10 @@ class Protocol(msgspec.Struct, frozen=True):
         What is added to the denominator of precision; pycocotools adds `numpy.spacing` (1).
     single
         Whether boxes, scores, IoUs and thresholds are 32-bit floats, 1e-7 being added to the union.
+    whole_corners
+        Whether ground truths are the boxes from their first to their third corner, cut to whole numbers.
+    mean_over
+        The classes that AP is averaged over, if these are fixed; one without ground truth has an AP of 0.
     apart
         Whether the summary has a number for each threshold and area range, which are not averaged.
     field
@@ -245,6 +249,8 @@ class Protocol(msgspec.Struct, frozen=True):
     least_miss: float = 0.0
     field: Field = "general use"
     apart: bool = False
+    whole_corners: bool = False
+    mean_over: tuple[str, ...] = ()
 
     @property
     def pixel(self) -> int:
@@ -279,6 +285,13 @@ class Protocol(msgspec.Struct, frozen=True):
         """The same protocol, to which every ground truth is a single object."""
         alone: dict[str, Any] = {"crowd_flags": NO_FLAG, "group_weight": None, "region_flags": NO_FLAG}
         return replace(self, **alone, ignored_by_ioa=False)
+
+    @property
+    def least(self) -> tuple[float, ...]:
+        """The lowest IoU of boxes that matches, for each of `ious`."""
+        if self.strict and self.measure == "bbox":
+            return tuple(math.nextafter(iou, math.inf) for iou in self.ious)
+        return self.ious
 
     @property
     def iou_type(self) -> IouType:
@@ -321,8 +334,8 @@ class Protocol(msgspec.Struct, frozen=True):
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
-        if self.single:
-            parts.append("32-bit floats")
+        parts += ["ground truth from its first to its third corner, cut to whole pixels"] * self.whole_corners
+        parts += ["32-bit floats"] * self.single
         if self.metric == "corloc":
             parts.append("top detection per image and class against any ground truth")
         elif self.metric == "top-k":
@@ -360,8 +373,9 @@ class Protocol(msgspec.Struct, frozen=True):
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
         points += _READING_WORDS[self.reading]
         also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
+        of_classes = f"{len(self.mean_over)} fixed classes" if self.mean_over else "classes with ground truth"
         averages = {
-            "ap": f"AP over {points}, mean over classes with ground truth{also}",
+            "ap": f"AP over {points}, mean over {of_classes}{also}",
             "pooled": f"AP over {points} of all classes in one ranking",
             "corloc": "mean over classes of the share of images where it is correct",
             "top-k": "share of ground-truth images without a correct guess",
@@ -470,6 +484,11 @@ _ULTRALYTICS = Protocol(
     stands_for="yolo val of Ultralytics 8.4.176 and later",
 )
 _OPEN_IMAGES = replace(_TF, name="openimages", group_weight=0, hierarchical=True)
+_DOTA_CLASSES = (
+    *("plane", "baseball-diamond", "bridge", "ground-track-field", "small-vehicle", "large-vehicle", "ship"),
+    *("tennis-court", "basketball-court", "storage-tank", "soccer-ball-field", "roundabout", "harbor"),
+    *("swimming-pool", "helicopter"),
+)
 
 
 def _areas(**sides: tuple[float, float]) -> tuple[AreaRange, ...]:
@@ -569,6 +588,16 @@ PROTOCOLS: dict[str, Protocol] = {
             max_dets=1500,
             recall_at=(1, 100, 1500),
             stands_for="cocoapi-aitod",
+        ),
+        replace(
+            _VOC,
+            name="dota-hbb",
+            field="aerial images",
+            strict=True,
+            interpolation="11",
+            whole_corners=True,
+            mean_over=_DOTA_CLASSES,
+            stands_for="task 2 of DOTA_devkit",
         ),
         replace(
             _COCO,

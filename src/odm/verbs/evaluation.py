@@ -418,6 +418,7 @@ def evaluate_sources(
         asked, renames = arguments(given, log), renames_of(given)
     rules = resolve(asked["protocol"], iou_type=given["iou_type"])
     iou_type, own_fields = rules[0].iou_type, any(p.fields for p in rules)
+    wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in rules) else set())
 
     def compared(side: Dataset) -> Mask:
         """(n,) the boxes of the classes that are evaluated."""
@@ -430,7 +431,7 @@ def evaluate_sources(
     truth, detections = load_sides(
         gt,
         det,
-        {**given, "wants": SHAPES_OF[iou_type], "own_fields": own_fields},
+        {**given, "wants": wants, "own_fields": own_fields},
         log,
         kept=kept,
         check=check_too(lambda side, own: report_missing(side, iou_type, own, compared(side))),
