@@ -22,7 +22,6 @@ from odm.codes import (
     SCORE_UNEXPECTED,
 )
 from odm.converters.pending import Counterpart, PendingSource, Request, reading_options
-from odm.converters.shapes import settle
 from odm.converters.skipping import LeftOut, without_left_out
 from odm.files import Source
 from odm.formats import FORMATS, Format, option_specs
@@ -318,7 +317,12 @@ def _check(
     if skip_bad and wrong.any():
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
-    loaded = Loaded(settle(dataset), side.format, bad, side.source, side.left_out)
+    boxes = dataset.boxes
+    if boxes.shapes is not None or boxes.keypoints is not None or "keypoints" in dataset.categories.own:
+        from odm.converters.shapes import settle  # which most evaluations do without
+
+        dataset = settle(dataset)
+    loaded = Loaded(dataset, side.format, bad, side.source, side.left_out)
     if refuse and skip_bad:
         _check_left(side, loaded)
     return loaded

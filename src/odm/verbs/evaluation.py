@@ -16,7 +16,6 @@ import numpy as np
 from odm.converters import Edits, KeptTruth, Ledger
 from odm.converters.edit import apply
 from odm.converters.load import check_one_run, check_too
-from odm.converters.merging import add_regions
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.ready import report_missing, with_points
@@ -439,6 +438,8 @@ def evaluate_sources(
     if (regions := given["ignore_regions"]) is not None:
         how = {**given, "format_": None, "options": {"": {}}, "wants": SHAPES_OF[iou_type]}
         read = only(dataset_of(regions, how, log, verb=given["verb"], kind="gt", other=lambda: truth))
+        from odm.converters.merging import add_regions
+
         truth = add_regions(truth, read, pair_images(truth.images, read.images)[0], log)
     if [*given["protocol"]] == [DEFAULT]:
         usual = truth.protocol if truth.protocol == detections.protocol else ""
