@@ -51,8 +51,15 @@ def mask():
     return array
 
 
+def tall_mask():
+    array = np.zeros(SIZE[::-1], bool)
+    array[41:80, 100:102] = True
+    array[79:88, 102] = True
+    return array
+
+
 def dataset(word, kind, keeps, every):
-    """Boxes with such shapes, one of each class; with `every` none is without."""
+    """Boxes with such shapes, one of each class, after an image without any; with `every` none is without."""
     rows, boxes, points = ShapeRows(), [], []
 
     def add(box, has=()):
@@ -71,6 +78,8 @@ def dataset(word, kind, keeps, every):
     elif word == "mask":
         rows.mask(masks.encode(mask())["counts"].encode())
         add([20, 10, 60, 40])
+        rows.mask(masks.encode(tall_mask())["counts"].encode())
+        add([100, 41, 103, 88])
     elif word == "oriented":
         for corners in [TURNED, *([QUAD] if "rectangle" not in keeps else [])]:
             rows.oriented(corners)
@@ -83,12 +92,13 @@ def dataset(word, kind, keeps, every):
         add([5, 6, 25, 36])
     builder = Builder()
     builder.kind = kind
+    builder.image("0.jpg", width=SIZE[0], height=SIZE[1])
     builder.image("a.jpg", width=SIZE[0], height=SIZE[1])
     classes = [builder.category(name) for name in ("ant", "bee", "cow", "dog")]
     builder.describe_points(classes[0], ("nose", "eye", "tail")) if word == "keypoints" else None
     n = len(boxes)
     builder.boxes(
-        image=np.zeros(n, int),
+        image=np.ones(n, int),
         category=np.arange(n),
         xyxy=np.array(boxes, float),
         score=np.full(n, 0.5) if kind == "det" else None,
