@@ -105,8 +105,8 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     suffixes: tuple[str, ...]
     """Suffixes of its files, with the dot, in lower case."""
     looks_at: tuple[str, ...] = ()
-    """Suffixes of the files by which `sniff` recognises a folder, where they are not ``suffixes``; ``""``
-    where any file may be one. Other folders are not shown to it."""
+    """Suffixes of the files by which `sniff` recognises a folder, where they are not ``suffixes``; ``"."``
+    for files without one, ``""`` where any file may be one. Other folders are not shown to it."""
     begins: str | None = ""
     """First characters, after white space, of the single files with another suffix that `sniff` may
     recognise, or after ``^`` those that it may not; None for any character. Other files are not shown to

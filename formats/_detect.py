@@ -15,7 +15,8 @@ _LIST = "odm formats lists all"
 def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
     """The formats that may recognise a source, by their signs; one without signs always may."""
     if source.is_dir:
-        suffixes = {"", *("." + end.lower() for end in {file.rpartition(".")[2] for file in source.files})}
+        ends = {file.rpartition("/")[2].rpartition(".") for file in source.files}
+        suffixes = {"", *(dot + end.lower() if dot else "." for _, dot, end in ends)}
         head = first = ""
     else:
         suffixes = {"." + source.relative().rpartition(".")[2].lower()}

@@ -48,7 +48,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "vertexai": ((".jsonl", ".ndjson"), "[{", ("imageGcsUri", "prediction")),
     "via": ((".json", ".csv"), None, ("_via_", "regions", "region_shape_attributes", "vid_list", "fid_list")),
     "visdrone": ((".txt",), "", ()),
-    "voc": ((".xml", ".txt"), "<\u0000\u00fe\u00ff", ()),
+    "voc": ((".xml", ".txt", "."), "<\u0000\u00fe\u00ff", ()),
     "vott": ((".csv", ".json"), "[{", ("asset", "frames", "xmin")),
     "wheat": ((".csv",), "", ()),
     "widerface": ((".txt",), "", ()),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8
@@ -76,10 +77,10 @@ DOCTYPE = re.compile(r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*([\[>])")
 
 
 class SafeXmlParser:
-    """Parses documents with the root `expected`; the parser is made with the first of them."""
+    """Parses documents with the root `expected`, or one of `others`; the parser is made with the first."""
 
-    def __init__(self, expected: str, title: str) -> None:
-        self._expected, self._title = expected, title
+    def __init__(self, expected: str, title: str, others: Sequence[str] = ()) -> None:
+        self._expected, self._title, self._others = expected, title, others
         self._parser: Any = None
         self._etree: Any = None
 
@@ -136,7 +137,7 @@ class SafeXmlParser:
                 return None
             value = root.getroottree().docinfo.doctype
             log.report(XML_DOCTYPE, path, line=doctype_line if doctype else 0, value=value)
-        if root.tag != self._expected:
+        if root.tag != self._expected and root.tag not in self._others:
             about = {"value": root.tag, "expected": self._expected, "title": self._title}
             log.report(WRONG_ROOT, path, line=root.sourceline or 0, **about)
             return None

@@ -15,7 +15,8 @@
 
 Reading
 -------
-- A folder of XML files, nested or flat; one XML file; the standard tree (``Annotations/``, ``JPEGImages/``,
+- A folder of XML files, nested or flat; one XML file; files without a suffix, as in Stanford Dogs, whose
+  folders are no part of image names; the standard tree (``Annotations/``, ``JPEGImages/``,
   ``ImageSets/Main/*.txt``), or several of them in one folder; ImageNet's trees (``Annotations/DET/...``,
   ``Annotations/CLS-LOC/...``, ``Data/...``), whose classes are WordNet ids.
 - The image is named after the XML file, relative to its folder (in a tree: to ``Annotations/``), with the
@@ -35,8 +36,10 @@ Reading
 - ``<confidence>`` or ``<score>`` in the objects means that the file contains detections.
 - ``<trackid>`` in an object, as in ImageNet VID, is its track. A folder with tracks is a video, and a numeric
   file name is the frame number, unless ``<video>`` and ``<frame>`` say otherwise.
-- ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) is an oriented box, with or without a
-  ``<bndbox>`` beside it. Where only boxes are needed, the box around it is read, with a warning.
+- ``<robndbox>`` of roLabelImg (``cx cy w h angle``, in radians) or DIOR-R (``x_left_top``, ``y_left_top`` and
+  so on) is an oriented box, with or without a ``<bndbox>`` beside it. Where only boxes are needed, the box
+  around it is read, with a warning. FAIR1M (``<objects>`` with ``<points>``) and HRSC2016 (``<HRSC_Image>``)
+  are read in the same way; the classes of the latter are numbers.
 - CVAT writes the ``rotation`` of a rectangle, in degrees, into ``<attributes>`` beside ``<occluded>``. Where
   it is not 0, the object is an oriented box, with a note; ``-O rotation=ignore`` turns this off.
 - In the standard tree the masks of objects are read from ``SegmentationObject/<image>.png`` where shapes are
@@ -77,6 +80,7 @@ from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.safe_xml import XML_BEGINS, root_of
 from odm.formats._shared.text_tokens import Column, assemble
+from odm.formats.voc.dialects import HRSC
 from odm.formats.voc.results import RESULT_NAME, read_results, result_files, write_results
 from odm.formats.voc.terms import FLAGS, NO_SPLIT, VocOptions, refuse_names
 from odm.formats.voc.trees import find_splits, name_strays
@@ -100,7 +104,7 @@ def sniff(source: Source) -> Sniff | None:
         if looks[1] == "":
             return Sniff(LIKELY, "the file is called .xml, and it has no other root element")
         return Sniff(looks[0], f"the root is <{looks[1]}>")
-    files = source.with_suffix(".xml")
+    files = _xml_files(source)
     if files:
         what = plural(len(files), "XML file")
         rootless = 0
@@ -122,11 +126,25 @@ def sniff(source: Source) -> Sniff | None:
     return None
 
 
+def _xml_files(source: Source) -> list[str]:
+    """The XML files of a folder; if there are none, the files without a suffix that look like some."""
+    plain = source.with_suffix(".xml")
+    bare = [] if plain else [file for file in source.files if "." not in file.rpartition("/")[2]]
+
+    def is_xml(file: str) -> bool:
+        looks = _looks(source.head(file))
+        return looks is not None and bool(looks[1])
+
+    return list(filter(is_xml, bare)) if any(map(is_xml, bare[:20])) else plain
+
+
 def _looks(head: bytes) -> tuple[int, str] | None:
     """Confidence and root of what may be a VOC file, the root empty where there is none; else None."""
     text, root = root_of(head)
     if not root:
         return LIKELY, ""
+    if root == HRSC:
+        return SURE, root
     if root.rsplit(":", 1)[-1].lower() != "annotation":
         return None
     if "<bndbox" not in text and any(
@@ -144,7 +162,7 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     _check(options)
     files, is_result = [""], RESULT_NAME.fullmatch(source.relative()) is not None
     if source.is_dir:
-        files = source.with_suffix(".xml")
+        files = _xml_files(source)
         is_result = not files and bool(result_files(source))
     if options.results or is_result:
         read_results(source, builder, log, options)
@@ -156,11 +174,15 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     from odm.formats.voc.reader import Reader
 
     gather = Gather(source, builder, log, options, own_folder(source), size_field="size")
-    found = list(zip(files, image_places(source, files, gather.pictures), strict=True))
+    places = image_places(source, files, gather.pictures)
+    if files[0] and not files[0].lower().endswith(".xml"):
+        lasts = [place._replace(key=place.key.rpartition("/")[2]) for place in places]
+        places = lasts if len({place.key for place in lasts}) == len(lasts) else places
+    found = list(zip(files, places, strict=True))
     roots = sorted({place.root for _, place in found if place.root is not None})
     found.sort(key=lambda location: location[1].key)
     chosen, splits = find_splits(source, found, roots, options.split, log)
-    name_strays(source, roots, log)
+    name_strays(source, set(files), roots, log)
     masks = ObjectMasks(find_masks(source, chosen) if builder.wants else {}, builder, log)
     reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin, masks)
     for file, place in log.track(chosen, "reading"):
@@ -325,7 +347,7 @@ FORMAT = format_of(
     use="training",
     written_by="Pascal VOC, labelImg, roLabelImg, CVAT, ImageNet DET, Roboflow, comp3/comp4 results",
     suffixes=(".xml",),
-    looks_at=(".xml", ".txt"),
+    looks_at=(".xml", ".txt", "."),
     begins=XML_BEGINS,
     pictures="JPEGImages",
     keeps=_KEEPS,

@@ -33,6 +33,7 @@ from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import pixels_or_unknown
 from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
 from odm.formats._shared.shapes import turned_box
+from odm.formats.voc.dialects import CORNERS, HRSC, unify
 from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class
 from odm.issues import Code, Trusted
@@ -163,7 +164,9 @@ class Reader:
         self._masks = masks
         self._builder, self._log = gather.builder, gather.log
         self._parser = SafeXmlParser(
-            "annotation", Trusted("Pascal VOC XML, with plain lower-case element names and no namespace")
+            "annotation",
+            Trusted("Pascal VOC XML, with plain lower-case element names and no namespace"),
+            [HRSC],
         )
         self._names: dict[str | bytes, int] = {}
         """The row of each class by the text that stands for it."""
@@ -211,6 +214,7 @@ class Reader:
             root = self._parser.root(data, path, self._log)
         if root is None:
             return
+        unify(root)
         n_extras = self._builder.extras.total()
         _KEYS.count_xml(root, self._builder.extras)
         head = self._head(root, path)
@@ -452,7 +456,7 @@ class Reader:
     def _object(self, element: Any, path: str, image: int | None) -> bool:
         """Add the box of one <object>; False, and its faults reported, if there is none."""
         line = element.sourceline or 0
-        known = _OBJECT | {"robndbox", "type"} if element.find("robndbox") is not None else _OBJECT
+        known = _OBJECT | {"robndbox", "type", "angle"} if element.find("robndbox") is not None else _OBJECT
         parts, sound = self._members(element, known, path, "object/")
         texts: dict[str, str] = {}
         edges: dict[str, Any] = {}
@@ -460,7 +464,7 @@ class Reader:
             if tag == "bndbox":
                 edges, whole = self._members(part, EDGES, path, "object/bndbox/")
                 sound &= whole
-            elif tag != "robndbox":
+            elif tag not in ("robndbox", "angle"):
                 text = self._text(part, path, f"object/{tag}")
                 sound &= text is not None
                 texts[tag] = text or ""
@@ -475,12 +479,17 @@ class Reader:
         corners = [self._edge(edges.get(tag), tag, path, line) for tag in EDGES if "bndbox" in parts]
         turned = None
         if "robndbox" in parts:
-            places, whole = self._members(parts["robndbox"], _TURNED, path, "object/robndbox/")
-            found = [self._edge(places.get(tag), tag, path, line, "robndbox") for tag in _TURNED]
-            if not whole or None in found:
+            tags = CORNERS if any(part.tag in CORNERS for part in parts["robndbox"]) else _TURNED
+            places, whole = self._members(parts["robndbox"], tags, path, "object/robndbox/")
+            numbers = [self._edge(places.get(tag), tag, path, line, "robndbox") for tag in tags]
+            if not whole or None in numbers:
                 return False
-            turned = rectangles(np.array([found], np.float64))[0]
-            corners = corners or [*turned.min(axis=0).tolist(), *turned.max(axis=0).tolist()]
+            values = np.array(numbers, np.float64)
+            turned = values.reshape(4, 2) if tags is CORNERS else rectangles(values[None])[0]
+            low, high = turned.min(axis=0), turned.max(axis=0)
+            corners = corners or [*low.tolist(), *high.tolist()]
+            if not self._builder.wants and ((turned == low) | (turned == high)).all():
+                turned = None  # it is its box
         score: float | None = np.nan
         for tag in SCORES:
             if given := texts.get(tag, "").strip(BLANKS):

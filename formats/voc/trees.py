@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
@@ -33,13 +33,13 @@ IN_TWO_SPLITS = Code(
 )
 
 
-def name_strays(source: Source, roots: Sequence[str], log: Log) -> None:
-    """Say which files are not read."""
+def name_strays(source: Source, read: Collection[str], roots: Sequence[str], log: Log) -> None:
+    """Say which files are not among those that are read."""
     if not source.is_dir:
         return
     strays = []
     for file in source.files:
-        if file.endswith(".xml"):
+        if file in read:
             continue
         suffix = file[file.rfind(".") :].lower() if "." in file.rsplit("/", 1)[-1] else ""
         folders = (file[len(root) :].partition("/") for root in roots if file.startswith(root))

@@ -1,0 +1,79 @@
+"""XML that says the same as Pascal VOC with other elements: FAIR1M and HRSC2016, brought into its form.
+
+DIOR-R differs in nothing but the corners of ``<robndbox>``, which the reader knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+HRSC = "HRSC_Image"
+"""The root of the files of HRSC2016."""
+CORNERS = tuple(
+    f"{axis}_{corner}"
+    for corner in ("left_top", "right_top", "right_bottom", "left_bottom")
+    for axis in ("x", "y")
+)
+"""The elements of a ``<robndbox>`` with four corners."""
+
+
+def unify(root: Any) -> None:
+    """Give the elements of a file the names and places that they have in Pascal VOC."""
+    if root.tag == HRSC:
+        _from_hrsc(root)
+    elif root.find("objects/object/points") is not None:
+        objects = root.find("objects")
+        _move(root.find("source/filename"), root, "filename")
+        for element in objects.findall("object"):
+            _from_fair1m(element)
+            root.append(element)
+        root.remove(objects)
+
+
+def _from_hrsc(root: Any) -> None:
+    root.tag, size = "annotation", _add(root, "size")
+    if (name := root.find("Img_FileName")) is not None:
+        name.text = f"{name.text}.{root.findtext('Img_FileFmt', '')}".rstrip(".")
+        _move(name, root, "filename")
+    for tag in ("Width", "Height"):
+        _move(root.find(f"Img_Size{tag}"), size, tag.lower())
+    for element in root.findall("HRSC_Objects/HRSC_Object"):
+        box, turned = _add(element, "bndbox"), _add(element, "robndbox")
+        _move(element.find("Class_ID"), element, "name")
+        for child in element.findall("*"):
+            kind, _, tag = child.tag.partition("_")
+            if kind in ("box", "mbox"):
+                _move(child, box if kind == "box" else turned, "angle" if tag == "ang" else tag)
+        for empty in (part for part in (box, turned) if not len(part)):
+            element.remove(empty)
+        _move(element, root, "object")
+    for container in root.findall("HRSC_Objects"):
+        root.remove(container)
+
+
+def _from_fair1m(element: Any) -> None:
+    _move(element.find("possibleresult/name"), element, "name")
+    _move(element.find("possibleresult/probability"), element, "confidence")
+    points = element.findall("points/point")
+    if len(points) not in (4, 5):  # the fifth is the first again
+        return
+    turned = _add(element, "robndbox")
+    for number, point in enumerate(points[:4]):
+        for i, text in enumerate((point.text or "").partition(",")[::2]):
+            corner = _add(turned, CORNERS[2 * number + i])
+            corner.text, corner.sourceline = text, point.sourceline
+    for part in element.findall("points") + element.findall("possibleresult"):
+        element.remove(part)
+
+
+def _add(parent: Any, tag: str) -> Any:
+    child = parent.makeelement(tag)
+    parent.append(child)
+    child.sourceline = parent.sourceline
+    return child
+
+
+def _move(element: Any, parent: Any, tag: str) -> None:
+    if element is not None:
+        element.tag = tag
+        parent.append(element)
