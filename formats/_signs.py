@@ -16,7 +16,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "cvat": ((".xml",), "<\u0000\u00fe\u00ff", ()),
     "darknet": ((".json",), "[{", ("objects",)),
     "darwin": ((".json",), "[{", ('"slots"', '"image"')),
-    "datumaro": ((".json",), "[{", ("dm_format_version", "infos")),
+    "datumaro": ((".json",), "[{", ("dm_format_version", '"items"', "categories")),
     "dlib": ((".xml",), "<\u0000\u00fe\u00ff", ()),
     "dota": ((".txt",), "", ()),
     "encord": ((".json",), "[{", ("data_units",)),

@@ -24,6 +24,8 @@ Of the attributes, ``difficult``, ``crowd`` (``is_crowd``), ``truncated``, ``occ
 kept. If every object has a score, the file contains detections. If only some have one, it is read as ground
 truth without the scores, with a warning.
 
+CVAT writes ``info`` and no ``dm_format_version``, panlabel neither; both are read.
+
 The image is named by ``id``, with the extension of ``path``. The name of the file is the split, ``default``
 means none; ``--split`` selects one.
 
@@ -55,9 +57,9 @@ from odm.names import stem
 from odm.tables import Builder, Dataset, Flag
 
 _KEYS = declare_keys(
-    "dm_format_version media_type infos* categories label labels name parent attributes* label_groups* "
-    "points mask* items id annotations image media attr* path size type group label_id z_order bbox "
-    "visibility object_id"
+    "dm_format_version media_type infos* info* point_cloud* categories label labels name parent attributes* "
+    "label_groups* points mask* items id annotations image media attr* path size type group label_id "
+    "z_order bbox visibility object_id"
 )
 _FLAGS = {**FLAG_NAMES, "is_crowd": Flag.CROWD}
 _OTHER = frozenset(
@@ -73,7 +75,8 @@ class DatumaroOptions(GroupSplitOptions, RotationOptions):
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys."""
     if look.top == "{" and (
-        "dm_format_version" in look.keys or {"infos", "categories", "items"} <= look.keys.keys()
+        "dm_format_version" in look.keys
+        or (look.keys.get("items") == "[" and look.keys.get("categories") == "{")
     ):
         return SURE, "it has the keys of a data set of Datumaro"
     return None
@@ -208,8 +211,8 @@ FORMAT = format_of(
     __name__,
     title="Datumaro JSON",
     use="training",
-    written_by="Datumaro, CVAT (Datumaro), OpenVINO Training Extensions and Geti",
-    holds=("dm_format_version", "infos"),
+    written_by="Datumaro, CVAT (Datumaro 1.0), panlabel, OpenVINO Training Extensions and Geti",
+    holds=("dm_format_version", '"items"', "categories"),
     keeps=frozenset({*"size extension empty unused order score split wh".split(), *FLAG_NAMES})
     | {"polygon", "parts", "group", "oriented", "rectangle"},
     shape_is_box=True,

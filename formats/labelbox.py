@@ -10,7 +10,8 @@ Specification: "Image annotations export" in the documentation of Labelbox
                       "bounding_box": {"top": 20.0, "left": 10.0, "height": 200.0, "width": 100.0}}],
          "classifications": [], "relationships": []}}]}}}
 
-Each record is on one line (NDJSON); a list of records, as returned by the SDK, is read as well. Edges are in
+Each record is on one line (NDJSON); a list of records, as returned by the SDK, or one record on several lines
+is read as well. Edges are in
 pixels, read and written unchanged. A polygon is an outline; where only boxes are needed, it is counted and
 read as its bounding box, with a warning. Masks, lines, points and classifications are counted but not read.
 
@@ -51,8 +52,8 @@ _KEYS = declare_keys(
     "data_row id global_key external_id row_data details* media_attributes height width asset_type "
     "mime_type exif_rotation metadata_fields* attachments* projects{} name labels label_kind version "
     "label_details* annotations objects classifications* relationships* project_details* "
-    "performance_details* feature_id feature_schema_id value annotation_kind bounding_box top left "
-    "polygon x y line point mask url confidence ID Label featureId schemaId title color bbox instanceURI "
+    "performance_details* feature_id feature_schema_id value annotation_kind bounding_box top left polygon "
+    "x y line* polyline* point mask url confidence ID Label featureId schemaId title color bbox instanceURI"
     "Agreement Reviews* Skipped",
     *("DataRow ID", "Labeled Data", "Created By", "Project Name", "Created At", "Updated At", "External ID"),
     *("Seconds to Label", "Benchmark Agreement", "Benchmark ID", "Dataset Name", "View Label"),
@@ -69,8 +70,8 @@ _OBJECT = frozenset(
 )
 
 
-_OLD_SHAPES = {"point": "point", "line": "line", "instanceURI": "mask"}
-"""What an object of version 1 is that has no box, by its keys."""
+_OTHER_SHAPES = {"point": "point", "line": "line", "polyline": "line", "mask": "mask", "instanceURI": "mask"}
+"""What an object is that has no box and says no kind, by its keys."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -176,9 +177,9 @@ def _read_object(value: Row) -> None:
     old = "title" in value or "bbox" in value
     box_key, name_key = ("bbox", "title") if old else ("bounding_box", "name")
     if box_key not in value and "polygon" not in value:
-        kind = value.get("annotation_kind")
-        if old:
-            kind = next((name for key, name in _OLD_SHAPES.items() if key in value), None)
+        kind = value.get("annotation_kind") or next(
+            (_OTHER_SHAPES[key] for key in _OTHER_SHAPES if key in value), None
+        )
         if kind in ("ImageBoundingBox", None):
             value.need(box_key)
         value.reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")

@@ -24,12 +24,14 @@ is a file with a single task, as in cloud storage, or a folder of such files. CS
 same lists in their cells; they are read and not written.
 
 Shapes: rectangles, which are oriented boxes if they are rotated, and polygons and ellipses, which are
-outlines (an ellipse of 64 corners). Where only boxes are needed, the box around them is read, with a warning.
-Rotation is clockwise about the top left corner. A shape with several labels is read as one box per label.
-Brushes, key points, choices and the like are counted but not read. A null list is read as empty.
+outlines (an ellipse of 64 corners); brushes in its run lengths (``format`` is ``rle``) are masks. Where only
+boxes are needed, the box around them is read, with a warning. Rotation is clockwise about the top left
+corner. A shape with several labels is read as one box per label. Other brushes, key points, relations,
+choices and the like are counted but not read. A null list is read as empty.
 
 The image name is taken from ``data.image``: the last part of a URL or served path, without the eight-digit
-prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``.
+prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``. If two images would
+have one name, all keep the folders of their URL, with a note.
 
 Writing: one task per image, with ``-O prefix=TEXT`` (``/data/local-files/?d=``) before the image name, and
 enough decimals to preserve pixels within 1e-6.
@@ -41,8 +43,10 @@ import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
@@ -67,6 +71,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.pixel_masks import BadMask, Pixels, of_packed_bytes
 from odm.formats._shared.shapes import as_turned, rotated, turned_box
 from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
@@ -74,12 +79,12 @@ from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
-    "{} []{} data{} meta* drafts* annotations completions predictions id result value type from_name to_name "
-    "original_width original_height image_rotation x y width height rotation radiusX radiusY points "
-    "closed labels rectanglelabels polygonlabels ellipselabels brushlabels keypointlabels rle format "
-    "score origin model_version completed_by* was_cancelled ground_truth created_at updated_at "
-    "draft_created_at lead_time result_count unique_id prediction* task project parent_prediction "
-    "parent_annotation last_action last_created_by import_id updated_by"
+    "{} []{} data{} meta* drafts* annotations completions predictions id result value type from_name "
+    "to_name original_width original_height image_rotation x y width height rotation radiusX radiusY points "
+    "closed labels from_id* to_id* direction* rectanglelabels polygonlabels ellipselabels brushlabels "
+    "keypointlabels rle format score origin model_version completed_by* was_cancelled ground_truth "
+    "created_at updated_at draft_created_at lead_time result_count unique_id prediction* task project "
+    "parent_prediction parent_annotation last_action last_created_by import_id updated_by"
 )
 SIZES_DIFFER = Code(
     "labelstudio-size-conflict",
@@ -150,10 +155,27 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
         builder.kind = "det" if guesses and not truth else "gt"
         if guesses and truth:
             log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
-    for task in tasks:
+    keys = [_image_key(task) for task in tasks]
+    paths = {path for data, key in keys if isinstance(path := data.get(key), str)}
+    name_of = next((f for f in _NAMES if len(set(map(f, paths))) == len(paths)), image_name)
+    if name_of is not image_name:
+        log.note(
+            f"{printable(source.path)}: names of images keep their folders, because some are alike without"
+        )
+    for task, (data, key) in zip(tasks, keys, strict=True):
         with contextlib.suppress(BadRecord):
-            _read_task(task)
+            _read_task(task, data, key, name_of)
     reader.finish()
+
+
+def _image_key(task: Item) -> tuple[Item, str]:
+    """The object of a task that names its image, and the key that does."""
+    data = task
+    if isinstance(task.get("data"), dict):
+        data = task.object("data")
+    suffixes = tuple(PICTURE_SUFFIXES)
+    pictures = (k for k, v in data.record.items() if isinstance(v, str) and v.lower().endswith(suffixes))
+    return data, next((k for k in ("image", "img", *pictures) if k in data), "image")
 
 
 def _tasks(reader: Reader, file: str) -> Iterator[Item]:
@@ -173,10 +195,10 @@ def _tasks(reader: Reader, file: str) -> Iterator[Item]:
         yield Item(reader, task, at, origin, at.line)
 
 
-def _read_task(task: Item) -> None:
-    data, score = task, NAN
+def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) -> None:
+    score = NAN
     if "data" in task:
-        data = task.object("data")
+        task.object("data")
         results, score = _results(task)
         task.count_unread(_TASK | _TASK_META, free=True)
         data.count_unread(frozenset({"image", "img", "width", "height"}), free=True)
@@ -184,13 +206,10 @@ def _read_task(task: Item) -> None:
         results = _short_results(task)
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
-    suffixes = tuple(PICTURE_SUFFIXES)
-    pictures = (k for k, v in data.record.items() if isinstance(v, str) and v.lower().endswith(suffixes))
-    key = next((k for k in ("image", "img", *pictures) if k in data), "image")
-    image = data.image(key, image_name, size=size)
+    image = data.image(key, name_of, size=size)
     rows = [row for part in results for row in part if not row.bad]
     if image is not None and size is None and rows:
-        size = task.reader.known_size(image_name(data.get(key)), task.at)
+        size = task.reader.known_size(name_of(data.get(key)), task.at)
     labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for part in results:
         part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
@@ -233,7 +252,7 @@ def _labels(result: Item) -> list[Any] | None:
     value = result.get("value")
     if not isinstance(value, dict):
         return None
-    given = next((value[k] for k in (*_SHAPES.values(), "labels") if value.get(k)), None)
+    given = next((value[k] for k in (*_SHAPES.values(), "brushlabels", "labels") if value.get(k)), None)
     return given if isinstance(given, list) else None
 
 
@@ -242,12 +261,14 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
     type_, id_ = result.text("type"), result.get("id")
     if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled:
         return  # its label is in another result
-    value = result.object("value")
     kind = _KINDS.get(type_)
+    value = result.object("value", optional=kind is None)  # relations have none
     if type_ == "labels":
         kind = "rectangle" if "width" in value else "polygon" if "points" in value else None
+    if type_ in ("brush", "brushlabels") and value.get("format") == "rle":
+        kind = "brush"
     if kind is None:
-        reader.count(type_)
+        reader.count("relations" if type_ == "relation" else type_)
         return
     own = result.size(*_SIZE_KEYS)
     if own is not None and own != size:
@@ -256,7 +277,7 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
         raise BadRecord
     corners, wh = _location(result, kind, value, size)
     if labels is None:
-        key = type_ if type_.endswith("labels") else _SHAPES[kind]
+        key = type_ if type_.endswith("labels") else f"{kind}labels"
         if value.get(key):
             value.wrong(key, "a list of labels")
         else:
@@ -275,6 +296,11 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
 def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners, tuple[float, float] | None]:
     """Corners in pixels, and width and height of a rectangle."""
     width, height = size
+    if kind == "brush":
+        pixels = _painted(value, width, height)
+        (top, bottom), (left, right) = (np.flatnonzero(pixels.any(axis=k))[[0, -1]].tolist() for k in (1, 0))
+        result.paint(value, "rle", lambda _: pixels, 0, 0)
+        return (left, top, right + 1, bottom + 1), None
     if kind == "polygon":
         points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
         return result.around(points, "polygons"), None
@@ -289,6 +315,19 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     return (x, y, x + w, y + h), (w, h)
 
 
+def _painted(value: Item, width: int, height: int) -> Pixels:
+    """The pixels of a brush, which are the alpha of a picture in bytes of red, green, blue and alpha."""
+    try:
+        data = np.array(value.array("rle"), np.uint8)
+        pixels = of_packed_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
+        if not pixels.any():
+            raise BadMask("a mask with at least one pixel")
+    except (BadMask, TypeError, ValueError, OverflowError) as e:
+        value.wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
+        raise BadRecord from None
+    return pixels
+
+
 _UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
 
 
@@ -300,6 +339,25 @@ def image_name(text: str) -> str:
         return text
     last = _unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
     return _UPLOAD.sub("", last, count=1) if "/upload/" in text and _UPLOAD.match(last) else last
+
+
+def _name_with_folders(text: str) -> str:
+    """The same with the folders of a URL, of which the host or bucket is none."""
+    if "?d=" in text or "://" not in text:
+        return image_name(text)
+    path = text.split("?", 1)[0].rstrip("/").partition("://")[2].partition("/")[2]
+    return _unquote(path).lstrip("/") or image_name(text)
+
+
+def _name_with_host(text: str) -> str:
+    """The same with the host or bucket, where the folders alone do not tell images apart."""
+    with_folders = _name_with_folders(text)
+    is_url = "://" in text and "?d=" not in text
+    return f"{text.partition('://')[2].partition('/')[0]}/{with_folders}" if is_url else with_folders
+
+
+_NAMES = (image_name, _name_with_folders, _name_with_host)
+"""Ways to name images by where they are served from, the shortest first."""
 
 
 def _unquote(text: str) -> str:

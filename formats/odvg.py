@@ -10,8 +10,8 @@ Specification: "Data preparation" of MM Grounding DINO in MMDetection
 
 Each record is on one line. ``bbox`` is left, top, right and bottom in pixels, read and written unchanged. The
 class is ``category``, or else the number ``label``; in grounding data it is ``phrase``, and a region may have
-a list of boxes. Captions are counted but not kept. A ``score``, which these programs do not write, is that of
-a detection.
+a list of boxes. ``instance`` is read as ``instances``. Captions are counted but not kept. A ``score``, which
+these programs do not write, is that of a detection.
 
 Writing: detection data, ``label`` being the id of the class in the source or its position; in a folder with
 ``label_map.json``, which the programs ask for.
@@ -32,7 +32,8 @@ from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
-    "filename width height detection grounding instances regions bbox label category phrase score caption"
+    "filename width height detection grounding instances instance regions bbox label category phrase score "
+    "caption"
 )
 _SUFFIXES = (".jsonl", ".json", ".odvg")
 _EDGES = "4 numbers: left, top, right, bottom"
@@ -43,7 +44,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("filename") != '"' or not {keys.get("detection"), keys.get("grounding")} & {"{"}:
         return None
-    if b'"instances"' in head or b'"regions"' in head:
+    if any(key in head for key in (b'"instances"', b'"instance"', b'"regions"')):
         return SURE, "its records have a filename and a detection or grounding, as ODVG has"
     return None
 
@@ -61,7 +62,9 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 def _read_record(record: Item) -> None:
     image = record.image("filename", size=record.size("width", "height"))
     if "detection" in record:
-        record.object("detection").rows("instances").read(image, _read_instance, "category")
+        detection = record.object("detection")
+        key = detection.first_key("instances", "instance")
+        detection.rows(key).read(image, _read_instance, "category")
     if "grounding" in record:
         grounding = record.object("grounding")
         if grounding.get("caption"):

@@ -64,11 +64,13 @@ from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag
 
 _KEYS = declare_keys(
-    "transcription points difficult key_cls label score input_path page_index dt_polys dt_scores "
-    "rec_polys rec_scores rec_texts rec_boxes boxes cls_id coordinate model_settings* text_det_params* "
-    "text_type textline_orientation_angles text_rec_score_thresh"
+    "transcription points difficult key_cls label id* linking* score input_path page_index dt_polys "
+    "dt_scores rec_polys rec_scores rec_texts rec_boxes boxes cls_id coordinate model_settings* "
+    "text_det_params* text_type textline_orientation_angles text_rec_score_thresh"
 )
 CLASS = "text"
+_LABELS = (".txt", ".json")
+"""Suffixes of files of lines, of which XFUND's are called ``.json``."""
 IGNORED = ("###", "*")
 _LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
 _USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
@@ -109,7 +111,7 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of a path, a tab and a JSON list of points, or the results of PaddleOCR 3."""
     if result := sniff_json(source, _result):
         return result
-    files = source.with_suffix(".txt")[:20] if source.is_dir else [""]
+    files = source.with_suffix(*_LABELS)[:20] if source.is_dir else [""]
     file = next((file for file in files if _fits(source, file)), None)
     if file is None:
         return None
@@ -124,13 +126,13 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     path = source.path.replace("\\", "/")
     wanted = usual_split(options.split)
     same = None if builder.kind == "gt" else options.score
-    is_label = source.is_dir and any(_fits(source, file) for file in source.with_suffix(".txt"))
+    is_label = source.is_dir and any(_fits(source, file) for file in source.with_suffix(*_LABELS))
     if not is_label and sniff_json(source, _result):
         _read_results(reader, same)
         return
     files = [""]
     if source.is_dir:
-        given = source.with_suffix(".txt")
+        given = source.with_suffix(*_LABELS)
         files = [file for file in given if _fits(source, file)]
         files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
         report_unread(source, given, files, "a label file of PaddleOCR", log)

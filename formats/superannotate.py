@@ -16,7 +16,8 @@ export ``a.jpg___objects.json`` is only the list of instances, in which one with
      "a.jpg": {"instances": [{"type": "bbox", "classId": 1, "points": {"x1": 10, "y1": 20, "x2": 110, ...}}],
                "tags": [], "metadata": {"name": "a.jpg", "status": "Completed"}}}
 
-All of these are read.
+All of these are read. The points of a polygon are a list of x and y in turn, or ``{"x": [...], "y": [...]}``,
+and may be called ``exterior``.
 
 Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where only boxes are needed, they
 are counted and read as their bounding boxes, with a warning. Points,
@@ -44,7 +45,7 @@ import contextlib
 import math
 import os
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
@@ -73,9 +74,9 @@ from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
     "{} metadata instances tags* comments* name width height status version pinned id type classId "
-    "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId pointLabels* locked visible attributes* "
-    "trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked exclude cx cy "
-    "rx ry angle color attribute_groups* timestamp"
+    "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId exterior x y pointLabels* locked visible "
+    "attributes* trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked "
+    "exclude cx cy rx ry angle color attribute_groups* timestamp"
 )
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _MADE = ("Prediction", "Preannotation")
@@ -235,12 +236,20 @@ def _read_corners(box: Row, kind: str) -> Corners:
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
         return box.ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
-    box.need("points")
-    given = box.get("points")
+    key = box.first_key("points", "exterior")
+    box.need(key)
+    given = box.get(key)
+    if isinstance(given, dict) and "exterior" in given:
+        given = given["exterior"]
+    if isinstance(given, dict):  # {"x": [...], "y": [...]}
+        xs, ys = (cast("Any", given.get(axis)) for axis in "xy")
+        alike = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
+        given = [value for point in zip(xs, ys, strict=True) for value in point] if alike else None
     if not isinstance(given, list) or len(given) < 6 or len(given) % 2:
-        box.wrong("points", "a list of x and y, six numbers at least")
+        box.wrong(key, "a list of x and y, six numbers at least")
         raise BadRecord
-    values = box.any_numbers("points")
+    box.record[key] = given
+    values = box.any_numbers(key)
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
         return box.around(points, "polygons")

@@ -193,6 +193,15 @@ def test_spreadsheet_separator_line_and_empty_columns(tmp_path):
             "label_name,bbox_x,bbox_y,bbox_width,bbox_height,image_name,image_width,image_height",
             "cat,1,2,29,38,a.jpg,640,480",
         ),
+        ("image,label,left,top,width,height", "a.jpg,cat,1,2,29,38"),
+        ("image,label,left,width,top,height", "a.jpg,cat,1,29,2,38"),
+        ("image,label,x1,y1,w,h", "a.jpg,cat,1,2,29,38"),
+        ("image,label,x0,y0,width,height", "a.jpg,cat,1,2,29,38"),
+        ("image,label,x_min,y_min,width,height", "a.jpg,cat,1,2,29,38"),
+        ("image,label,Top Left X,Top Left Y,w,h", "a.jpg,cat,1,2,29,38"),
+        ("image,label,bbox_left,bbox_top,width,height,img_width,img_height", "a.jpg,cat,1,2,29,38,640,480"),
+        ("image,width,height,label,xmin,ymin,w,h", "a.jpg,640,480,cat,1,2,29,38"),
+        ("image,label,x,y,bbox_x,bbox_y,bbox_w,bbox_h", "a.jpg,cat,7,8,1,2,29,38"),
     ],
 )
 def test_usual_column_names(tmp_path, header, row):
@@ -205,7 +214,8 @@ def test_usual_column_names(tmp_path, header, row):
 @pytest.mark.parametrize(
     "header",
     [
-        "image,class,xmin,ymin,width,height",
+        "image,class,xmin,ymin,bw,bh",
+        "image,class,xmin,ymin,xmax,width,height",
         "epoch,loss,map",
         "image,width,height",
     ],
@@ -288,6 +298,36 @@ def test_missing_columns_name_what_was_found_and_the_nearest(tmp_path):
     assert "filename, width, height" in texts[0]
     assert "is it 'ymx'?" in texts[1]
     assert ":1: error" in texts[0]
+
+
+def test_advice_for_a_table_without_right_and_bottom_names_the_width_too(tmp_path):
+    text = "image,label,left,top,bw,bh\na.jpg,cat,1,2,3,4\n"
+    _, log = read_text(tmp_path, text)
+    assert "-O columns=right:NAME,bottom:NAME, or box_width:NAME,box_height:NAME" in str(*log)
+    for columns in ({"box_width": "bw", "box_height": "bh"}, {"left": "left", "top": "top"}):
+        names = "bw,bh" if "box_width" in columns else "width,height"
+        dataset, log = read_text(tmp_path, text.replace("bw,bh", names), columns=columns)
+        assert dataset.boxes.xyxy.tolist() == [[1, 2, 4, 6]], list(log)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        """[{'x': 1, 'y': 2, 'width': 3, 'height': 4}, {'x': 5, 'y': 6, 'width': 7, 'height': 8.5}]""",
+        """[{""xmin"": 1, ""ymin"": 2, ""xmax"": 4, ""ymax"": 6}, {""xmin"": 5, ""ymin"": 6, ""xmax"": 12, ""ymax"": 14.5}]""",
+        """[[1, 2, 4, 6], [5, 6, 12, 14.5]]""",
+        """[(1, 2, 4, 6), (5, 6, 12, 14.5)]""",
+    ],
+)  # fmt: skip
+def test_a_cell_may_hold_a_list_of_boxes(tmp_path, cells):
+    text = f'image,width,height,boxes\nb.jpg,90,80,[]\na.jpg,90,80,"{cells}"\n'
+    dataset, log = read_text(tmp_path, text, columns={"class": "=cat"})
+    assert not log.counts, list(log)
+    assert dataset.boxes.xyxy.tolist() == [[1, 2, 4, 6], [5, 6, 12, 14.5]]
+    assert (dataset.images.name, dataset.images.width.tolist()) == (("b.jpg", "a.jpg"), [90, 90])
+    dataset, log = read_text(tmp_path, text + 'c.jpg,9,9,"[7]"\n', columns={"class": "=cat"})
+    assert dict(log.counts) == {"wrong-count": 1}
+    assert "a.csv:4" in str(*log)
 
 
 def test_columns_option(tmp_path):

@@ -133,8 +133,11 @@ def variants(folder, file, keys):
             head.rstrip("\r").split(sep) if not HEADERS_OF_LISTS.match(file.name) else ()
         ):
             name = cell.strip('"')
+            is_list = any(row[i : i + 1] and row[i].startswith(('"[[', '"[{')) for row in rows)  # by content
             if (
                 name
+                and name[-1].isalnum()  # others say nothing in the name of a column
+                and not is_list
                 and not (folder.name.startswith("labelstudio") and name == "label")
                 and any(row[i : i + 1] not in ([], [""], ['""']) for row in rows)
             ):

@@ -58,11 +58,18 @@ BOX_ROLES = (
 )
 ROLES = (*BOX_ROLES, "track", "video", "frame")
 
+_UPPER_LEFT, _LOWER_RIGHT = (
+    [[f"{word}{axis}" for word in words] for axis in "xy"]
+    for words in (
+        ("upperleftcorner", "upperleft", "topleft"),
+        ("lowerrightcorner", "lowerright", "bottomright"),
+    )
+)
 # Usual names of a column, in letters and digits only; a later group counts where no earlier one is there.
 _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "image": (
         ("image",),
-        ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img"),
+        ("filename", "file", "imagename", "imagefile", "imagefilename", "imgname", "img", "imageindex"),
         ("imgfilename",),
         ("path", "filepath", "imagepath", "imgpath", "imageid", "imgid", "imgfname", "imagefname", "fname"),
         ("frame", "patientid"),
@@ -72,14 +79,14 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "class": (
         ("class",),
         ("label", "classname", "labelname", "category", "categoryname", "classlabel"),
-        ("name", "object", "objectname", "cls", "catname"),
+        ("name", "object", "objectname", "cls", "catname", "findinglabel", "annotationtag"),
         ("classid", "labelid", "categoryid", "clsid"),
     ),
     "score": (("score",), ("confidence", "conf", "probability", "prob")),
-    "left": (("left",), ("xmin", "minx", "xtl", "xleft"), ("x1", "startx"), ("x0",)),
-    "top": (("top",), ("ymin", "miny", "ytl", "ytop"), ("y1", "starty"), ("y0",)),
-    "right": (("right",), ("xmax", "maxx", "xbr", "xright"), ("x2", "endx"), ("x1",)),
-    "bottom": (("bottom",), ("ymax", "maxy", "ybr", "ybottom"), ("y2", "endy"), ("y1",)),
+    "left": (("left",), ("xmin", "minx", "xtl", "xleft", *_UPPER_LEFT[0]), ("x1", "startx"), ("x0",)),
+    "top": (("top",), ("ymin", "miny", "ytl", "ytop", *_UPPER_LEFT[1]), ("y1", "starty"), ("y0",)),
+    "right": (("right",), ("xmax", "maxx", "xbr", "xright", *_LOWER_RIGHT[0]), ("x2", "endx"), ("x1",)),
+    "bottom": (("bottom",), ("ymax", "maxy", "ybr", "ybottom", *_LOWER_RIGHT[1]), ("y2", "endy"), ("y1",)),
     "box_width": (("boxwidth", "bboxwidth", "boxw", "bboxw"),),
     "box_height": (("boxheight", "bboxheight", "boxh", "bboxh"),),
     "center_x": (("centerx", "xcenter", "centrex", "xcentre", "cx"),),
@@ -94,42 +101,23 @@ _NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "frame": (("frame",), ("frameid", "frameindex", "framenumber")),
 }
 # Names of four coordinates that belong together, so that x1 is the right edge only beside x0.
-_FOURS: tuple[tuple[str, str, str, str, str], ...] = (
-    ("ltrb", "left", "top", "right", "bottom"),
-    ("ltrb", "xmin", "ymin", "xmax", "ymax"),
-    ("ltrb", "minx", "miny", "maxx", "maxy"),
-    ("ltrb", "xtl", "ytl", "xbr", "ybr"),
-    ("ltrb", "xleft", "ytop", "xright", "ybottom"),
-    ("ltrb", "startx", "starty", "endx", "endy"),
-    ("ltrb", "x1", "y1", "x2", "y2"),
-    ("ltrb", "x0", "y0", "x1", "y1"),
-    *(
-        (form, x, y, box + w, box + h)
-        for form, x, y in (
-            ("ltwh", "left", "top"),
-            ("ltwh", "xmin", "ymin"),
-            ("ltwh", "bboxx", "bboxy"),
-            ("ltwh", "boxx", "boxy"),
-            ("ltwh", "bboxleft", "bboxtop"),
-            ("ltwh", "bboxxmin", "bboxymin"),
-            ("cxcywh", "xcenter", "ycenter"),
-            ("cxcywh", "centerx", "centery"),
-            ("cxcywh", "cx", "cy"),
-        )
-        for box in ("bbox", "box")
-        for w, h in (("width", "height"), ("w", "h"))
-    ),
+_FOURS: tuple[tuple[str, ...], ...] = (
+    ("left", "top", "right", "bottom"),
+    ("xmin", "ymin", "xmax", "ymax"),
+    ("minx", "miny", "maxx", "maxy"),
+    ("xtl", "ytl", "xbr", "ybr"),
+    *zip(*_UPPER_LEFT, *_LOWER_RIGHT, strict=True),
+    ("xleft", "ytop", "xright", "ybottom"),
+    ("startx", "starty", "endx", "endy"),
+    ("x1", "y1", "x2", "y2"),
+    ("x0", "y0", "x1", "y1"),
 )
-# The same where width and height could be those of the image: only if no other four is there.
-_LOOSE: tuple[tuple[str, str, str, str, str], ...] = (
-    *(("ltwh", x, y, "w", "h") for x, y in (("x", "y"), ("left", "top"), ("xmin", "ymin"))),
-    ("ltwh", "x", "y", "width", "height"),
-    *(
-        ("cxcywh", x, y, w, h)
-        for x, y in (("xcenter", "ycenter"), ("centerx", "centery"), ("cx", "cy"))
-        for w, h in (("w", "h"), ("width", "height"))
-    ),
+_SIZES = tuple(
+    (before + width, before + height)
+    for before in ("bbox", "box", "bbx", "roi", "annbbox", "")
+    for width, height in (("w", "h"), ("width", "height"))
 )
+"""Names of the width and height of a box, the surest first; the last may be those of the image."""
 _PACKED = ("bbox", "box", "boundingbox")
 _CLASS_LIKE = re.compile(r".*(?:type|class|label|category|name)", re.IGNORECASE)
 NO_OBJECT = frozenset({"nofinding", "noobject", "background", "none"})
@@ -179,6 +167,14 @@ class Header:
         for i, name in enumerate(columns):
             if name and i not in self.roles.values() and seen[name] == i:
                 self.places.setdefault(key_of(name), []).append(i)
+        self._bare: dict[str, list[int]] = {}
+        """The same without what only says in the name that it is of a box."""
+        for key, found in self.places.items():
+            self._bare.setdefault(_bare(key), []).extend(found)
+
+    def pack(self, column: int) -> None:
+        """Set the column whose cells hold the four numbers of a box, whatever its name."""
+        self.packed = column
 
     def _lacks(self, role: str, field: str, near: str, example: str) -> None:
         values = {"role": role, "found": self._shown, "near": near, "example": example}
@@ -207,42 +203,59 @@ class Header:
 
     def _sizes_of_box(self) -> set[str]:
         """Which of ``width`` and ``height`` are the size of the box, as beside x and y, not of the image."""
-        bare = {_bare(key) for key in self.places}
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
-        there = {form: bare if form == "ltrb" else self.places.keys() for form in FORMS}
-        if explicit or any(there[form] >= {*names} for form, *names in _FOURS):
-            return set()
-        found = next((names for _, *names in _LOOSE if {*names} <= self.places.keys()), ())
-        return {"width", "height"} if "width" in found and "imagewidth" not in self.places else set()
+        names: Sequence[str] = () if explicit else self._find_four()[1]
+        if explicit and explicit <= {"left", "top"}:
+            names = self._find_sizes() or ()
+        of_images = self.places.keys() & {*_NAMES["width"][0]}
+        return {"width", "height"} if "width" in names and not of_images else set()
+
+    def _find_sizes(self, *low: str) -> tuple[str, str] | None:
+        """The names of the width and height of a box; None if there is a right or bottom, but for `low`."""
+        high = {*itertools.chain(*_NAMES["right"], *_NAMES["bottom"])} - {*low}
+        if high & self._bare.keys() or self.explicit.keys() & {"right", "bottom"}:
+            return None
+        return next((pair for pair in _SIZES if {*pair} <= self.places.keys()), None)
+
+    def _find_four(self) -> tuple[str, Sequence[str], Mapping[str, list[int]]]:
+        """The form of the four coordinates, their names, and the columns by these; no names without four."""
+        for names in _FOURS:
+            if {*names} <= self._bare.keys():
+                return "ltrb", names, self._bare
+        for form, axes in (("ltwh", "xy"), ("cxcywh", ("", ""))):
+            usual = [
+                (*itertools.chain(*_NAMES[role]), axis) for role, axis in zip(FORMS[form], axes, strict=False)
+            ]
+            low = [next((name for name in names if name in self._bare), "") for names in usual]
+            if all(low) and (sizes := self._find_sizes(*low)):
+                before = sizes[0].removesuffix("width").removesuffix("w")
+                places = {name: self.places.get(before + name) or self._bare[name] for name in low}
+                return form, (*low, *sizes), places | {name: self.places[name] for name in sizes}
+        return "ltrb", (), {}
 
     def find_coordinates(self) -> str:
         """Find the columns of the four coordinates; the form of the box that they make."""
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         if explicit:
             form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
+            if explicit <= {"left", "top"} and (sizes := self._find_sizes()):
+                form = "ltwh"
+                self.roles |= {r: self.places[s][0] for r, s in zip(FORMS[form][2:], sizes, strict=True)}
             for role in FORMS[form]:
                 if role not in self.roles:
                     self.find_usual(role)
             return form
-        bare: dict[str, list[int]] = {}
-        for key, found in self.places.items():
-            bare.setdefault(_bare(key), []).extend(found)
-        for form, *names in _FOURS:
-            places = bare if form == "ltrb" else self.places
-            if all(name in places for name in names):
-                for role, name in zip(FORMS[form], names, strict=True):
-                    self._find(role, (name,), places)
-                return form
+        form, names, places = self._find_four()
+        for role, name in zip(FORMS[form], names, strict=False):
+            self._find(role, (name,), places)
+        if names:
+            return form
         packed = next((name for name in _PACKED if name in self.places), "")
-        if packed:
+        if packed and self.packed is None:
             self.packed = self.places[packed][0]
+        if self.packed is not None:
             self.roles |= {role: len(self.columns) + k for k, role in enumerate(FORMS["ltwh"])}
             return "ltwh"
-        for form, *names in _LOOSE:
-            if all(name in self.places for name in names):
-                for role, name in zip(FORMS[form], names, strict=True):
-                    self._find(role, (name,), self.places)
-                return form
         for role in FORMS["ltrb"]:  # what is there, so that only the rest is reported as missing
             self.find_usual(role, groups=3)
         return "ltrb"
@@ -252,13 +265,17 @@ class Header:
         taken = set(self.roles.values())
         free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
         groups = [[role] for role in lacking]
-        if len(lacking) >= 4 and lacking[-4:] == list(FORMS["ltrb"]):
-            groups = [*groups[:-4], lacking[-4:]]
+        for n in (4, 2):  # all edges, or right and bottom
+            if lacking[-n:] == list(FORMS["ltrb"][-n:]):
+                groups = [*groups[:-n], lacking[-n:]]
+                break
         for group in groups:
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
             near = next((found for name in usual if (found := _near(name, free))), "")
             roles = ", ".join(group)
             example = ",".join(f"{role}:NAME" for role in group)
+            if group == ["right", "bottom"]:
+                example += ", or box_width:NAME,box_height:NAME"
             if group == ["class"]:
                 likely = next((name for name in free if _CLASS_LIKE.fullmatch(name)), "")
                 near = near or (f" (is it {shorten(likely)!r}?)" if likely else "")

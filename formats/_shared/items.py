@@ -520,13 +520,13 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
 
 
 def line_items(reader: Reader, file: str) -> Iterator[Item]:
-    """The objects on the lines of a file, or of the list that it holds; other values are reported."""
+    """The objects on the lines of a file, that it is, or of the list in it; other values are reported."""
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
     for at, _, value in read_lines(reader, file):
-        line = at.line or int(at.pointer[1:])
+        line = at.line or int(at.pointer[1:] or 0)
         try:
-            yield Item(reader, value, at, lines if at.line else listed, line)
+            yield Item(reader, value, at, listed if at.pointer else lines, line)
         except BadRecord:
             continue
 

@@ -380,10 +380,15 @@ LONGEST = 2**27
 """Bytes of the longest line. Records with outlines take megabytes."""
 
 
+_WHOLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{(?:[^\r\n]*[\[{,])?[ \t]*[\r\n])")
+"""The beginning of a list, or of an object that goes on in the next line."""
+
+
 def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[At, str, Any]]:
     """The place, the key and the value of each line that is not blank; what is no JSON is reported.
 
-    A file that begins with ``[`` is a list of such records, and is read whole. The key is empty unless the
+    A file that begins with ``[`` is a list of such records, and one whose first line ends within an object is
+    one record; both are read whole. The key is empty unless the
     lines are `keyed`: it is then the text before the first tab, and the value `Nothing` where there is none.
     """
     source, log = reader.source, reader.log
@@ -396,10 +401,12 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
                 log.report(NOT_TEXT, path, value=Trusted(what))
             elif wide := wide_encoding(head):
                 log.report(NOT_UTF8, path, line=1, value=wide)
-            elif not keyed and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            elif not keyed and _WHOLE.match(head):
                 value, at = reader.value(file), At(path)
                 if isinstance(value, list):
                     yield from ((at / i, "", record) for i, record in enumerate(value))
+                elif isinstance(value, dict):
+                    yield at, "", value
                 elif value is not Nothing:
                     reader.wrong(at, "a list of records", value)
             else:

@@ -85,6 +85,43 @@ def of_rows(counts: Any, width: int, height: int) -> Pixels:
     return np.repeat(inside, lengths).reshape(height, width)
 
 
+def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """The `size` bytes that Label Studio packs: runs of one byte, and runs of any bytes.
+
+    A stream of bits, the highest of a byte first: 32 of the number of bytes, 5 of the bits of a byte less 1,
+    four times 4 of the bits of a length less 1. Then for each run 1 for one byte or 0, 2 for which of the
+    four lengths, its length less 1, and its byte or bytes.
+    """
+    bits, at = np.unpackbits(data), 0
+
+    def take(n: int) -> int:
+        nonlocal at
+        at += n
+        if at > len(bits):
+            raise BadMask("run lengths that are complete")
+        return int.from_bytes(np.packbits(bits[at - n : at]).tobytes()) >> -n % 8
+
+    if size > MOST or take(32) != size:
+        raise BadMask(f"run lengths of {size} bytes, four for each pixel of the image")
+    width, lengths = take(5) + 1, [take(4) + 1 for _ in range(4)]
+    if width > 8:
+        raise BadMask("run lengths of bytes")
+    unpacked, done = np.zeros(size, np.uint8), 0
+    while done < size:
+        is_same = take(1)
+        n = take(lengths[take(2)]) + 1
+        if is_same:
+            unpacked[done : done + n] = take(width)
+        elif at + n * width > len(bits) or done + n > size:
+            raise BadMask("run lengths that are complete")
+        else:
+            values = np.packbits(bits[at : at + n * width].reshape(n, width), axis=1)[:, 0] >> (8 - width)
+            unpacked[done : done + n] = values
+            at += n * width
+        done += n
+    return unpacked
+
+
 def rows_of(pixels: Pixels) -> list[int]:
     """Run lengths along the rows, of no pixels first."""
     flat = np.concatenate([[False], pixels.ravel()])

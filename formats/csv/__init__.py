@@ -36,10 +36,12 @@ images; ``--split`` selects one. An image in two splits is an error.
 
 Any other header is read if its columns have common names (``xmin``, ``left`` or ``x1``; ``label`` or
 ``class``; ``filename``, ``image`` or ``path``; ``x,y,w,h``; ``bbox`` for four numbers in one cell; in any
-case), otherwise with ``-O columns=image:frame,left:x0,...``. The roles are image, width, height, class,
-score, left, top, right, bottom, box_width, box_height, center_x, center_y, track, video, frame and the
-flags; ``-O columns=class:=person`` gives every box the same class. A row without a box whose class is
-``No finding``, ``background`` or ``none`` is an image without objects.
+case). Without right and bottom, ``width`` and ``height`` beside a left and top are those of the box. A cell
+may hold a list of boxes: objects such as ``{'x': 1, 'y': 2, 'width': 3, 'height': 4}``, whose keys are read
+as columns, or lists of four numbers. All other headers are read with ``-O columns=image:frame,left:x0,...``.
+The roles are image, width, height, class, score, left, top, right, bottom, box_width, box_height, center_x,
+center_y, track, video, frame and the flags; ``-O columns=class:=person`` gives every box the same class. A
+row without a box whose class is ``No finding``, ``background`` or ``none`` is an image without objects.
 
 Decimal commas (inside quotes, or between semicolons) are read if the file has no decimal point, with a note;
 both in one file is an error. ``--classes`` also takes a plain list of names, or lines of ``name,id``: this

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from odm.formats._shared.class_lists import is_description, read_described
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8
 from odm.formats._shared.column_roles import FORMS, Header, key_of, parse_columns
 from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
+from odm.formats._shared.json_values import decode
 from odm.formats._shared.split_names import SplitOptions
 from odm.formats._shared.table_rows import NUMBER, Columns
 from odm.issues import Code, Log, Trusted, shorten
@@ -196,6 +199,10 @@ class Layout(Columns, frozen=True, kw_only=True, eq=False):
     """The column that holds prediction strings."""
     packed: int | None = None
     """The column that holds the four numbers of a box, in brackets or not."""
+    listed: int | None = None
+    """The column that holds a list of boxes."""
+    keys: tuple[str, ...] = ()
+    """The keys of the boxes in that list, which are columns behind those of the file; none of numbers."""
     sure: bool = True
 
 
@@ -227,7 +234,7 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
                 [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
             )
             continue
-        found = _header_layout(cells, sep, explicit)
+        found = _header_layout(cells, sep, explicit, _find_list(text, sep, len(cells)))
         if isinstance(found, Layout):
             return found
         if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
@@ -284,14 +291,52 @@ def _numbers(cells: Sequence[str]) -> int:
     return sum(NUMBER.fullmatch(cell.strip()) is not None for cell in cells)
 
 
-def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) -> Layout | HeaderFaults:
-    """The layout of a header line, or what it lacks; `explicit` are columns by their roles."""
-    header = Header(cells, explicit)
+_LISTS = re.compile(r"\[\s*[\[{(]")
+
+
+def _find_list(text: str, sep: str, n: int) -> tuple[int, tuple[str, ...]] | None:
+    """The column of the first cell with a list of boxes, and the keys of these; None where there is none."""
+    if not (match := _LISTS.search(text)):
+        return None
+    cells, _ = read_record(text, text.rfind("\n", 0, match.start()) + 1, sep)
+    for i, cell in enumerate(() if isinstance(cells, QuoteFault) or len(cells) != n else cells):
+        if _LISTS.match(cell.lstrip()) and (boxes := boxes_of(cell)):
+            return i, tuple(boxes[0]) if isinstance(boxes[0], dict) else ()
+    return None
+
+
+def boxes_of(cell: str) -> list[Any] | None:
+    """The list in a cell, as JSON or as Python prints it; None if it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value = decode(cell if '"' in cell else _WORDS.sub(lambda word: _MEANINGS[word[0]], cell))
+        return value if isinstance(value, list) else None
+    return None
+
+
+_MEANINGS = {"'": '"', "(": "[", ")": "]", "None": "null", "True": "true", "False": "false"}
+_WORDS = re.compile(r"['()]|\b(?:None|True|False)\b")
+
+
+def _header_layout(
+    cells: Sequence[str],
+    sep: str,
+    explicit: Mapping[str, str],
+    boxes: tuple[int, tuple[str, ...]] | None,
+) -> Layout | HeaderFaults:
+    """The layout of a header line, or what it lacks; `explicit` are columns by their roles.
+
+    `boxes` are the column with a list of boxes and the keys of these, which are columns that follow.
+    """
+    listed, keys_of_boxes = boxes or (None, ())
+    more = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
+    header = Header([*cells, *more], explicit)
+    if listed is not None and not keys_of_boxes:
+        header.pack(listed)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults
     keys = set(header.places)
     open_images = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"} <= keys
     header.find_roles(*(("score",) if open_images and "score" not in keys else ()))
-    common: Any = {"sep": sep, "columns": columns, "roles": roles, "spaced": header.spaced}
+    common: Any = {"sep": sep, "columns": columns[: len(cells)], "roles": roles, "spaced": header.spaced}
     if {"imageid", "predictionstring"} <= keys and not explicit:
         if faults:
             return HeaderFaults(columns, faults)
@@ -315,7 +360,15 @@ def _header_layout(cells: Sequence[str], sep: str, explicit: Mapping[str, str]) 
 
     title, coords, sure = _dialect_of(header, open_images=open_images)
     return Layout(
-        title=title, form=form, coords=coords, constants=constants, packed=header.packed, sure=sure, **common
+        title=title,
+        form=form,
+        coords=coords,
+        constants=constants,
+        packed=header.packed,
+        listed=listed if keys_of_boxes or header.packed == listed else None,
+        keys=keys_of_boxes,
+        sure=sure,
+        **common,
     )
 
 

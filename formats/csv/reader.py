@@ -18,9 +18,19 @@ from odm.files import Source
 from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
+from odm.formats._shared.known_keys import count_extra
 from odm.formats._shared.split_names import split_in_name
 from odm.formats._shared.table_rows import PartOfBoxes, TableReader, TableRows
-from odm.formats.csv.layouts import MASKS, ClassNames, CsvOptions, HeaderFaults, Layout, find_layout, sep_line
+from odm.formats.csv.layouts import (
+    MASKS,
+    ClassNames,
+    CsvOptions,
+    HeaderFaults,
+    Layout,
+    boxes_of,
+    find_layout,
+    sep_line,
+)
 from odm.formats.csv.masks import ObjectMasks
 from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Ints, Longs, Shapes
@@ -142,6 +152,8 @@ class Reader(TableReader):
         if layout.packed is not None:
             packed = (*names, *[names[layout.packed]] * 4)
             return replace(layout, columns=packed, corners=tuple(range(len(names), len(packed))))
+        if layout.keys:
+            return replace(layout, columns=(*names, *[names[layout.listed or 0]] * len(layout.keys)))
         if layout.strings is None:
             return layout
         roles = {"image": 0, "class": 1, "score": 2, "left": 3, "top": 4, "right": 5, "bottom": 6}
@@ -184,7 +196,7 @@ class Reader(TableReader):
     ) -> tuple[list[list[str]], Ints]:
         """Columns of one cell for each value; columns that are not read are counted."""
         packed, strings, roles = layout.packed, layout.strings, layout.roles
-        extras, known = self.builder.extras, {*roles.values(), strings, packed}
+        extras, known = self.builder.extras, {*roles.values(), strings, packed, layout.listed}
         if layout.title == MASKS:
             names = columns[layout.columns.index("MaskPath")]
             self._mask_names |= zip(lines.tolist(), names, strict=True)
@@ -204,6 +216,8 @@ class Reader(TableReader):
         for k in {roles.get("image"), roles.get("class"), strings} if self._options.excel_safe else ():
             if k is not None:
                 columns[k] = list(map(from_safe, columns[k]))
+        if layout.listed is not None:
+            columns, lines = self._list_boxes(columns, lines, layout, path)
         if packed is not None:
             boxes = []  # where there are not four words, the cell stays in the first column, and is no number
             for cell in columns[packed]:
@@ -228,6 +242,37 @@ class Reader(TableReader):
             cells += words or [""] * 6
             numbers += [line] * max(n, 1)
         return [images, *(cells[i::6] for i in range(6))], np.array(numbers, np.int32)
+
+    def _list_boxes(
+        self, columns: list[list[str]], lines: Ints, layout: Layout, path: str
+    ) -> tuple[list[list[str]], Ints]:
+        """Columns of one row for each box of the lists in a column, and for each empty list."""
+        keys, column = layout.keys, layout.listed or 0
+        kind: Any = dict if keys else list
+        rows: list[int] = []
+        cells: list[list[str]] = []
+        for i, cell in enumerate(columns[column]):
+            boxes: list[Any] | None = boxes_of(cell) if cell.strip() else []
+            for box in [None] if boxes is None else boxes or [kind()]:
+                if not isinstance(box, kind):
+                    expected = f"a list of boxes{' with ' if keys else ''}{', '.join(keys)}"
+                    about: dict[str, Any] = {"line": int(lines[i]), "field": layout.field(column)}
+                    self.log.report(WRONG_COUNT, path, expected=Trusted(expected), found=cell, **about)
+                    self.builder.skipped += 1
+                    continue
+                rows.append(i)
+                cells.append(["" if box.get(k) is None else str(box[k]) for k in keys] or [str(box)])
+                for key in box.keys() - {*keys} if keys else ():
+                    count_extra(self.builder.extras, key)
+        inner = [list(values) for values in zip(*cells, strict=True)] or [[] for _ in keys or [""]]
+        columns = [[values[i] for i in rows] for values in columns]
+        for k, key in enumerate(keys):
+            if len(columns) + k not in layout.roles.values() and (n := len(rows) - inner[k].count("")):
+                count_extra(self.builder.extras, key, n)
+        if keys:
+            return columns + inner, lines[rows]
+        columns[column] = [cell.strip("[]") for cell in inner[0]]
+        return columns, lines[rows]
 
     # -- all files
 
