@@ -140,7 +140,7 @@ skip_bad_files_option = switch(
 wide_option = switch("--wide", "Show all columns of a table, even if it is wider than the terminal.")
 
 source_options = all_of(
-    format_choice("--format", "SRC", "format_"),
+    format_choice("--format", "SRC", "--from", "format_"),
     kind_option,
     gt_option,
     skip_bad_option,

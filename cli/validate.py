@@ -59,7 +59,7 @@ def _names(texts: Iterable[str]) -> tuple[str, ...]:
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("sources", metavar="SRC...", type=click.Path(), nargs=-1)
-@format_choice("--format", "SRC", "format_")
+@format_choice("--format", "SRC", "--from", "format_")
 @kind_option
 @option("--gt FILE", "Ground truth that SRC, a results file, refers to.", of=PATH)
 @option("--against DET", "Detections to compare with SRC, the ground truth.", of=PATH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -52,10 +53,12 @@ NO_BOXES = Code(
     "no-boxes",
     "warning",
     "no boxes found, although the {what} not empty{unread}",
-    "check the format (--from) and that the export is complete",
+    "{advice}",
     "A file that is read in the wrong format, or whose keys have other names, may give no boxes without an "
     "error. Images without objects are valid, so this is only a warning.",
 )
+_OBJECTS = re.compile(r"(?:objects|regions|shapes|annotations|instances|polylines|labels)\b")
+"""What the names of objects that are counted and not read have."""
 SIDES_SWAPPED = Code(
     "sides-swapped",
     "error",
@@ -154,7 +157,12 @@ def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
         counts = [f"{n} {shorten(name)}" for name, n in dataset.extras.items()]
         unread = f"; not read: {first_few(counts, 10, printable)}" if counts else ""
         what = "files are" if source.is_dir else "file is"
-        log.report(NO_BOXES, side.request.path, what=Trusted(what), unread=Trusted(unread))
+        advice = "check the format (--from) and that the export is complete"
+        if any(map(_OBJECTS.search, dataset.extras)):
+            advice = "these have no boxes: draw boxes, polygons or masks, and export again"
+        log.report(
+            NO_BOXES, side.request.path, what=Trusted(what), unread=Trusted(unread), advice=Trusted(advice)
+        )
 
 
 class KeptTruth(msgspec.Struct):

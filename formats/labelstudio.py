@@ -204,6 +204,11 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         data.count_unread(frozenset({"image", "img", "width", "height"}), free=True)
     else:
         results = _short_results(task)
+    videos = any(row.get("type") == "videorectangle" for rows in results for row in rows)
+    if videos or ("video" in data and "image" not in data):
+        remedy = "annotate the frames as images, and export those"
+        task.reader.report_task(task.at.path, "tasks of videos", remedy)
+        raise BadRecord
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
     image = data.image(key, name_of, size=size)

@@ -209,6 +209,16 @@ def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, fi
 
 
 def _read_instance(box: Row) -> None:
+    if "type" not in box and "parameters" in box:
+        remedy = "annotate the frames as images, and export those"
+        box.reader.report_task(box.at.path, "a video project of SuperAnnotate", remedy)
+        raise BadRecord
+    if "type" not in box and "parts" in box:
+        remedy = "give the export of a vector project, or boxes around the masks in another format"
+        box.reader.report_task(
+            box.at.path, "a pixel project of SuperAnnotate, with masks in PNG files", remedy
+        )
+        raise BadRecord
     kind = box.text("type")
     if kind == "meta":  # in old exports, what is said of the image
         return

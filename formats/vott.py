@@ -61,7 +61,7 @@ from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.table_rows import Columns, TableReader
-from odm.issues import Log, printable
+from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -81,6 +81,14 @@ _PLACE = ("left", "top", "width", "height")
 _SHAPES = frozenset({"RECTANGLE", "SQUARE", "POLYGON"})
 _OLD_EDGES = ("x1", "y1", "x2", "y2")
 _OLD_SHAPES = frozenset({"rect", "rectangle", "square"})
+NO_TAG = Code(
+    "vott-region-without-tag",
+    "error",
+    "the region has no tag, and so no class",
+    "give it a tag in VoTT and export again, or delete the region",
+    "A region that is drawn while no tag is active has none until one is chosen.",
+    row=True,
+)
 _TAGS = "a region with several tags is as many boxes"
 
 
@@ -161,10 +169,11 @@ def _read_region(region: Row) -> None:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
         return
     outlined = kind == "POLYGON" and region.get("points")
-    for key in ("boundingBox", "tags"):
-        if not region.get(key) and not (outlined and key == "boundingBox"):
-            region.missing(key)
-            return
+    if not region.get("boundingBox") and not outlined:
+        region.missing("boundingBox")
+        return
+    if not _has_tags(region):
+        return
     points: list[list[float]] = []
     if outlined and (region.wants or not region.get("boundingBox")):
         points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
@@ -178,6 +187,14 @@ def _read_region(region: Row) -> None:
     score = region.score("score")
     if not region.bad:
         region.add_labelled(region.array("tags"), region.at / "tags", _TAGS, corners, wh=wh, score=score)
+
+
+def _has_tags(region: Row) -> bool:
+    """Whether a region has a class; an issue if not."""
+    if not region.get("tags"):
+        region.report(NO_TAG)
+        region.fault()
+    return bool(region.get("tags"))
 
 
 def _read_frames(record: Item) -> None:
@@ -218,8 +235,7 @@ def _read_old_region(region: Row) -> None:
     if not isinstance(kind, str) or kind.lower() not in _OLD_SHAPES:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
         return
-    if not region.get("tags"):
-        region.missing("tags")
+    if not _has_tags(region):
         return
     left, top, right, bottom = region.numbers(*_OLD_EDGES)
     score = region.score("score")

@@ -22,7 +22,7 @@ def message_of(folder):
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_what_no_format_recognises_is_described(folder):
     message, case = message_of(folder), json.loads((folder / "case.json").read_text(encoding="utf-8"))
-    assert case["message"] in message
+    assert case["says"] in message
     assert len([name for name in FORMATS if re.search(rf"\b{name}, but\b", message)]) <= 3
     assert len(message) < 700
     assert ("odm formats lists all" in message) == ("no format recognises" in message)

@@ -18,7 +18,7 @@ from selection import first_of, of_each, params
 
 import odm
 from odm import checks
-from odm.cli import _explain, _issue_formats
+from odm.cli import _app, _explain, _issue_formats
 from odm.converters import Ledger, Request, chosen, load_pair, repair
 from odm.converters.pending import SHAPE_WORDS
 from odm.converters.repairs import REPAIRS, apply_repairs
@@ -827,3 +827,13 @@ def test_a_million_faults_are_counted_and_not_kept(tmp_path):
     assert count == 1_000_000
     assert kept <= 300
     assert memory < 900 * 1024
+
+
+@pytest.mark.parametrize("command", ["validate", "stats"])
+@pytest.mark.parametrize("flag", ["--format", "--from"])
+def test_the_format_of_a_source_has_two_flags(command, flag, capsys):
+    source = str(FIXTURES / "street" / "truth.json")
+    assert _app.run([command, source, flag, "coco"]) == 0
+    assert "89" in capsys.readouterr().out
+    assert _app.run([command, source, flag, "coccco"]) == 2
+    assert "unknown format 'coccco' (did you mean 'coco'?); odm formats lists them" in capsys.readouterr().err

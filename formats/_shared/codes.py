@@ -168,6 +168,15 @@ MISSING_KEY = Code(
     "The annotations in the file cannot be interpreted without this key.",
     file=True,
 )
+OTHER_TASK = Code(
+    "other-task",
+    "error",
+    "expected boxes of images, found {what}",
+    "{remedy}",
+    "Tools write files for other tasks in nearly the same layout as files of boxes. Nothing in this one "
+    "could be read as boxes.",
+    file=True,
+)
 MISSING_BOX_KEY = Code(
     "missing-box-key",
     "error",

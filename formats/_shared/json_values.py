@@ -27,6 +27,7 @@ from odm.formats._shared.codes import (
     MISSING_KEY,
     NOT_FINITE,
     NOT_UTF8,
+    OTHER_TASK,
     OUTLINES,
     UNNAMED_IMAGE,
     WRONG_BOX_TYPE,
@@ -143,6 +144,8 @@ class Reader(Gather):
             source, builder, log, options, folders, ask_other=other, size_field=field, unanimous=True
         )
         self.keys = keys
+        self.other_tasks = set[str]()
+        """Paths of files that were reported as those of another task."""
         self._outlines: Counter[str] = Counter()
         self._first_outline: At | None = None
 
@@ -190,6 +193,12 @@ class Reader(Gather):
         self.log.report(
             code, at.path, **at.where, field=at.field, expected=Trusted(expected), value=Trusted(show(value))
         )
+
+    def report_task(self, path: str, what: str, remedy: str) -> None:
+        """Report, once for each file, that it is one of another task."""
+        if path not in self.other_tasks:
+            self.log.report(OTHER_TASK, path, what=Trusted(what), remedy=Trusted(remedy))
+        self.other_tasks.add(path)
 
     def missing(self, at: At, key: str, *, row: bool = False) -> None:
         """Report a key that is not there."""

@@ -24,6 +24,7 @@ from odm.formats._shared.codes import (
     DUPLICATE_IMAGE,
     FILE_NAME_MISSING,
     MISSING_KEY,
+    OTHER_TASK,
     SIZE_FROM_PICTURE,
     SIZE_MISSING,
     UNNAMED_IMAGE,
@@ -58,7 +59,17 @@ from odm.formats.coco.ids import (
 )
 from odm.formats.coco.long_lists import Span, begin, read_span
 from odm.formats.coco.shapes import SHAPE_KEYS, keys_for, turns_of
-from odm.formats.coco.values import COCO, RESULT, ROW, Dialect, Values, instances_of, own_fields, segments_of
+from odm.formats.coco.values import (
+    COCO,
+    RESULT,
+    ROW,
+    Dialect,
+    Values,
+    find_other_task,
+    instances_of,
+    own_fields,
+    segments_of,
+)
 from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, track_ids
 from odm.issues import Code, Log, Trusted, Verbatim, printable
 from odm.names import accept_name, is_usual
@@ -162,6 +173,9 @@ class Reader:
         try:
             data = load(data, self._log, path)
             document = Document(data, self._log, path, first=self._span.first if self._span else 0)
+            if document.top == "{" and (other := find_other_task(data)) is not None:
+                self._log.report(OTHER_TASK, path, what=Trusted(other[0]), remedy=Trusted(other[1]))
+                return
             if self._turns and b'"rotation"' in data and b'"occluded"' in data:  # of boxes without an outline
                 keys = keys_for({*self._builder.wants, "polygon", "mask"})
                 self._shapes |= {"shape_keys": keys, "outlines": True}

@@ -423,6 +423,20 @@ def instances_of(data: bytes) -> bytes | None:
     return b"[" + b",\n".join(bytes(found) for held in lists for found in held) + b"]"
 
 
+def find_other_task(data: bytes) -> tuple[str, str] | None:
+    """What a file without boxes is, and what to give instead; None for any other file."""
+    if b'"bbox"' in data or b'"segmentation"' in data:
+        return None
+    if b'"segments_info"' in data:
+        return (
+            "panoptic segments without bbox",
+            "give a panoptic file with bbox in segments_info, or instances_*.json",
+        )
+    if b'"caption"' in data and b'"category_id"' not in data:
+        return "captions of images", "give instances_*.json, which has the boxes of the same images"
+    return None
+
+
 def segments_of(data: bytes) -> tuple[bytes, int] | None:
     """A panoptic file with the segments of all images as annotations, and how many; None for another file.
 

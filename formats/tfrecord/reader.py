@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE, NUMBERED_CLASSES
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
-from odm.formats._shared.codes import NO_FILES, RELATIVE_RANGE, UNKNOWN_CLASS
+from odm.formats._shared.codes import NO_FILES, OTHER_TASK, RELATIVE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json_values import Reader
 from odm.formats._shared.pictures import are_far
@@ -38,10 +38,12 @@ from odm.formats.tfrecord.layout import (
     split_of,
     stem_of,
 )
-from odm.formats.tfrecord.wire import Damaged, Features, example, records
+from odm.formats.tfrecord.wire import Damaged, Features, example, is_other_message, records
 from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Floats
+
+_OTHER_MESSAGE = Trusted("records that are not tf.train.Example, as frames of Waymo are")
 
 
 class _Boxes(msgspec.Struct, eq=False):
@@ -126,7 +128,13 @@ class _Records(Reader):
                         if isinstance(record, Damaged):
                             raise record
                         features, others = example(record, WANTED)
+                        if not features and is_other_message(record):
+                            raise Damaged("it is another message")
                     except Damaged as e:
+                        if not isinstance(record, Damaged) and is_other_message(record):
+                            remedy = "convert the records to tf.train.Example, or the boxes to COCO"
+                            log.report(OTHER_TASK, path, what=_OTHER_MESSAGE, remedy=Trusted(remedy))
+                            break
                         log.report(BAD_RECORD, path, **at.where, reason=str(e))
                         continue
                     for name in others:

@@ -144,6 +144,15 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
     return found, others
 
 
+def is_other_message(data: bytes) -> bool:
+    """Whether bytes are a message that has fields which a ``tf.train.Example`` cannot have."""
+    try:
+        numbers = {number for number, _, _ in _fields(memoryview(data))}
+    except Damaged:
+        return False
+    return len(numbers) > 1 and max(numbers) < 2**14
+
+
 def _values(feature: memoryview) -> list[bytes] | NDArray[Any]:
     """The values of a ``tf.train.Feature``: the last of its kinds that is set."""
     values: list[bytes] | NDArray[Any] = np.zeros(0)

@@ -41,6 +41,7 @@ ABSENT_SPLIT = Code(
     "The data set's YAML file refers to a folder or an image list that does not exist.",
 )
 
+_VAL = re.compile(r"(^|/)(?:val|valid|validation)(?=/|$)")
 NOT_THERE = Code(
     "listed-picture-missing",
     "warning",
@@ -96,9 +97,20 @@ def read_yaml(plan: Plan, file: str, options: YoloOptions, log: Log) -> None:
             )
             tried = f" in path: {printable(base)}" if base else ""
             tried += f" (tried {listed(list(folders))})" if folders else ""
+        near = ""
+        for text in _other_names(item.value):
+            if any(_folder_group(source, place, key) for place in _candidates(plan, text)):
+                near = text
+        tried += f" (did you mean {printable(near)}?)" if near else ""
         log.report(code, path, line=item.line, field=key, value=item.value, tried=Trusted(tried))
         plan.sound &= code is ABSENT_SPLIT
     note_elsewhere(plan, path, log)
+
+
+def _other_names(text: str) -> list[str]:
+    """A path with the other names of the split in it: ``val/images`` for ``valid/images``."""
+    names = (_VAL.sub(rf"\1{name}", text, count=1) for name in ("val", *ALIASES))
+    return [name for name in names if name != text]
 
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
