@@ -56,6 +56,8 @@ def test_names_are_safe_and_distinct():
         assert all(c.isascii() and (c.isalnum() or c in "_-.") for c in file)
     assert safe("../../etc/passwd") == "etc_passwd"
     assert safe("人") == ""
+    assert safe("x-ray_2 (new)") == "x-ray_2_new"
+    assert safe("a" * 39 + " b") == "a" * 39
 
 
 @pytest.mark.parametrize("name", params(PROTOCOLS, ["coco", "voc2012"]))

@@ -641,6 +641,30 @@ def test_a_comparison_tells_fixed_from_broken(data, tmp_path):
     assert all(encoded)
 
 
+def test_of_each_kind_of_change_the_largest_are_shown(data):
+    first = evaluation(data).result.report_data()
+    other = evaluation(data, only_classes=["circle"]).result.report_data()
+
+    def size(image):
+        return abs(image.errors_first - image.errors_other)
+
+    def kind(image):
+        return image.errors_first > 0, image.errors_other > 0
+
+    changes = changes_of(first, other).images
+    assert len({size(image) for image in changes}) > 2
+    for n in range(1, len(changes)):
+        shown = {image.name for image in changes_of(first, other, images=n).images}
+        assert len(shown) == n
+        for image in changes:
+            larger = [c for c in changes if kind(c) == kind(image) and size(c) > size(image)]
+            assert (
+                image.name not in shown
+                or kind(image) == (False, False)
+                or shown.issuperset(c.name for c in larger)
+            )
+
+
 def test_runs_of_one_name_are_told_apart_by_their_folders(data, tmp_path):
     for folder in ("one", "other"):
         (tmp_path / "runs" / folder).mkdir(parents=True)

@@ -200,6 +200,23 @@ def test_coco_tracks_by_any_of_their_names(track, slow, tmp_path):
     assert data.images.frame.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("n_videos", [1, 2000])
+@pytest.mark.parametrize(
+    "order", [("videos", "categories", "annotations"), ("annotations", "categories", "videos")]
+)
+def test_tracks_with_a_list_of_boxes_are_found_wherever_they_stand(n_videos, order, tmp_path):
+    """Behind more videos than a glance at the beginning of the file shows, and before them."""
+    document = {
+        "videos": [{"id": i, "file_name": f"video {i:06}", "width": 90, "height": 80} for i in range(n_videos)],
+        "categories": [{"id": 1, "name": "cat"}],
+        "annotations": [{"id": 1, "video_id": 0, "category_id": 1, "track": [{"frame": 3, "bbox": [1, 2, 3, 4]}]}],
+    }  # fmt: skip
+    (tmp_path / "a.json").write_text(json.dumps({key: document[key] for key in order}))
+    data = odm.read(tmp_path / "a.json", "coco")
+    assert [data.videos.name[v] for v in data.images.video] == ["video 000000"]
+    assert (data.images.frame.tolist(), data.boxes.xyxy.tolist()) == ([3], [[1, 2, 4, 6]])
+
+
 def test_coco_scores_of_tracks_come_back(tmp_path):
     box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5, "track_id": 3}
     tracks = [{"id": 3, "video_id": 5, "score": 0.75}]

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -134,6 +135,16 @@ def test_what_is_shown_names_runs_and_keywords_and_says_nothing_twice(sides, com
     runs = {"old": found, "new": found, "newer": found.take(found.boxes.score > 0.5)}
     three = odm.compare(truth, runs, "coco", replicates=10)._repr_html_()
     assert ">old</th><th>this run</th>" in three
+    for page, n_texts in (
+        (comparison._repr_html_(), 1),
+        (three, 2),
+    ):  # the run, where there are several, and the key
+        for text in re.findall(r"<table>(.*?)</table>", page, re.DOTALL):
+            rows = [
+                re.findall(r"<t[hd]([^>]*)>", row) for row in re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
+            ]
+            assert {len(row) for row in rows} == {4 + n_texts}
+            assert {sum("text" in cell for cell in row) for row in rows} == {n_texts}
     assert "Each interval is for one change alone" in three
     changes = odm.diff(truth, truth.take(slice(3, None)))
     assert changes._repr_html_().count(changes.verdict) == 1
