@@ -38,11 +38,11 @@ def print_notes(log: Log, given: Mapping[str, Any]) -> None:
 def print_log(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
     """Print notes, issues and their counts, as the `common_options` in `given` say; errors before warnings.
 
-    Issues of the codes in `first` come before all others, and are not hidden by ``--quiet``.
+    Issues of the codes in `first` come before all others; these and doubts are not hidden by ``--quiet``.
     """
     quiet, limit = given["quiet"], given["max_errors"]
     per_code = PER_CODE if given["max_per_code"] is None else given["max_per_code"]
-    urgent = [code.name for code in first]
+    urgent = _never_hidden(log, first) if quiet else {code.name for code in first}
     shown = 0
     for issue in issue_lines(log, only=urgent, limit=limit, per_code=per_code):
         shown += isinstance(issue, Issue)
@@ -56,6 +56,11 @@ def print_log(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ())
         say(issue)
     if log.errors or (log.warnings and not quiet):
         say(_summary(log, shown, quiet=quiet))
+
+
+def _never_hidden(log: Log, first: Iterable[Code]) -> set[str]:
+    """Names of the codes in `first`, and of guesses about the meaning of a file."""
+    return {*(code.name for code in first), *(name for name in log.counts if CODES[name].doubt)}
 
 
 def print_failed(gates: Iterable[str], *, github: bool) -> None:
@@ -75,7 +80,7 @@ def print_annotations(log: Log, given: Mapping[str, Any], *, first: Iterable[Cod
     from odm.converters.validation import sort_issues
 
     print_notes(log, given)
-    urgent = {code.name for code in first}
+    urgent = _never_hidden(log, first)
     issues = [i for i in log.issues if not given["quiet"] or i.severity == "error" or i.code in urgent]
     show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
 

@@ -33,10 +33,22 @@ def read_both(truth, detections):
         builder.kind = kind
         TXT.read(source, builder, log, options)
         data.append(builder.build())
-    return *data, log
+    return *data, without_doubt(log)
 
 
-read, write = (functools.partial(one, name="txt") for one in (one_format.read, one_format.write))
+def without_doubt(log):
+    """The log without the doubt about the four numbers, which most of these few boxes raise."""
+    log.counts.pop("box-layout-guessed", None)
+    log.issues = [issue for issue in log.issues if issue.code != "box-layout-guessed"]
+    return log
+
+
+def read(path, kind=None, **options):
+    data, log = one_format.read(path, "txt", kind, **options)
+    return data, without_doubt(log)
+
+
+write = functools.partial(one_format.write, name="txt")
 
 
 def rows(data):
@@ -734,3 +746,77 @@ def test_sizes_of_images_decide_between_corners_and_sizes(tmp_path, rows, size, 
     with contextlib.suppress(DataError):
         data = odm.read(tmp_path, "txt", **({} if size is None else {"image_size": size}))
         assert tuple(data.boxes.xyxy[0]) == first
+
+
+DOUBT = "box-layout-guessed"
+FEW = ["c 10 10 30 40"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "readings"),
+    [
+        # corners of few boxes, or sizes
+        (["c 10 20 30 40"], {}, "ltrb or ltwh"),
+        (["c 100 100 120 120"], {}, "ltrb, ltwh or cxcywh"),
+        (["c 10 20 30 40"] * 19, {}, "ltrb or ltwh"),
+        (["c 10 20 30 40"], {"image_size": "31x100"}, ""),  # 10 + 30 is outside
+        (["c 10 20 30 40"] * 20, {}, ""),  # of so many sizes one would be less
+        (["c 10 20 30 40"] * 20, {"image_size": "200x200"}, "ltrb or ltwh"),  # but here all sizes fit
+        (["c 10 20 30 40"] * 20, {"image_size": "35x100"}, ""),
+        (["c 10 20 30 40", "c 60 50 95 99"], {"image_size": "100x100"}, ""),
+        # sizes, from the corner or the centre
+        (["c 50 60 30 40"] * 3, {}, "ltwh or cxcywh"),
+        (["c 50 60 30 40"] * 3 + ["c 5 60 30 40"], {}, ""),  # 5 - 30 / 2 is outside
+        (["c 60 70 30 40"] * 3, {"image_size": "75x200"}, "ltrb or cxcywh"),  # as ltrb, all edges are exchanged
+        # fractions
+        (["c .5 .5 .2 .2"], {}, "cxcywh or ltwh"),
+        (["c .9 .5 .2 .2"], {}, ""),  # .9 + .2 is outside
+        (["c .4 .4 .5 .5"], {}, "cxcywh, ltrb or ltwh"),
+        (["c .5 .5 .9 .9"], {}, "cxcywh or ltrb"),
+        (["c .1 .1 .9 .9"], {}, "cxcywh, ltrb or ltwh"),
+        (["c .5 .5 .8 .8", "c .7 .5 .2 .8"], {}, ""),
+        # fractions, or tiny boxes in pixels
+        (["c 0 0 1 1"], {}, "fractions (cxcywh) or pixels"),
+        (["c 0 0 1 1"], {"coords": "abs", "box": "ltrb"}, ""),
+        # no guess
+        (FEW, {"box": "ltrb"}, ""),
+        (FEW, {"box": "ltwh"}, ""),
+        (["c .5 .5 .2 .2"], {"box": "cxcywh"}, ""),
+        ([], {}, ""),
+    ],
+)  # fmt: skip
+def test_a_guess_is_a_doubt_where_another_reading_is_possible(tmp_path, rows, options, readings):
+    (tmp_path / "a.txt").write_text("\n".join(rows))
+    log = Log()
+    odm.validate(tmp_path, "txt", log=log, **options)
+    assert log.counts[DOUBT] == bool(readings), list(map(str, log))
+    if readings:
+        (issue,) = (issue for issue in log if issue.code == DOUBT)
+        assert f" fit as {readings}, and are read as " in issue.message
+
+
+@pytest.mark.parametrize(
+    ("verb", "rows"),
+    [
+        *(([verb], FEW) for verb in ("stats", "validate")),
+        (["validate", "--output", "github"], FEW),
+        (["convert", "--to", "csv"], FEW),
+        (["convert", "--to", "yolo"], ["c .5 .5 .2 .2"]),
+        (["eval"], FEW),
+        (["agree"], FEW),
+        (["diff"], FEW),
+    ],
+)
+def test_quiet_hides_no_doubt(tmp_path, odm_run, verb, rows):
+    lay = {"a/a.txt": "\n".join(rows), "b/a.txt": "\n".join(row.replace("c ", "c .5 ") for row in rows)}
+    folder = put(tmp_path, lay)
+    two = {
+        "eval": ["a", "b"],
+        "agree": ["a", "a"],
+        "diff": ["a", "a"],
+        "convert": ["a", "out.csv" if "csv" in verb else "out"],
+    }
+    sources = [str(folder / name) for name in two.get(verb[0], ["a"])]
+    result = odm_run(*verb, *sources, "--quiet")
+    assert DOUBT in result.out + result.err
+    assert "note: " not in result.err

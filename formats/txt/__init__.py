@@ -22,7 +22,9 @@ What the four numbers mean
       one box in five as ``ltwh`` reaches out of an image of known size, they are ``ltrb``, some exchanged.
 
     The decision is made for the whole folder, in an evaluation for both sides together, and printed as a
-    note.
+    note. Where another reading fits as well, ``box-layout-guessed`` warns of that, also with ``--quiet``: no
+    box is inverted, or reaches out of its image (by size, or below 0). From 20 boxes on, ``ltrb`` is doubted
+    only if all images have sizes: some of so many widths would be less than the left edge.
 
 Ground truth or detections
     The majority of the rows decides, or ``--kind``; rows of the other kind are errors. Confidences are in
@@ -67,8 +69,18 @@ from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far, relative_
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats._shared.text_rows import Labels, gather_labels
 from odm.formats._shared.text_tokens import NUMBER, Cell, lines_are, pages, relative
-from odm.formats.txt.meaning import BOX_FIELDS, QUOTED, TxtOptions, decide, decide_together, name_of
-from odm.issues import Log, Trusted, printable, shorten
+from odm.formats.txt.meaning import (
+    BOX_FIELDS,
+    QUOTED,
+    Meaning,
+    TxtOptions,
+    corners_of,
+    decide,
+    decide_together,
+    find_alternatives,
+    name_of,
+)
+from odm.issues import Log, Trusted, plural, printable, shorten
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
 
@@ -126,19 +138,16 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             mask[np.argmax(mask) + 1 :] = False
             labels.report(COMMENTED, mask, 0, "class", value=name, what=Trusted(what))
-    box, reasons = meaning.box, meaning.reasons
-    if meaning.guessed:
-        size = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
-        box, reasons = _check_guess(labels, good, size.reshape(-1, 2)[file], reasons)
+    sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
+    size = sizes.reshape(-1, 2)[file]
+    box, reasons = _check_guess(labels, good, size, meaning)
     for reason in reasons:
         log.note(f"{printable(source.path)}: {reason}")
-    corners, wh = _corners(labels.values, box)
+    corners, wh = corners_of(labels.values, box)
     if meaning.is_relative:
         far = good & are_far(labels.values)
         labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
         good &= ~far
-        sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
-        size = sizes.reshape(-1, 2)[file]
         unknown = good & (size[:, 0] == 0)
         if unknown.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
             builder.relative = True
@@ -172,25 +181,42 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
 
 
 def _check_guess(
-    labels: Labels, good: NDArray[np.bool_], size: NDArray[Any], reasons: tuple[str, ...]
+    labels: Labels, good: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
 ) -> tuple[str, tuple[str, ...]]:
-    """The layout of boxes that were taken for ltwh, and the reasons for it.
+    """The layout of the boxes, and the reasons for it; a doubt if another one fits as well.
 
-    They are corners, some of which are exchanged, if as ltwh one in five reaches out of its image of known
-    `size` (n, 2), and as corners none does. If only bottom and top are exchanged, in all, it is a doubt.
+    Boxes that were taken for ltwh are corners, some of which are exchanged, if as ltwh one in five reaches
+    out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged, in
+    all, they may be corners too.
     """
     values, known = labels.values, good & (size[:, 0] > 0)
     limit = size * 1.02 + 1
-    outside = known & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
     beyond = known & (values > np.tile(limit, 2)).any(axis=1)
-    n, m = int(outside.sum()), int(known.sum())
-    if n and 5 * n >= m and not beyond.any():
-        because = f"{n} of {m} boxes would reach out of their images as ltwh"
-        return "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
-    only_y = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
-    if len(values) and only_y and not beyond.any():
-        labels.log.report(LAYOUT_GUESSED, labels.source.path, n=len(values))
-    return "ltwh", reasons
+    box, reasons = meaning.box, meaning.reasons
+    readings = [*find_alternatives(values[good], meaning, size[good])]
+    if meaning.guessed:
+        outside = known & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
+        n, m = int(outside.sum()), int(known.sum())
+        only_y = (values[:, 3] < values[:, 1]).all() and (values[:, 2] >= values[:, 0]).all()
+        if n and 5 * n >= m and not beyond.any():
+            because = f"{n} of {m} boxes would reach out of their images as ltwh"
+            box, reasons = "ltrb", (f"read as ltrb, because {because} (otherwise use --box)",)
+        elif len(values) and only_y and not beyond.any():
+            readings.append("ltrb with y counted from below")
+    readings.insert(0, box)
+    option = "--box"
+    if meaning.may_be_pixels:
+        readings, option = [f"fractions ({box})", "pixels"], "--coords and --box"
+    n = int(good.sum())
+    if n and len(readings) > 1:
+        what = f"{', '.join(readings[:-1])} or {readings[-1]}"
+        about: dict[str, Any] = {
+            "boxes": plural(n, "box"),
+            "what": Trusted(what),
+            "box": Trusted(readings[0]),
+        }
+        labels.log.report(LAYOUT_GUESSED, labels.source.path, **about, option=option)
+    return box, reasons
 
 
 def _report_extra(cells: list[Cell]) -> dict[str, Any]:
@@ -240,16 +266,6 @@ def _add_categories(
     for text, i in pairs:
         table[i] = builder.category(text, source_id=int(text) if numbers else None)
     return table[labels.name], np.ones(len(labels), bool)
-
-
-def _corners(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
-    """Left, top, right and bottom of (n, 4) numbers, and the width and height where they are given."""
-    if layout == "ltrb":
-        return box, None
-    wh = box[:, 2:]
-    low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
-    high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
-    return np.concatenate([low, high], axis=1), wh
 
 
 def adapt(options: TxtOptions) -> dict[str, Any]:

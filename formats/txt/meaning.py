@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from odm.codes import COORDINATES_DIFFER
 from odm.files import Source
@@ -26,6 +27,7 @@ from odm.formats._shared.text_rows import Grammar, KindOf, Labels, Shape
 from odm.formats._shared.text_tokens import EMPTY, NON_FINITE, NUMBER, Cell, every, second_row
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
+from odm.tables import Floats
 
 LAYOUT_UNCLEAR = Code(
     "box-layout-unclear",
@@ -84,6 +86,12 @@ class Meaning(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     guessed: bool = False
     """Whether corners and sizes were told apart by inverted boxes, so that image sizes may show otherwise."""
+    others: tuple[str, ...] = ()
+    """The other layouts that the numbers of both sides allow, as far as sizes of images do not matter."""
+    may_be_pixels: bool = False
+    """Whether fractions are all 0 or 1, as the pixels of tiny boxes could be."""
+    n: int = 0
+    """How many boxes decided, of both sides."""
     clear: bool = True
     """False where it could not be decided; the issue is in the log, and no box can be made."""
 
@@ -222,11 +230,53 @@ def _grammar(sep: str) -> Grammar:
 # ------------------------------------------------------------------------------------ what the numbers mean
 
 
+def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
+    """Left, top, right and bottom of (n, 4) numbers, and the width and height where these are in the file."""
+    if layout == "ltrb":
+        return box, None
+    wh = box[:, 2:]
+    low = box[:, :2] if layout == "ltwh" else box[:, :2] - wh / 2
+    high = box[:, :2] + (wh if layout == "ltwh" else wh / 2)
+    return np.concatenate([low, high], axis=1), wh
+
+
+def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = None) -> tuple[str, ...]:
+    """Those of the other layouts that fit the (n, 4) `values` as well as the one that was chosen.
+
+    A layout does not fit a box that would be inverted, or reach out of its image by more than rounding.
+    `size` (n, 2) is the image's, 0 where unknown. Of many boxes some would be inverted as corners if they
+    were sizes, so corners are taken to be no sizes, unless images show that sizes fit as well.
+    """
+    limit = np.ones((1, 2)) if meaning.is_relative else np.zeros((1, 2)) if size is None else size
+    slack = 0.02 * limit + (0 if meaning.is_relative else 1)
+    high = np.where(limit > 0, limit + slack, np.inf)
+    n_bad = {}
+    for layout in BOXES:
+        edges, _ = corners_of(values, layout)
+        fits = (edges[:, 2:] >= edges[:, :2]) & (edges[:, :2] >= -slack) & (edges[:, 2:] <= high)
+        n_bad[layout] = int((~fits.all(axis=1)).sum())
+    is_sure = meaning.box == "ltrb" and meaning.n >= SURE_ALONE and not (limit > 0).all()
+    return tuple(
+        layout
+        for layout in meaning.others
+        if layout != meaning.box
+        and n_bad[layout] <= n_bad[meaning.box]
+        and n_bad[layout] < len(values)
+        and not (is_sure and size is not None and layout == "ltwh")
+    )
+
+
 def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Decided]:
     """What the numbers of these sources mean together; the first one's log gets the issues."""
     sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
     own = log.fresh()
     meaning = _find_meaning(sides, own, options)
+    if meaning.clear:
+        values = np.concatenate([side.values for side in sides])
+        is_whole = meaning.is_relative and options.coords is None and bool((values == np.rint(values)).all())
+        others = BOXES if options.box is None else ()
+        meaning = replace(meaning, n=len(values), may_be_pixels=is_whole, others=others)
+        meaning = replace(meaning, others=find_alternatives(values, meaning))
     return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]
 
 

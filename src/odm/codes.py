@@ -65,6 +65,7 @@ CATEGORY_POSITION_GUESSED = Code(
     "Ids have a meaning only together with the list they refer to. A format without a class list, such as "
     "XML files of objects, has its classes in the order of first appearance, which need not be that of the "
     "ids.",
+    doubt=True,
 )
 UNKNOWN_SPLIT = Code(
     "unknown-split",
@@ -94,10 +95,11 @@ SIZE_OUT_OF_REACH = Code(
 LAYOUT_GUESSED = Code(
     "box-layout-guessed",
     "warning",
-    "all {n} boxes would have bottom < top as corners, and none right < left, so they are read as left, top, "
-    "width and height; they may be corners whose y is counted from below",
-    "set --box ltwh, or --box ltrb and swap the edges (validate --fix order)",
-    "Both readings are possible, and the wrong one changes every box.",
+    "the numbers of {boxes} fit as {what}, and are read as {box}",
+    "set {option}",
+    "More than one reading is possible, and a wrong one changes every box. Where the numbers or the sizes of "
+    "images leave only one reading, it is taken without this warning.",
+    doubt=True,
 )
 STRAY_FILE = Code(
     "stray-file",

@@ -40,6 +40,7 @@ class Code(msgspec.Struct, frozen=True):
     ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out; ``file`` where
     it concerns one file of annotations, which ``--skip-bad-files`` can. Every other fault is one of the whole
     data set and is never left out. A code stands for one of the three, wherever it is reported.
+    ``doubt`` is true for a guess about the meaning of a file, which ``--quiet`` does not hide.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Code(msgspec.Struct, frozen=True):
     why: str
     row: bool = False
     file: bool = False
+    doubt: bool = False
 
     def __post_init__(self) -> None:
         if self.row and self.file:
