@@ -44,9 +44,10 @@ from odm.tables import Dataset, Longs, SourceFile, distinct, region_classes
 WITHOUT_SPLIT = Code(
     "images-without-split",
     "warning",
-    "{n} of {total} images have no split and are written to 'train'; the first is {value!r}",
+    "{n} of {total} images have {what} and are written to {place}; the first is {value!r}",
     "ignore this if it is right; otherwise divide all images anew, with --split-into train:80,val:20",
-    "A data set with splits and one without were put together. A trainer reads only the images of a split.",
+    "A data set with splits and one without were put together, or a split has a name of its own. A trainer "
+    "reads only the images of the splits that it knows.",
 )
 BAD_ROWS = "rows with errors (--skip-bad)"
 
@@ -150,7 +151,7 @@ def _without_losses(
     """The part of a dataset that the format can hold, without classes of regions to ignore that it cannot."""
     is_copy = ledger.source_format == held.name and not ledger.sources and held.use != "training"
     if "split" in held.keeps and not is_copy:
-        dataset = _without_unsplit(dataset, log)
+        dataset = _without_unsplit(dataset, held, ledger, log)
     of_regions = region_classes(dataset) & (not target.edits.order)
     dataset = drop_unsupported(dataset, source, held, ledger, keep_groups=target.keep_groups)
     return drop_emptied(dataset, of_regions, ledger)
@@ -240,15 +241,32 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
     return replace(format_, keeps=format_.keeps - {"split"})
 
 
-def _without_unsplit(dataset: Dataset, log: Log) -> Dataset:
-    """The dataset with the images that have no split, where others have one, in ``train``."""
+def _without_unsplit(dataset: Dataset, held: Format, ledger: Ledger, log: Log) -> Dataset:
+    """The dataset with the images that have no split, where others have one, in ``train``.
+
+    So are those of splits that a trainer does not know, unless they are called ``val`` or ``test`` something.
+    """
     splits = dataset.images.split
-    rows = [row for row, split in enumerate(splits) if not split]
-    if not 0 < len(rows) < len(splits):
-        return dataset
-    place = dataset.image_place(rows[0])
-    log.report(WITHOUT_SPLIT, place, n=len(rows), total=len(splits), value=dataset.images.name[rows[0]])
-    return _with_splits(dataset, [split or "train" for split in splits])
+    known = held.split_names if held.use == "training" else frozenset()
+    strange = {split for split in splits if split and known and split not in known}
+    place_of = {
+        split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in strange
+    }
+    if "" in splits and any(splits):
+        place_of[""] = "train"
+    for names, what in (({""}, "no split"), (strange, f"a split that {held.name} does not name: ")):
+        rows = [row for row, split in enumerate(splits) if split in names and split in place_of]
+        if rows:
+            names_of = Trusted(what + listed(sorted(names - {""})))
+            place = " or ".join(sorted({repr(place_of[splits[row]]) for row in rows}))
+            about: dict[str, Any] = {
+                "what": names_of,
+                "place": Trusted(place),
+                "value": dataset.images.name[rows[0]],
+            }
+            log.report(WITHOUT_SPLIT, dataset.image_place(rows[0]), n=len(rows), total=len(splits), **about)
+    ledger.change("images whose split is replaced", sum(split in strange for split in splits))
+    return _with_splits(dataset, [place_of.get(split, split) for split in splits]) if place_of else dataset
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:

@@ -303,5 +303,6 @@ FORMAT = format_of(
     written_by="Hugging Face Datasets imagefolder (JSON lines and CSV; lists, and a list of objects)",
     suffixes=(".jsonl",),
     looks_at=(".jsonl", ".csv"),
+    split_names=frozenset(_SPLITS),
     keeps=frozenset({"size", "extension", "empty", "score", "wh", "split", "crowd"}),
 )

@@ -160,7 +160,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     about = {"type": "dataset", "task": task, "name": "odm"}
     texts = [dump({**about, "class_names": {str(number): label for label, number in numbers.items()}})]
     for image in images_of(dataset):
-        split = dataset.images.split[image.row]
+        split = usual_split(dataset.images.split[image.row])
         found: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
@@ -185,6 +185,7 @@ FORMAT = format_of(
     single=True,
     holds=('"dataset"', '"file"'),
     keeps=frozenset("size extension empty unused order score split polygon oriented".split()),
+    split_names=frozenset(("train", "val", "test", "valid", "validation")),
     shape_is_box=True,
     max_error_px=1e-6,
     needs_size=True,

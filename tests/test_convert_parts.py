@@ -130,7 +130,8 @@ def test_similar_classes_of_two_sources_are_a_warning(here, run):
         (["a.json", "out.xml", "--to", "cvat", "--folds", "2"], 2, "one file cannot hold the folds"),
         (["a.json", "out", "--to", "automl", "--split-into", "train:1,dev:1"], 2, "automl has no part 'dev'"),
         (["a.json", "out", "--to", "yolo", "--split-into", "train:.9,val:.2"], 2, "add up to 1.1, not to 1"),
-        (["a.json", "out", "--to", "yolo", "--split-into", "train:90,val:1,x:1"], 1, "val, x would get no images"),
+        (["a.json", "out", "--to", "yolo", "--split-into", "train:1,dev:1"], 2, "yolo has no part 'dev'"),
+        (["a.json", "out", "--to", "yolo", "--split-into", "train:90,val:1,test:1"], 1, "val, test would get no images"),
         (["a.json", "out", "--to", "yolo", "--folds", "21"], 1, "fold21 would get no images"),
         (["a.json", "out", "--to", "yolo", "--folds", "2", "--group-by", "^(j)"], 1, "does not match 20 images"),
         (["a.json", "out", "--to", "yolo", "--min-box", "99", "--drop-empty"], 1, "no image is left of 20"),
@@ -240,7 +241,7 @@ def parts_read(folder, name):
 
 
 def test_a_split_of_the_source_is_replaced(here, run):
-    run("a.json", "one", "--to", "yolo", "--split-into", "x:1,y:1")
+    run("a.json", "one", "--to", "yolo", "--split-into", "minival:1,test:1")
     out, _ = run("one", "two", "--to", "yolo", "--split-into", "train:1,val:1", "--image-size", "64x48")
     assert "20  changed: images whose split is replaced" in out
     assert set(odm.read("two", image_size="64x48").images.split) == {"train", "val"}

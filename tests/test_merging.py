@@ -328,3 +328,48 @@ def test_images_without_a_split_go_to_train(name, tmp_path):
             if line[0] != " "
         }
         assert keys == {"train", "val", "nc", "names"}
+
+
+TRAINERS = sorted(
+    name for name, format_ in FORMATS.items() if format_.split_names and format_.use == "training"
+)
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize(
+    ("split", "place"),
+    [
+        ("train", "train"), ("valid", "val"), ("validation", "val"), ("test", "test"), ("minival", "minival"),
+        ("dev", "train"), ("trainval", "train"), ("unsplit", "train"), ("part1", "train"),
+        ("val2017", "val"), ("test-dev", "test"),
+    ],
+)  # fmt: skip
+def test_splits_that_a_trainer_does_not_read_go_to_those_that_it_reads(name, split, place, tmp_path):
+    known = FORMATS[name].split_names
+    if split in ("dev", "minival"):
+        place = split if split in known else "train"
+    data = Dataset.from_arrays(
+        images=["a.jpg", "b.jpg"],
+        categories=["cat"],
+        image=[0, 1],
+        category=[0, 0],
+        xyxy=[[1, 2, 30, 40]] * 2,
+        width=[64] * 2,
+        height=[48] * 2,
+    )
+    data = replace(data, images=replace(data.images, split=("train", split)))
+    ledger = odm.convert(data, tmp_path / "out", to=name, log=(log := Log()))
+    is_known = split in known
+    assert log.counts["images-without-split"] == (not is_known)
+    assert ledger.changed.get("images whose split is replaced", 0) == (not is_known)
+    sizes = {} if "size" in FORMATS[name].keeps else {"image_size": "64x48"}
+    back = odm.read(tmp_path / "out", name, **sizes)
+    assert dict(zip(map(stem, back.images.name), back.images.split, strict=True)) == {
+        "a": "train",
+        "b": place,
+    }
+    if name == "yolo":
+        lines = (tmp_path / "out/data.yaml").read_text().splitlines()
+        assert {line.partition(":")[0] for line in lines if line[0] != " "} <= {
+            *("train", "val", "test", "minival", "nc", "names"),
+        }

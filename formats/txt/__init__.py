@@ -186,8 +186,8 @@ def _check_guess(
     """The layout of the boxes, and the reasons for it; a doubt if another one fits as well.
 
     Boxes that were taken for ltwh are corners, some of which are exchanged, if as ltwh one in five reaches
-    out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged, in
-    all, they may be corners too.
+    out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
+    in all, they may be corners too.
     """
     values, known = labels.values, good & (size[:, 0] > 0)
     limit = size * 1.02 + 1

@@ -59,14 +59,15 @@ Image sizes
 
 Writing
     ``labels/`` (``labels/<split>/`` if there are splits) and a ``data.yaml`` without ``path``, so that paths
-    are relative to the file. ``--link-images`` or ``--copy-images`` add the pictures in ``images/``. Ids
-    follow the order of the classes; the confidence is the last column. Numbers have enough decimals to
-    preserve pixels within 1e-6. Ground truth with a centre, width or height beyond -0.01..1.01 is refused, as
-    Ultralytics refuses it; ``--clip`` cuts such boxes. The task is that of a YOLO source; from other formats,
-    ``obb`` if all boxes are oriented, else ``detect``; ``-O task=`` chooses another. ``segment`` writes one
-    outline for each object: parts and holes are joined by lines of no width, masks follow the edges of their
-    pixels, and a box without an outline is its rectangle. ``pose`` writes ``kpt_shape`` and ``flip_idx``
-    (that of the source, or no exchange).
+    are relative to the file. It names only splits that Ultralytics reads (``train``, ``val``, ``test`` and
+    ``minival``); images of others are written to one of these. ``--link-images`` or ``--copy-images`` add the
+    pictures in ``images/``. Ids follow the order of the classes; the confidence is the last column. Numbers
+    have enough decimals to preserve pixels within 1e-6. Ground truth with a centre, width or height beyond
+    -0.01..1.01 is refused, as Ultralytics refuses it; ``--clip`` cuts such boxes. The task is that of a YOLO
+    source; from other formats, ``obb`` if all boxes are oriented, else ``detect``; ``-O task=`` chooses
+    another. ``segment`` writes one outline for each object: parts and holes are joined by lines of no width,
+    masks follow the edges of their pixels, and a box without an outline is its rectangle. ``pose`` writes
+    ``kpt_shape`` and ``flip_idx`` (that of the source, or no exchange).
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ from odm.formats._shared.pictures import MARGIN, ImageOptions, Pictures
 from odm.formats._shared.text_files import listing, report_others, sample
 from odm.formats.yolo.descriptions import read_data_file, read_yaml
 from odm.formats.yolo.layouts import (
+    ALIASES,
     Plan,
     YoloOptions,
     add_images,
@@ -313,6 +315,7 @@ FORMAT = format_of(
     pictures=None,
     write=write,
     keeps=KEEPS | {"polygon", "oriented", "keypoints", "visibility"},
+    split_names=frozenset(("train", "val", "test", "minival", *ALIASES)),
     shape_options=_ADVICE,
     max_error_px=1e-6,
     needs_size=True,
