@@ -52,7 +52,7 @@ from odm.formats._shared.items import (
     relative_places,
 )
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, is_set
+from odm.formats._shared.json_values import Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.row_shapes import in_pixels, relative_points
@@ -164,7 +164,7 @@ def _read_label(label: Row, size: Size) -> None:
             (label.object("box") if "box" in label else label).numbers(*_EDGES), size
         )
         corners = left, top, right, bottom
-    flags = Flag.CROWD if is_set(label.get("isCrowd")) else Flag(0)
+    flags = Flag.CROWD if label.flag("isCrowd") else Flag(0)
     label.add(category, corners, score=score, flags=int(flags))
 
 

@@ -37,7 +37,7 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
 from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, is_set, may_write
+from odm.formats._shared.json_values import Reader, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
@@ -136,9 +136,9 @@ def _read_truth(box: Row, key: str) -> None:
     flags = Flag(0)
     if tag == "mask":
         flags |= Flag.REGION
-    elif about.get("ignore") not in (None, 0):
+    elif about.flag("ignore"):
         flags |= Flag.CROWD
-    if is_set(about.get("occ")):
+    if about.flag("occ"):
         flags |= Flag.OCCLUDED
     for other in ("fbox", "vbox", "hbox"):
         if other != key and box.get(other) and not box.bad:

@@ -34,9 +34,10 @@ import dataclasses
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared.items import Row, images_of, one_file, round_boxes
-from odm.formats._shared.json_values import Reader, is_set
+from odm.formats._shared.items import Row, images_of, one_file
+from odm.formats._shared.json_values import Reader
 from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.number_text import round_boxes
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_xml import XML_BEGINS
 from odm.formats._shared.text_items import (
@@ -103,7 +104,7 @@ def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> No
 def _read_box(box: Row) -> None:
     category, score = box.category("label"), box.score("detection_score")
     corners, wh = box.xywh(*_PLACE)
-    flags = sum(flag for name, flag in _FLAGS.items() if is_set(box.get(name)))
+    flags = sum(flag for name, flag in _FLAGS.items() if box.flag(name, as_text=True))
     box.add(category, corners, wh=wh, score=score, flags=int(flags))
 
 

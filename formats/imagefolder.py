@@ -43,7 +43,7 @@ from odm.formats._shared.csv_tables import NO_HEADER, head_rows, table_rows
 from odm.formats._shared.gather import At
 from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
 from odm.formats._shared.json_preview import glance
-from odm.formats._shared.json_values import Nothing, Reader, dump, is_set, may_write
+from odm.formats._shared.json_values import Nothing, Reader, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
@@ -267,7 +267,7 @@ def _read_box(box: Row, classes: _Classes) -> None:
     box.need("bbox", key)
     category = classes.row(box, key)
     corners, wh = box.ltwh("bbox")
-    flags = Flag.CROWD if is_set(box.get("iscrowd")) or is_set(box.get("is_crowd")) else Flag(0)
+    flags = Flag.CROWD if box.flag("iscrowd") | box.flag("is_crowd") else Flag(0)
     box.add(category, corners, wh=wh, score=box.score("score"), flags=int(flags))
 
 

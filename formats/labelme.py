@@ -163,10 +163,11 @@ def _read_shape(shape: Row) -> None:
         shape.report(UNKNOWN_SHAPE, "shape_type", value=kind, shapes="rectangle or polygon")
         raise BadRecord
     category, points, score = shape.category("label"), shape.points("points", 2), shape.score("score")
-    flags = FLAG_NAMES["difficult"] if is_set(shape.get("difficult")) else Flag(0)
-    for name, value in shape.object("flags", optional=True).record.items():
-        if is_set(value) and name in FLAG_NAMES:
-            flags |= FLAG_NAMES[name]
+    flags = FLAG_NAMES["difficult"] if shape.flag("difficult") else Flag(0)
+    checked = shape.object("flags", optional=True)
+    for name, value in checked.record.items():
+        if name in FLAG_NAMES:
+            flags |= FLAG_NAMES[name] if checked.flag(name) else 0
         elif is_set(value):
             shape.reader.count("flags")
     shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
@@ -188,7 +189,7 @@ def _read_shape(shape: Row) -> None:
 def _read_point(shape: Row, group: int) -> None:
     """Read a key point of the object of its group; X-AnyLabeling calls a hidden one difficult."""
     (x, y), *_ = shape.points("points", 1)
-    point, name = (x, y, 1 if is_set(shape.get("difficult")) else 2), shape.text("label")
+    point, name = (x, y, 1 if shape.flag("difficult") else 2), shape.text("label")
     if not shape.bad:
         shape.reader.count(POINTS)
         shape.reader.groups.add_point(shape.owner.image, group, name, point)

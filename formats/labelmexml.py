@@ -148,7 +148,7 @@ def _read_shape(shape: Row) -> None:
         shape.fault()
         return
     flags = 0 if shape.bad else shape.reader.flags(attributes)
-    occluded = Flag.OCCLUDED if is_set(shape.get("occluded")) else Flag(0)
+    occluded = Flag.OCCLUDED if shape.flag("occluded", as_text=True) else Flag(0)
     shape.add(category, corners, score=score, flags=int(flags | occluded))
 
 

@@ -108,8 +108,7 @@ def _read_list(record: Item, listed: _Labels) -> None:
 
 def _read_instance(box: Row, labels: _Labels) -> None:
     box.need("bbox", "bbox_label")
-    is_ignored = box.reader.flag(box.get("ignore_flag"), box.at / "ignore_flag")
-    box.bad |= is_ignored is None
+    is_ignored = box.flag("ignore_flag")
     number = box.get("bbox_label")
     flags = int(Flag.CROWD) if is_ignored else 0
     category, flags = _category_of(box, None if number == -1 else number, labels, flags)

@@ -32,8 +32,9 @@ from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import At
-from odm.formats._shared.items import Origin, Row, Rows, images_of, round_boxes
+from odm.formats._shared.items import Origin, Row, Rows, images_of
 from odm.formats._shared.json_values import Reader
+from odm.formats._shared.number_text import round_boxes
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_items import numerals
 from odm.formats._shared.text_rows import refuse_classes

@@ -48,7 +48,7 @@ from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of
 from odm.formats._shared.json_preview import JsonPreview, sniff_json
-from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, is_set, may_write, read_lines
+from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, may_write, read_lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
@@ -195,7 +195,7 @@ def _read_text(text: Row, same: float | None) -> None:
     category = text.category_named(CLASS, text.at) if key is None else text.category(key)
     score = text.score("score") if "score" in text or same is None else same
     flags = Flag.CROWD if words in IGNORED else Flag(0)
-    if is_set(text.get("difficult")):
+    if text.flag("difficult"):
         flags |= Flag.DIFFICULT
     if text.bad:
         return

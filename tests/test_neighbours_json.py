@@ -457,3 +457,52 @@ def test_a_dataset_of_supervisely_is_a_split_unless_it_is_the_only_one_and_has_n
         (tmp_path / folder / "ann").mkdir(parents=True)
         (tmp_path / folder / "ann" / f"{number}.jpg.json").write_text(json.dumps(record))
     assert read(tmp_path, "supervisely")[0].images.split == tuple(splits)
+
+
+FLAGS_OF_BOXES = {
+    "azure": ('"isCrowd": 0', '"isCrowd": VALUE'),
+    "coco": ('"iscrowd": 0', '"iscrowd": VALUE'),
+    "crowdhuman": ('"box_id": 0, "occ": 0', '"box_id": 0, "occ": VALUE'),
+    "dlib": ('difficult="1"', 'difficult="VALUE"'),
+    "imagefolder": ('], "categories": ["person"', '], "iscrowd": [VALUE, 0, 0], "categories": ["person"'),
+    "labelme": ('"difficult": true', '"difficult": VALUE'),
+    "labelmexml": ("<occluded>no", "<occluded>VALUE"),
+    "mmdet": ('"ignore_flag": 0', '"ignore_flag": VALUE'),
+    "paddleocr": ('"difficult": true', '"difficult": VALUE'),
+}
+"""A flag of one box in the example of a format, and the place of its value."""
+
+
+@pytest.mark.parametrize("value", ["2", '"maybe"', "[1]", "-1"])
+@pytest.mark.parametrize("name", FLAGS_OF_BOXES)
+def test_a_value_that_is_no_flag_is_an_error_in_every_format(name, value, tmp_path):
+    location = tmp_path / "input"
+    shutil.copytree(FIXTURES / "mixed" / name, location)
+    options = {"image_sizes": str(location / "sizes.csv")} if (location / "sizes.csv").exists() else {}
+    source = next(path for path in sorted(location.iterdir()) if path.name.startswith("input"))
+    before, log = read(source, name, **options)
+    assert not log.counts["bad-flag"]
+    old, new = FLAGS_OF_BOXES[name]
+    files = [path for path in sorted(location.rglob("*.*")) if old in path.read_text(encoding="utf-8")]
+    text = files[0].read_text(encoding="utf-8")
+    new = new.replace("VALUE", value.strip('"') if files[0].suffix == ".xml" else value)
+    files[0].write_text(text.replace(old, new, 1), encoding="utf-8")
+    after, log = read(source, name, **options)
+    assert log.counts["bad-flag"] == 1, list(map(str, log))
+    assert len(after) == len(before) - 1
+
+
+@pytest.mark.parametrize("name", ["bdd100k", "datumaro"])
+def test_an_attribute_that_is_no_flag_is_counted(name, tmp_path):
+    location = tmp_path / "input"
+    shutil.copytree(FIXTURES / "mixed" / name, location)
+    source = next(path for path in sorted(location.iterdir()) if path.name.startswith("input"))
+    path, text = next(
+        (path, text)
+        for path in sorted(location.rglob("*.json"))
+        if FLAG_IN_JSON.search(text := path.read_text(encoding="utf-8"))
+    )
+    path.write_text(FLAG_IN_JSON.sub(r'\1"maybe"', text, count=1), encoding="utf-8")
+    dataset, log = read(source, name)
+    assert not log.errors
+    assert set(dataset.extras) & {"occluded", "truncated", "difficult", "iscrowd", "is_crowd", "group_of"}

@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from odm.codes import NO_SIZE
 from odm.files import Output
@@ -37,10 +36,11 @@ from odm.formats._shared.json_values import (
     Reader,
     may_write,
     number,
+    parse_flag,
     read_lines,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES
-from odm.formats._shared.number_text import fixed_rows, whole_edges
+from odm.formats._shared.number_text import fixed_rows
 from odm.formats._shared.pixel_masks import of_image
 from odm.formats._shared.row_shapes import DrawnRow
 from odm.formats._shared.shapes import Drawn
@@ -225,6 +225,14 @@ class Item:
             self.fault()
             return [[NAN, NAN]] * max(least, 1)
         return found
+
+    def flag(self, key: str, *, as_text: bool = False) -> bool:
+        """Whether the flag under a key is 1 or true; with `as_text` also a word for it. Others are faults."""
+        value = self.record.get(key)
+        is_set = self.reader.flag(parse_flag(value) if as_text else value, self.at / key)
+        if is_set is None:
+            self.fault()
+        return bool(is_set)
 
     def score(self, key: str, *, as_text: bool = False) -> float:
         """The score under a key, NaN where it is null or not there; with `as_text` also a number in text."""
@@ -664,15 +672,6 @@ def relative_places(
     places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]
     texts = fixed_rows(found, places)
     return lambda row: [number(float(text)) for text in texts[row]]
-
-
-def round_boxes(dataset: Dataset, log: Log) -> Dataset:
-    """The same with whole edges, for tools that read whole numbers only; a note says how many change."""
-    whole = whole_edges(dataset.boxes.xyxy)
-    if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
-        log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
-    boxes = replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
-    return replace(dataset, boxes=boxes)
 
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:

@@ -291,11 +291,13 @@ class Reader(Gather):
         known: Mapping[str, Flag] = FLAG_NAMES,
         unsaid: Sequence[Any] = (),
     ) -> int:
-        """The flags in attributes; other attributes with a value are counted, except `unsaid` values."""
+        """The flags in attributes. Counts others with a value, except `unsaid`, and odd values."""
         flags = Flag(0)
         for key, held in attributes.items():
             if key in known:
                 flags |= known[key] if is_set(held) else 0
+                if parse_flag(held) not in (None, 0, 1):
+                    self.count(key)
             elif held not in EMPTY_VALUES and held not in unsaid:
                 self.count(key)
         return int(flags)
@@ -495,12 +497,20 @@ def is_upright(points: Sequence[Sequence[float]]) -> bool:
     return all((a[0] == b[0]) or (a[1] == b[1]) for a, b in zip(ring, [*ring[1:], ring[0]], strict=True))
 
 
-_TRUE = frozenset({"1", "true", "yes", "on"})
+_FLAG_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off", ""), False),
+}
+
+
+def parse_flag(value: Any) -> Any:
+    """True or false for a word that means it, else the value itself."""
+    return _FLAG_WORDS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 def is_set(value: Any) -> bool:
     """Whether an attribute is set: true, 1, or a word for it."""
-    return value is True or value == 1 or (isinstance(value, str) and value.strip().lower() in _TRUE)
+    return bool(parse_flag(value) == 1)
 
 
 _PREFIX = re.compile(r"(?:\.\.?[/\\])+")

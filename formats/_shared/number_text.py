@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.tables import Floats, Longs
+from odm.issues import Log
+from odm.tables import Dataset, Floats, Longs
 
 Cells = NDArray[np.bytes_]
 """Texts of one line each as an array of their bytes, which NumPy pads with NULs."""
@@ -124,3 +126,12 @@ def whole_edges(xyxy: Floats) -> Floats:
     whole[:, :2][vanishes] = np.floor(low[vanishes])
     whole[:, 2:][vanishes] = np.ceil(high[vanishes])
     return whole
+
+
+def round_boxes(dataset: Dataset, log: Log) -> Dataset:
+    """The same with whole edges, for tools that read whole numbers only; a note says how many change."""
+    whole = whole_edges(dataset.boxes.xyxy)
+    if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
+        log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")
+    boxes = replace(dataset.boxes, xyxy=whole, wh=whole[:, 2:] - whole[:, :2])
+    return replace(dataset, boxes=boxes)
