@@ -23,7 +23,7 @@ Reading
   person, 8 distractor, 9 occluder, 10 occluder on the ground, 11 occluder full, 12 reflection, 13 crowd. With
   ``--classes FILE`` or ``labels.txt`` beside the file, as written by CVAT, the numbers are its lines, from 1;
   from 0, as X-AnyLabeling counts, if there is a class 0 or none with the number of the last line of
-  ``--classes FILE``. ``-O first_class=0`` or ``1`` decides.
+  ``--classes FILE``. ``-O first_class=0`` or ``1`` decides. With a frame 0, frames are counted from 0 too.
   Files of 7 or 10 columns have no class (the last three are world coordinates): their boxes are pedestrians.
 - A sequence is a video, named after ``name`` in ``seqinfo.ini``, or else its folder or file; its images have
   the frame numbers. MOTChallenge counts frames from 1, but CVAT, KITTI and COCO from 0: with ``-O

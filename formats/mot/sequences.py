@@ -40,6 +40,7 @@ CLASSES_FROM = Code(
     "if they are counted from {other}, use -O first_class={other}",
     "MOTChallenge and CVAT count classes from 1, X-AnyLabeling from 0. A wrong choice makes each class the "
     "one beside it in the list.",
+    doubt=True,
 )
 CLASSES = (
     *("", "pedestrian", "person on vehicle", "car", "bicycle", "motorbike", "non motorized vehicle"),
@@ -258,7 +259,8 @@ def _add_images(
     rows: dict[int, int] = {}
     path = labels.source.full(sequence.folder + "images.txt")
     asks = options.image_size is not None or options.image_sizes is not None
-    for frame in sorted({*used, *range(1, sequence.length + 1)}):
+    start = 0 if 0 in used else 1  # as in X-AnyLabeling
+    for frame in sorted({*used, *range(start, start + sequence.length)}):
         at = At(labels.source.full(labels.files[0]))
         if sequence.names is not None:
             name, at = sequence.names[frame - 1], At(path, line=frame)
