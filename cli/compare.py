@@ -39,9 +39,8 @@ Examples:
 @click.argument("runs", metavar="A B [C...]", type=click.Path(), nargs=-1, required=True)
 @option(
     "--protocol NAME",
-    f"Evaluation protocol: {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}.",
+    f"Evaluation protocol: {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}. [default: {DEFAULT}]",
     of=ProtocolChoice([*PROTOCOLS, *SHAPE_PROTOCOLS]),
-    default=DEFAULT,
 )
 @option("--iou IOU", "IoU threshold. [default: the protocol's]", of=float)
 @option("--replicates N", "Bootstrap replicates.", of=int, default=REPLICATES)
@@ -80,7 +79,7 @@ def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     log = terminal_log()
     given |= {
         "verb": "compare",
-        "protocol": [given["protocol"]],
+        "protocol": [] if given["protocol"] is None else [given["protocol"]],
         "iou": [] if given["iou"] is None else [given["iou"]],
     }
     gates = [parse_regression_gate(text, proven=True) for text in given["fail_on_regression"]]

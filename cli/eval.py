@@ -136,10 +136,9 @@ SHARED = all_of(
     "--protocol NAME",
     "Evaluation protocol (repeatable). "
     + "".join(f"For {field}: {', '.join(names)}. " for field, names in names_by_field().items())
-    + f"For tracks: {', '.join(TUBE_PROTOCOLS)}.",
+    + f"For tracks: {', '.join(TUBE_PROTOCOLS)}. [default: {DEFAULT}]",
     of=ProtocolChoice([*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS]),
     multiple=True,
-    default=[DEFAULT],
 )
 @option("--save DIR", "Also write results.json and CSV files to DIR.", "save_to", of=TARGET)
 @option("--plots DIR", "Also draw plots as PNG and SVG (extra [plot]).", of=TARGET)

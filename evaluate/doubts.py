@@ -60,6 +60,15 @@ BEYOND_LIMIT = Code(
     "find are missed.",
 )
 
+DEFAULT_PROTOCOL = Code(
+    "default-protocol",
+    "warning",
+    "no protocol was chosen, so these are the numbers of {default}, not those of {program}",
+    "give --protocol {usual}, or --protocol {default} to confirm these",
+    "Files of COCO and LVIS are usually evaluated by their own programs. AP at an IoU of 0.5, as in Pascal "
+    "VOC, is often far higher than theirs, which is the mean over ten thresholds.",
+)
+
 ALL_IGNORED = Code(
     "all-objects-ignored",
     "warning",
@@ -105,6 +114,7 @@ DOUBTFUL = (
     BEYOND_LIMIT,
     ALL_IGNORED,
     CLASS_WITHOUT_OBJECTS,
+    DEFAULT_PROTOCOL,
     KEYPOINTS_WITHOUT_AREA,
 )
 """The warnings that make a result doubtful: they are to be seen wherever it is."""

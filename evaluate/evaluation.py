@@ -15,6 +15,7 @@ from odm.evaluate.doubts import (
     ALL_IGNORED,
     BEYOND_LIMIT,
     CLASS_WITHOUT_OBJECTS,
+    DEFAULT_PROTOCOL,
     GROUPS_AS_OBJECTS,
     KEYPOINTS_WITHOUT_AREA,
     LIKELY_CAUSE,
@@ -59,7 +60,7 @@ def _refuse_many_classes(joined: Joined, log: Log) -> None:
 def evaluate(
     truth: Dataset,
     detections: Dataset,
-    protocol: str | Protocol | Sequence[str | Protocol] = DEFAULT,
+    protocol: str | Protocol | Sequence[str | Protocol] | None = None,
     *,
     iou: float | Sequence[float] | None = None,
     interpolation: str | int | None = None,
@@ -88,7 +89,7 @@ def evaluate(
     truth, detections
         The two sides; see `odm.read` and `Dataset.from_arrays`.
     protocol
-        A name of `PROTOCOLS`, a `Protocol`, or several.
+        A name of `PROTOCOLS`, a `Protocol`, or several; ``voc2012`` if omitted.
     iou
         IoU threshold or thresholds, above 0 up to 1. Most protocols give one result per threshold; `coco`
         averages over them.
@@ -182,7 +183,7 @@ def evaluate(
     report_before(joined, rules, source_of(truth), log)
     found = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [replace(accumulate(one, at_score=at_score), joined=joined) for one in found]
-    _report(results, joined, truth, detections, log, diagnose=diagnose)
+    _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=protocol is None)
     return Evaluation(joined, results, log, truth, detections)
 
 
@@ -194,6 +195,7 @@ def _report(
     log: Log,
     *,
     diagnose: bool,
+    is_default: bool,
 ) -> None:
     """Report what explains poor results (with `diagnose` any), what was dropped, and results of nothing."""
     over_tracks = any(r.rules.tubes for r in results)
@@ -205,11 +207,13 @@ def _report(
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
         diagnosis.diagnose(joined, truth, path, log, asked=diagnose)
+    if is_default:
+        report_default(truth, detections, log)
     report_after(results, joined, path, log)
 
 
 def checked_rules(
-    protocol: str | Protocol | Sequence[str | Protocol],
+    protocol: str | Protocol | Sequence[str | Protocol] | None,
     *,
     at_score: float | None,
     score_min: float | None,
@@ -302,6 +306,19 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             )
 
 
+PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"}
+"""The programs that compute the numbers of a protocol."""
+
+
+def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
+    """Report that no protocol was chosen although the files of both sides are those of one."""
+    usual = truth.protocol if truth.protocol == detections.protocol else ""
+    if usual:
+        log.report(
+            DEFAULT_PROTOCOL, source_of(truth), default=DEFAULT, usual=usual, program=Trusted(PROGRAMS[usual])
+        )
+
+
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Whether ground truths with the flag are no ordinary objects."""
     grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
@@ -342,7 +359,8 @@ def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> No
         n, names = sum(row.fp for row in empty), [row.name for row in empty]
         what, s, es = plural(n, "detection"), "s" if n == 1 else "", "es" if len(names) > 1 else ""
         values: dict[str, Any] = {"what": what, "classes": some(names), "s": s, "es": es}
-        log.report(CLASS_WITHOUT_OBJECTS, path, **{key: Trusted(text) for key, text in values.items()})
+        values = {key: Trusted(text) for key, text in values.items()}
+        log.report(CLASS_WITHOUT_OBJECTS, path, **values)
 
 
 def switched(

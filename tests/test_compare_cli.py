@@ -347,7 +347,9 @@ def test_ground_truth_is_reported_once(tmp_path):
     for name, score in (("a", 0.5), ("b", 0.6)):
         row = {"image_id": 1, "category_id": 1, "bbox": box["bbox"], "score": score}
         (tmp_path / f"{name}.json").write_text(json.dumps([row]))
-    _, err = run(tmp_path, "compare", "gt.json", "a.json", "b.json", "--replicates", 5)
+    _, err = run(
+        tmp_path, "compare", "gt.json", "a.json", "b.json", "--replicates", 5, "--protocol", "voc2012"
+    )
     assert "(outside-image 1202)" in err
     assert err.count("gt.json: read as coco") == 1
 

@@ -250,11 +250,11 @@ def test_results_of_coco_in_several_files(tmp_path):
     for k in range(4):
         (tmp_path / "det" / f"{k}.json").write_text(json.dumps(records[k * 200 : (k + 1) * 200]))
     (tmp_path / "det" / "settings.json").write_text('{"model": "one"}')
-    command = [sys.executable, "-m", "odm", "eval", truth_file, str(tmp_path / "det"), "--protocol", "coco"]
-    command += ["--output", "json"]
+    command = [sys.executable, "-m", "odm", "eval", truth_file, str(tmp_path / "det"), "--output", "json"]
     one = subprocess.run(command, capture_output=True, check=True)
     parts = subprocess.run([*command, "--memory", "1GB"], capture_output=True, check=True)
     assert parts.stdout == one.stdout
+    assert b'"default-protocol"' in one.stdout
     assert b"read in 4 parts" in parts.stderr
     for done in (one, parts):
         assert done.stderr.count(b"not read: settings.json") == 1, done.stderr

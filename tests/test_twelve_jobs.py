@@ -206,6 +206,8 @@ def test_a_failed_gate_is_an_annotation_of_github(run):
         "mAP=1",
         "--iou",
         0.5,
+        "--protocol",
+        "voc2012",
     )
     plain, _ = run(*words)
     assert run(*words, "--output", "github")[0] == plain
@@ -226,6 +228,7 @@ def test_a_failed_gate_is_an_annotation_of_github(run):
 def test_a_regression_is_an_annotation_of_github(run, tmp_path):
     (tmp_path / "b.json").write_text(json.dumps(RESULTS[:1]))
     words = ("compare", "gt.json", "det.json", "b.json", "--fail-on-regression", "mAP", "--replicates", "50")
+    words += ("--protocol", "voc2012")
     doubt, line = annotations(run(*words, "--output", "github", code=1)[0])
     assert "::warning" in doubt
     assert "most-images-without-detections" in doubt

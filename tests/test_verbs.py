@@ -2,7 +2,9 @@
 
 import contextlib
 import inspect
+import json
 import keyword
+import re
 import typing
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import click
 import numpy as np
 import pytest
 from selection import of_each, slow
+from test_report import read_page
 
 import odm
 from odm.cli import _app
@@ -118,8 +121,9 @@ def test_there_is_one_default_protocol_and_a_training_loop_names_its_own():
     from odm.evaluate.scores.protocols import DEFAULT
     from odm.sharding import evaluate_shards
 
+    assert [rules.name for rules in odm.evaluate.resolve(None)] == [DEFAULT]
     for function in (odm.eval, odm.compare, odm.evaluate.evaluate, evaluate_shards):
-        assert inspect.signature(function).parameters["protocol"].default == DEFAULT
+        assert inspect.signature(function).parameters["protocol"].default is None
     assert inspect.signature(odm.evaluate.Metric).parameters["protocol"].default is inspect.Parameter.empty
 
 
@@ -129,8 +133,43 @@ def test_a_description_of_a_yolo_data_set_gets_a_note_about_yolo_val():
         odm.eval(STREET / "data.yaml", STREET / "predictions", log=log, **given)
         return [note for note in log.notes if "yolo val" in note]
 
-    assert notes() == [f"{STREET / 'data.yaml'}: --protocol ultralytics gives the numbers of yolo val"]
-    assert notes(protocol="ultralytics") == notes(protocol="coco") == []
+    (note,) = notes()
+    assert note.endswith(": --protocol ultralytics gives the numbers of yolo val, and this is voc2012")
+    assert notes(protocol="ultralytics") == notes(protocol="voc2012") == []
+
+
+def default_doubts(log):
+    """The advice of the doubts about a protocol that nobody chose."""
+    return [re.search("give (.*)", str(i))[1] for i in log.issues if i.code == "default-protocol"]
+
+
+@pytest.mark.parametrize("usual", ["coco", "lvis"])
+def test_files_of_coco_and_lvis_under_no_chosen_protocol_are_doubted_in_all_outputs(usual, odm_run, tmp_path):
+    mixed = STREET.parent / "mixed"
+    sides = mixed / usual / "input.json", mixed / f"{usual}-detections" / "input.json"
+    advice = f"--protocol {usual}, or --protocol voc2012 to confirm these"
+    choices = {"protocol": None, "iou": 0.5}, {"protocol": usual}, {"protocol": "voc2012"}
+    results = [odm.eval(*sides, **choice) for choice in choices]
+    assert [default_doubts(result.log) for result in results] == [[advice], [], []]
+    truth, found = odm.read(sides[0]), odm.read(sides[1])
+    for protocol in (None, "voc2012"):
+        log = odm.issues.Log()
+        odm.evaluate.evaluate(truth, found, protocol, log=log)
+        assert default_doubts(log) == [advice] * (protocol is None)
+        log = odm.issues.Log()
+        odm.compare(truth, {"a": found, "b": found}, protocol, log=log)
+        assert default_doubts(log) == [advice] * (protocol is None)
+    assert advice in results[0]._repr_html_()
+    results[0].report(tmp_path / "page.html")
+    assert advice in str(read_page(tmp_path / "page.html")[0]["doubts"])
+    out, err = odm_run("eval", *sides, "-q", "--output", "json")
+    assert f"give {advice}" in err
+    assert [doubt["code"] for doubt in json.loads(out)["doubts"]].count("default-protocol") == 1
+    assert "default-protocol" not in "".join(odm_run("eval", *sides, "-q", "--protocol", "voc2012"))
+    other = odm.read(mixed / "voc" / "input")
+    log = odm.issues.Log()
+    odm.eval(other, sides[1], log=log)
+    assert not default_doubts(log)
 
 
 # ------------------------------------------------------------------------------------------- sources

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.arrays import pack
-from odm.evaluate.evaluation import checked_rules, report_after, report_before, switched
+from odm.evaluate.evaluation import checked_rules, report_after, report_before, report_default, switched
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.prepare import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
@@ -33,7 +33,6 @@ from odm.evaluate.parts.cluster import Job
 from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import finish
-from odm.evaluate.scores.protocols import DEFAULT
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.issues import Log, UsageError
 from odm.pairing import source_of
@@ -58,6 +57,7 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
         """The datasets of parts, in their order, with the samples as boxes."""
         builder = Builder()
         builder.kind = "det"
+        builder.protocol = surveys[0].dataset.protocol if surveys else ""
         all_images, all_classes = [], []
         for one in surveys:
             data, images = one.dataset, one.dataset.images
@@ -226,6 +226,7 @@ def evaluate_parts(
     unread: Log,
     rows_per_task: int,
     log: Log,
+    is_default: bool = False,
     only_classes: Sequence[str] | None = None,
     only_images: Sequence[str] | None = None,
     score_min: float | None = None,
@@ -238,9 +239,10 @@ def evaluate_parts(
     """Measure detections in parts against ground truth, as `evaluate` does with all of them at once.
 
     Equal scores on one image rank in the order of the parts. `rules` are those of `rules_in_parts`, which
-    takes the other options of `evaluate` (`_switches`). `store` is a folder that all processes of the
-    `executor` share; `path` is what the user named, `unread` says what was not read of it. A task holds about
-    `rows_per_task` detections; a class with more is ranked in ranges of its scores.
+    takes the other options of `evaluate` (`_switches`); `is_default` says that no protocol was chosen.
+    `store` is a folder that all processes of the `executor` share; `path` is what the user named, `unread`
+    says what was not read of it. A task holds about `rows_per_task` detections; a class with more is ranked
+    in ranges of its scores.
 
     Raises
     ------
@@ -281,12 +283,14 @@ def evaluate_parts(
     results = [
         finish(one, own, *point, at_score) for one, own, point in zip(totals, counted, points, strict=True)
     ]
+    if is_default:
+        report_default(truth, whole.dataset, log)
     report_after(results, known, source_of(whole.dataset), log)
     return Evaluation(replace(known, detections=base.detections), results, log)
 
 
 def rules_in_parts(
-    protocol: str | Rules | Sequence[str | Rules] = DEFAULT,
+    protocol: str | Rules | Sequence[str | Rules] | None = None,
     *,
     class_agnostic: bool = False,
     diagnose: bool = False,

@@ -13,6 +13,7 @@ from odm.codes import GIVE_SIZES
 from odm.evaluate.scores.protocols import (
     AREAS,
     BY_IOU_TYPE,
+    DEFAULT,
     EVERY_AREA,
     LARGEST_AREA,
     PROTOCOLS,
@@ -33,7 +34,7 @@ Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence
 
 
 def resolve(
-    protocol: str | Protocol | Sequence[str | Protocol],
+    protocol: str | Protocol | Sequence[str | Protocol] | None,
     *,
     iou: float | Sequence[float] | None = None,
     interpolation: str | int | None = None,
@@ -45,7 +46,7 @@ def resolve(
     iou_type: IouType | None = None,
     sigmas: Sequence[float] | None = None,
 ) -> list[Protocol]:
-    """The protocols that were asked for, each with the switches that were changed.
+    """The protocols that were asked for, or the default, each with the switches that were changed.
 
     A protocol that is not averaged over IoUs gives one protocol per IoU. `area` is the range of all numbers
     (``small``, ``LOW:HIGH`` or two numbers), or further ranges by name (``NAME=LOW:HIGH`` or a mapping), or a
@@ -56,6 +57,7 @@ def resolve(
     UsageError
         If a protocol is not known, a switch does not apply to it, or a value is out of range.
     """
+    protocol = DEFAULT if protocol is None else protocol
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
     if not names:
         raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")

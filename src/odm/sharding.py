@@ -18,7 +18,6 @@ from odm.converters.pending import PendingSource, Request, choose_options, readi
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.parts.cluster import Inline
 from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
-from odm.evaluate.scores.protocols import DEFAULT
 from odm.files import Scratch, is_address
 from odm.formats import FORMATS, get, option_specs
 from odm.issues import Log, UsageError, plural, printable
@@ -28,7 +27,7 @@ from odm.tables import Dataset
 def evaluate_shards(
     truth: str | Request | Dataset,
     detections: str | Request,
-    protocol: str | Protocol | Sequence[str | Protocol] = DEFAULT,
+    protocol: str | Protocol | Sequence[str | Protocol] | None = None,
     *,
     executor: Executor | None = None,
     scratch: str | None = None,
@@ -114,6 +113,7 @@ def evaluate_shards(
             unread=unread,
             rows_per_task=rows,
             log=log,
+            is_default=protocol is None,
             **options,
         )
     finally:

@@ -19,7 +19,7 @@ from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.sides import ExtraImages, Label
 from odm.evaluate.scores.changes import Areas
-from odm.evaluate.scores.protocols import DEFAULT, IouType
+from odm.evaluate.scores.protocols import IouType
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError
 from odm.verbs.analyses import slices_of
@@ -41,7 +41,7 @@ KEPT = 4
 def compare(
     gt: Source,
     runs: Mapping[str, Source] | Sequence[Path],
-    protocol: BoxProtocolName | Protocol = DEFAULT,
+    protocol: BoxProtocolName | Protocol | None = None,
     *,
     iou: float | None = None,
     iou_type: IouType | None = None,

@@ -18,6 +18,7 @@ from odm.converters.edit import apply
 from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
+from odm.evaluate.evaluation import PROGRAMS
 from odm.evaluate.matching.ready import report_missing, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
@@ -73,7 +74,7 @@ WHOLE = (
 def eval(  # noqa: A001 -- the command's name
     gt: Source,
     det: Source,
-    protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] = DEFAULT,
+    protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] | None = None,
     *,
     iou: float | Sequence[float] | None = None,
     iou_type: IouType | None = None,
@@ -152,7 +153,7 @@ def eval(  # noqa: A001 -- the command's name
         of results, a table of pandas, polars or pyarrow with the columns ``image``, ``class``, ``left``,
         ``top``, ``right``, ``bottom`` (and ``score``), or ``{image: supervision.Detections}``.
     protocol
-        The rules that are followed; several give several results.
+        The rules that are followed, ``voc2012`` if omitted; several give several results.
     iou, interpolation, area, max_dets, recall_at, score_min, keep_difficult, pixels, at_score, extra_images,
     \
 class_agnostic, diagnose
@@ -313,7 +314,7 @@ def rules_of(given: dict[str, Any]) -> list[Protocol]:
     with names_as_flags():
         check_scores(at_score=given["at_score"], score_min=given["score_min"])
         rules = resolve(
-            list(dict.fromkeys(given["protocol"])),
+            list(dict.fromkeys(given["protocol"])) or None,
             iou=list(dict.fromkeys(given["iou"])) or None,
             **{name: given[name] for name in RULES},
         )
@@ -376,7 +377,7 @@ def arguments(given: dict[str, Any], log: Log) -> dict[str, Any]:
         if isinstance(hierarchy, str):
             hierarchy = read_hierarchy(hierarchy, log, names)
     return {
-        "protocol": list(dict.fromkeys(given["protocol"])),
+        "protocol": list(dict.fromkeys(given["protocol"])) or None,
         "iou": list(dict.fromkeys(given["iou"])) or None,
         "only_classes": only_names("only_classes", given),
         "only_images": only_names("only_images", given),
@@ -403,10 +404,6 @@ def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
 
     shards.check_rules(rules)
     return True
-
-
-_PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"}
-"""What computes the numbers of a protocol."""
 
 
 def evaluate_sources(
@@ -441,13 +438,9 @@ def evaluate_sources(
         from odm.converters.merging import add_regions
 
         truth = add_regions(truth, read, pair_images(truth.images, read.images)[0], log)
-    if [*given["protocol"]] == [DEFAULT]:
-        usual = truth.protocol if truth.protocol == detections.protocol else ""
-        if is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
-            usual = "ultralytics"
-        if usual:
-            what = f"--protocol {usual} gives the numbers of {_PROGRAMS[usual]}"
-            log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
+    if not given["protocol"] and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
+        what = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
+        log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
     if is_path(det) and not given["merge_runs"]:
         check_one_run(detections)
     with names_as_flags():
