@@ -39,6 +39,7 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "paligemma": ((".jsonl", ".json"), "[{", ('"suffix"',)),
     "parquet": ((".parquet", ".pq"), "P", ()),
     "roboflow": ((".json",), "[{", ("predictions",)),
+    "sa1b": ((".json",), "[{", ("predicted_iou", "stability_score")),
     "sagemaker": ((".manifest", ".jsonl"), "[{", ("source-ref",)),
     "superannotate": ((".json",), "[{", ("metadata", "instances", "className", "imageAttributes")),
     "supervisely": ((".json",), "[{", ("objects",)),
@@ -52,12 +53,13 @@ SIGNS: dict[str, tuple[tuple[str, ...], str | None, tuple[str, ...]]] = {
     "vott": ((".csv", ".json"), "[{", ("asset", "frames", "xmin")),
     "wheat": ((".csv",), "", ()),
     "widerface": ((".txt",), "", ()),
+    "xview": ((".geojson", ".json"), "[{", ("bounds_imcoords",)),
     "yolo": ((".txt", ".yaml", ".yml", ".data"), "", ()),
     "yolokeras": ((".txt",), "", ()),
 }
 """`Format.signs` by name."""
 
-READ_ONLY = frozenset(["paligemma", "roboflow"])
+READ_ONLY = frozenset(["paligemma", "roboflow", "sa1b", "xview"])
 """Formats without `Format.write`."""
 
 FLAGS: dict[str, tuple[str, ...]] = {

@@ -35,9 +35,9 @@ FormatName = Literal[
     "automl", "azure", "bbgt", "bboxlabeltool", "bdd100k", "coco", "createml", "crowdhuman", "csv", "cvat",
     "darknet", "darwin", "datumaro", "dlib", "dota", "encord", "fiftyone", "icdar", "imagefolder", "kili",
     "kitti", "labelbox", "labelme", "labelmexml", "labelstudio", "lvis", "megadetector", "mmdet", "mot",
-    "odvg", "opencv", "paddleocr", "paligemma", "parquet", "roboflow", "sagemaker", "superannotate",
+    "odvg", "opencv", "paddleocr", "paligemma", "parquet", "roboflow", "sa1b", "sagemaker", "superannotate",
     "supervisely", "tfrecord", "txt", "ultralytics", "vertexai", "via", "visdrone", "voc", "vott", "wheat",
-    "widerface", "yolo", "yolokeras"
+    "widerface", "xview", "yolo", "yolokeras"
 ]
 """A name of a format; other packages may add some."""
 

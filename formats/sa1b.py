@@ -1,0 +1,80 @@
+"""SA-1B: the masks of Segment Anything, one JSON file per image.
+
+Specification: the page of the data set (https://ai.meta.com/datasets/segment-anything)::
+
+    {"image": {"image_id": 2, "file_name": "sa_2.jpg", "width": 640, "height": 480},
+     "annotations": [{"id": 7, "bbox": [10, 20, 100, 200], "area": 15000, "predicted_iou": 0.93,
+                      "segmentation": {"size": [480, 640], "counts": "..."}}]}
+
+``bbox`` is left, top, width and height in pixels. All objects are of the class ``object``, as there are no
+others. ``predicted_iou`` and ``stability_score`` judge the masks of ground truth: they are no scores of
+detections, and are counted but not kept. ``counts`` is COCO's text of a mask.
+
+This format is only read, because it has no classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.items import BAD_SIZE, BadRecord, Row, Size, file_item
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files
+from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.pixel_masks import BadMask, checked
+from odm.issues import Log
+from odm.tables import Builder
+
+_KEYS = declare_keys(
+    "image annotations image_id file_name width height bbox area segmentation size counts id"
+)
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys, and at those of the first mask."""
+    first = look.first.get("annotations", {})
+    is_mask = {"predicted_iou", "stability_score"} & first.keys()
+    if look.keys.get("image") == "{" and look.keys.get("annotations") == "[" and b'"image_id"' in head:
+        return (SURE, "it has an image and masks with predicted_iou, as SA-1B has") if is_mask else None
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
+    files = choose_files(source, looks_like, "SA-1B", log, own=frozenset({"image"}))
+    for file in log.track(files, "reading"):
+        with contextlib.suppress(BadRecord):
+            record = file_item(reader, file)
+            about, masks = record.object("image"), record.rows("annotations")
+            size = about.size("width", "height")
+            if size != BAD_SIZE:
+                masks.read(about.image("file_name", size=size), _read_mask, size)
+    reader.finish()
+
+
+def _read_mask(row: Row, size: Size | None) -> None:
+    corners, wh = row.ltwh("bbox")
+    if row.wants and "segmentation" in row:
+        mask = row.object("segmentation")
+        try:
+            text, _ = checked(mask.get("counts"), mask.get("size"), *(size or BAD_SIZE))
+        except BadMask as e:
+            mask.wrong("counts", str(e))
+            return
+        row.draw("mask", text, "masks")
+    category = row.category_named("object", row.at)
+    row.add(category, corners, wh=wh)
+
+
+FORMAT = format_of(
+    __name__,
+    title="SA-1B masks",
+    use="training",
+    written_by="the SA-1B data set, and programs that write masks like it",
+    holds=("predicted_iou", "stability_score"),
+    keeps=frozenset("size extension wh mask".split()),
+)

@@ -1,0 +1,82 @@
+"""xView: the objects of satellite images, in one GeoJSON file.
+
+Specification: the data format of the xView challenge (https://xviewdataset.org)::
+
+    {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {
+        "image_id": "2355.tif", "type_id": 73, "bounds_imcoords": "10,20,110,220"}, "geometry": {...}}]}
+
+``bounds_imcoords`` is left, top, right and bottom in pixels, as a text. The class is the number ``type_id``;
+``odm convert --rename`` gives it a name. The geometry in longitude and latitude and other properties are
+not read. Images without objects are not in the file, and neither are the sizes of images (``--images``,
+``--image-size`` or ``--image-sizes`` give them).
+
+This format is only read, because its objects have a place on the Earth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from odm.files import Source
+from odm.formats._contract import SURE, format_of
+from odm.formats._shared.items import BadRecord, Row, file_item
+from odm.formats._shared.json_preview import JsonPreview
+from odm.formats._shared.json_values import Reader, choose_files
+from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.text_items import numeral
+from odm.issues import Log
+from odm.tables import Builder
+
+_KEYS = declare_keys(
+    "type features properties image_id type_id bounds_imcoords geometry* crs* id feature_id cat_id edited_by "
+    "ingest_time index_right image_id_1 point_geom grid_file"
+)
+_SUFFIXES = (".geojson", ".json")
+
+
+def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
+    """Look at the outermost keys, and for the boxes in the first bytes."""
+    if look.keys.get("features") == "[" and b'"bounds_imcoords"' in head:
+        return SURE, "it has features with bounds_imcoords, as xView has"
+    return None
+
+
+def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
+    """Read the file, or those of a folder."""
+    reader = Reader(source, builder, log, options, keys=_KEYS)
+    images: dict[str, int | None] = {}
+    for file in log.track(choose_files(source, looks_like, "xView", log, _SUFFIXES), "reading"):
+        with contextlib.suppress(BadRecord):
+            file_item(reader, file).rows("features").read(0, _read_feature, images)
+    reader.finish()
+
+
+def _read_feature(row: Row, images: dict[str, int | None]) -> None:
+    about = row.object("properties")
+    name = about.text("image_id")
+    if name not in images:
+        images[name] = about.image("image_id")
+    about.need("type_id")
+    category = about.category_number(about.get("type_id"), about.at / "type_id", {})
+    bounds = about.text("bounds_imcoords")
+    about.record = {"bounds_imcoords": [numeral(text) for text in bounds.split(",")]}
+    corners, image = about.ltrb("bounds_imcoords"), images[name]
+    if image is None:
+        row.fault()
+        return
+    row.owner.image = image
+    row.add(category, corners)
+
+
+FORMAT = format_of(
+    __name__,
+    title="xView GeoJSON",
+    use="challenges",
+    written_by="the xView challenge (xView_train.geojson)",
+    suffixes=(".geojson",),
+    looks_at=_SUFFIXES,
+    single=True,
+    holds=("bounds_imcoords",),
+    keeps=frozenset({"extension"}),
+)
