@@ -10,8 +10,9 @@ both are -1 if unknown. ``left top right bottom`` are edges in pixels, from 0, u
 
 Reading
 -------
-- A folder of files, flat or with ``label_2/`` beside ``image_2/``, or one file. The file name without
-  ``.txt`` is the image name; an empty file is an image without objects.
+- A folder of files, flat or with ``label_2/`` beside ``image_2/`` (``labels/`` beside ``images/`` for NVIDIA
+  TAO), or one file. The file name without ``.txt`` is the image name; an empty file is an image without
+  objects.
 - Rows of 15 columns are ground truth; rows of 16, with the score last, are detections. Scores may be any
   numbers, as in the development kit.
 - ``DontCare`` marks a region in which objects were not labelled: it is read as a region to ignore, which
@@ -276,7 +277,7 @@ FORMAT = format_of(
     title="KITTI object labels",
     expects=("class truncated occluded alpha left top right bottom height width length x y z rotation",),
     use="challenges",
-    written_by="KITTI object development kit, CVAT, FiftyOne (15 and 16 columns)",
+    written_by="KITTI object development kit, CVAT, FiftyOne, NVIDIA TAO (15 and 16 columns)",
     suffixes=(".txt",),
     keeps=_KEEPS,
     crowd_class=DONT_CARE,

@@ -1,4 +1,4 @@
-"""SuperAnnotate JSON: one file per image, or one for all, of a vector project.
+"""SuperAnnotate JSON: one file per image, or one for all, of a vector or pixel project.
 
 Specification: "Vector JSON" in the documentation of SuperAnnotate
 (https://doc.superannotate.com/docs/vector-json)::
@@ -18,6 +18,11 @@ export ``a.jpg___objects.json`` is only the list of instances, in which one with
 
 All of these are read. The points of a polygon are a list of x and y in turn, or ``{"x": [...], "y": [...]}``,
 and may be called ``exterior``.
+
+In a pixel project, ``a.jpg___save.png`` beside the file has the pixels of each instance in the colours of its
+``parts``; they are its mask, and the box is around them::
+
+    {"classId": 1, "className": "person", "parts": [{"color": "#000447"}], "attributes": []}
 
 Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where only boxes are needed, they
 are counted and read as their bounding boxes, with a warning. Points,
@@ -44,8 +49,13 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import posixpath
+import re
 from decimal import Decimal
 from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
@@ -66,6 +76,7 @@ from odm.formats._shared.json_values import (
     number,
 )
 from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pixel_masks import BadMask, colours_of_png, png_below
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.formats._shared.written_groups import images_with_groups
@@ -76,13 +87,15 @@ _KEYS = declare_keys(
     "{} metadata instances tags* comments* name width height status version pinned id type classId "
     "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId exterior x y pointLabels* locked visible "
     "attributes* trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked "
-    "exclude cx cy rx ry angle color attribute_groups* timestamp"
+    "exclude cx cy rx ry angle color attribute_groups* timestamp parts isHighlighted"
 )
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _MADE = ("Prediction", "Preannotation")
 _CORNERS = ("x1", "y1", "x2", "y2")
-_SHAPES = frozenset({"bbox", "rbbox", "polygon", "ellipse"})
-_OLD = "___objects.json"
+_SHAPES = frozenset({"bbox", "rbbox", "polygon", "ellipse", "pixels"})
+_OLD = ("___objects.json", "___pixel.json")
+_PIXELS = "___save.png"
+_COLOUR = re.compile("#[0-9a-fA-F]{6}")
 _CLASSES = "classes.json"
 _VERSION = "___sa_version___"
 
@@ -97,7 +110,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if several and (_VERSION in look.keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
     first = look.first.get("", {})
-    is_list = look.top == "[" and first.get("type") == '"'
+    is_list = look.top == "[" and (first.get("type") == '"' or first.get("parts") == "[")
     if is_list and (b'"className"' in head or b'"imageAttributes"' in head):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
     return None
@@ -112,6 +125,12 @@ class _Reader(Reader):
     """Whether ids may stand for classes without a list."""
     used: set[int]
     """The ids that are used as names."""
+    folder = ""
+    """That of the file that is read."""
+    mask_file = ""
+    """The file with the pixels of the instances of the image that is read."""
+    colours: NDArray[np.int64] | None = None
+    """Its pixels, once they are needed."""
 
     def class_of(self, box: Row) -> int:
         """The class of an instance, by its name or else by its id; -1, and an issue, if there is none."""
@@ -170,8 +189,9 @@ def _read_file(reader: _Reader, file: str) -> None:
     """Read a file of one image, an object or, in old exports, its instances; or of several by their names."""
     value, at = reader.value(file), At(reader.source.full(file))
     origin = Origin(reader.builder, at.path)
-    split = split_of(file) if file else ""
-    shown = reader.source.relative(file).removesuffix(_OLD).removesuffix(".json")
+    split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
+    shown = reader.source.relative(file)
+    shown = shown.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
         size = next((item for item in metas if item.get("name") == "imageAttributes"), {})
@@ -203,7 +223,9 @@ def _read_image(
 
 
 def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
-    size = about.size("width", "height")
+    size, reader = about.size("width", "height"), record.reader
+    assert isinstance(reader, _Reader)
+    reader.mask_file, reader.colours = posixpath.join(reader.folder, f"{name}{_PIXELS}"), None
     if size != BAD_SIZE:
         boxes.read(record.image_named(name, field=field, size=size, split=split), _read_instance)
 
@@ -213,13 +235,7 @@ def _read_instance(box: Row) -> None:
         remedy = "annotate the frames as images, and export those"
         box.reader.report_task(box.at.path, "a video project of SuperAnnotate", remedy)
         raise BadRecord
-    if "type" not in box and "parts" in box:
-        remedy = "give the export of a vector project, or boxes around the masks in another format"
-        box.reader.report_task(
-            box.at.path, "a pixel project of SuperAnnotate, with masks in PNG files", remedy
-        )
-        raise BadRecord
-    kind = box.text("type")
+    kind = "pixels" if "parts" in box and "points" not in box else box.text("type")
     if kind == "meta":  # in old exports, what is said of the image
         return
     reader = box.reader
@@ -243,6 +259,8 @@ def _read_corners(box: Row, kind: str) -> Corners:
     if kind == "rbbox":
         values = box.object("points").numbers(*(f"{axis}{k}" for k in (1, 2, 3, 4) for axis in "xy"))
         return box.around(list(zip(values[::2], values[1::2], strict=True)), "rotated boxes")
+    if kind == "pixels":
+        return _read_pixels(box)
     if kind == "ellipse":
         x, y, rx, ry = box.numbers("cx", "cy", "rx", "ry")
         return box.ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
@@ -270,6 +288,30 @@ def _read_corners(box: Row, kind: str) -> Corners:
     rings = [points, *(list(zip(hole[::2], hole[1::2], strict=True)) for hole in holes)]
     box.draw("polygons", even_odd(rings), "polygons")
     return bounds(points)
+
+
+def _read_pixels(box: Row) -> Corners:
+    """The corners around the pixels of an instance in the picture beside the file."""
+    reader = box.reader
+    assert isinstance(reader, _Reader)
+    texts = [part.text("color") for part in box.items("parts")]
+    colours = [int(text[1:], 16) for text in texts if _COLOUR.fullmatch(text)]
+    try:
+        if reader.colours is None:
+            read = png_below(reader.source, reader.mask_file, colours_of_png)
+            if read is None:
+                raise BadMask(f"the colours in {reader.mask_file}, which is missing")
+            reader.colours = read(None)
+        pixels = np.isin(reader.colours, colours)
+        if not pixels.any():
+            raise BadMask(f"colours of pixels in {reader.mask_file}")
+    except BadMask as e:
+        box.wrong("parts", str(e))
+        raise BadRecord from None
+    rows, columns = (np.flatnonzero(pixels.any(axis=axis)) for axis in (1, 0))
+    left, top, right, bottom = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
+    box.paint(box, "parts", lambda _: pixels[top:bottom, left:right], left, top)
+    return left, top, right, bottom
 
 
 def _scored(score: float) -> dict[str, Any]:
@@ -336,7 +378,7 @@ FORMAT = format_of(
     title="SuperAnnotate JSON",
     expects=("metadata", "instances", "className"),
     use="annotation tools",
-    written_by="SuperAnnotate vector JSON, and the older IMAGE___objects.json and annotations.json",
+    written_by="SuperAnnotate vector and pixel JSON, and the older IMAGE___objects.json and annotations.json",
     holds=("metadata", "instances", "className", "imageAttributes"),
     keeps=frozenset({"size", "extension", "empty", "unused", "order", "score", "split"})
     | {"polygon", "parts", "oriented", "group"},

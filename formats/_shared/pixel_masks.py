@@ -185,6 +185,18 @@ def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
     return bands
 
 
+def colours_of_png(data: bytes) -> Longs:
+    """The pixels of a PNG as 0xRRGGBB."""
+    bands = _bands(data)
+    if bands.ndim != 3 or bands.dtype != np.uint8:
+        raise BadMask("a PNG with colours")
+    return _joined(bands)
+
+
+def _joined(bands: NDArray[np.uint8]) -> Longs:
+    return bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
+
+
 @functools.cache
 def _palette() -> tuple[Longs, Longs]:
     """Pascal VOC's colours, ascending, and their numbers: a colour takes every third bit of its number, the
@@ -202,7 +214,7 @@ def _palette() -> tuple[Longs, Longs]:
 def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Numbers of Pascal VOC's colours."""
     palette, number = _palette()
-    colours = bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
+    colours = _joined(bands)
     at = np.minimum(np.searchsorted(palette, colours), 255)
     if (palette[at] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")

@@ -18,7 +18,7 @@ _SEPARATED = re.compile(rb"[^,;|]+([,;|])(?:" + _VALUE + rb"\1)?(?:" + _VALUE + 
 NOT_LABELS = frozenset(
     (
         *("classes.txt", "_classes.txt", "predefined_classes.txt"),
-        *("obj.names", "obj.data", "readme.txt", "license.txt"),
+        *("obj.names", "obj.data", "readme.txt", "license.txt", "kitti_seq_to_map.json"),
     )
 )
 """Files, in lower case, that are often found among labels and are none."""
@@ -57,7 +57,7 @@ def _listing(source: Source) -> Listing:
             (known if is_list else labels).append(file)
         elif low.endswith(tuple(PICTURE_SUFFIXES)):
             pictures.append(file)
-        elif low.endswith(_AMONG):
+        elif low.endswith(_AMONG) or low in NOT_LABELS:
             known.append(file)
         else:
             others.append(file)
