@@ -20,7 +20,6 @@ spaces=underscore`` writes underscores for them.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
@@ -28,9 +27,8 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import spaces_option
+from odm.formats._shared.class_lists import SpacesOptions
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -39,13 +37,6 @@ _FIELDS = (
     *("left", "top", "width", "height", "occluded"),
     *("visible left", "visible top", "visible width", "visible height", "ignore", "angle"),
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BbgtOptions(ImageOptions):
-    """What is written for spaces in classes."""
-
-    spaces: str = spaces_option()
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -80,7 +71,7 @@ GRAMMAR = text_rows.Grammar(
 )
 
 
-def read(source: Source, builder: Builder, log: Log, options: BbgtOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
     files = text_rows.label_files(source, GRAMMAR)
     text_rows.report_files(source, files, log)
@@ -93,7 +84,7 @@ def read(source: Source, builder: Builder, log: Log, options: BbgtOptions) -> No
     labels.add(good, labels.class_rows(good), xyxy, wh=wh, flags=flags)
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: BbgtOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     """Write one file per image."""
     if not text_rows.plan_files(dataset, target, log):
         return

@@ -19,7 +19,6 @@ for them.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
@@ -27,9 +26,8 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared import text_rows
-from odm.formats._shared.class_lists import spaces_option
+from odm.formats._shared.class_lists import SpacesOptions
 from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text_tokens import NUMBER
 from odm.issues import Code, Log
 from odm.names import PICTURE_SUFFIXES
@@ -44,14 +42,8 @@ COUNT_DIFFERS = Code(
     "added by hand.",
 )
 _COUNT = re.compile(rb"[0-9]{1,6}")
+_FOLDERS = re.compile("labels|annotations", re.IGNORECASE)
 _EDGES = ("left", "top", "right", "bottom")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BboxLabelToolOptions(ImageOptions):
-    """What is written for spaces in classes."""
-
-    spaces: str = spaces_option()
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -82,10 +74,12 @@ def _grammar(*, first: bool) -> text_rows.Grammar:
         return text_rows.Shape(range(at, at + 4), n - 1 if scored else -1, (4 - 4 * at, n - 4 - scored))
 
     expected = "four numbers, a class before" if first else "four numbers, or also a class"
-    return text_rows.Grammar(shape, _EDGES, f"{expected}, and a score if any", default=np.nan)
+    return text_rows.Grammar(
+        shape, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
+    )
 
 
-def read(source: Source, builder: Builder, log: Log, options: BboxLabelToolOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
     files = text_rows.label_files(source, _grammar(first=False))
     text_rows.report_files(source, files, log)
@@ -104,7 +98,7 @@ def read(source: Source, builder: Builder, log: Log, options: BboxLabelToolOptio
     labels.add(good, labels.class_rows(good), labels.values)
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: BboxLabelToolOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     """Write one file per image."""
     if not text_rows.plan_files(dataset, target, log):
         return

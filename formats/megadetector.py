@@ -22,7 +22,7 @@ The list of newer versions of the program is read too. Its boxes are left, top, 
         {"category": "animal", "confidence": 0.926, "bbox": [10.0, 20.0, 110.0, 220.0]}]}]
 
 Writing: the former, with enough decimals to preserve pixels within 1e-6, and without ``conf`` for ground
-truth. Categories have the ids of the source, or numbers from 1.
+truth. Categories have the ids of the source, or numbers from 0.
 """
 
 from __future__ import annotations
@@ -31,19 +31,8 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.items import (
-    BadRecord,
-    Item,
-    Row,
-    Size,
-    class_ids,
-    file_item,
-    file_items,
-    have_sizes,
-    images_of,
-    one_file,
-    relative_places,
-)
+from odm.formats._shared import items
+from odm.formats._shared.items import BadRecord, Item, Row
 from odm.formats._shared.json_preview import JsonPreview, glance
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
@@ -70,8 +59,8 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the categories, or at the keys of the first image."""
     if look.top == "{" and {"images", "detection_categories"} <= look.keys.keys():
         return SURE, "it has images and detection_categories, as MegaDetector's results have"
-    first = look.first.get("", {})
-    if look.top == "[" and first.get("file") == '"' and first.get("detections") == "[":
+    first = look.first.get("images" if look.top == "{" else "", {})
+    if first.get("file") == '"' and {"detections", "failure"} & first.keys():
         return SURE, "its records have a file and detections, as MegaDetector's results have"
     return None
 
@@ -82,10 +71,10 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     for file in log.track(choose_files(source, looks_like, "results of MegaDetector", log), "reading"):
         with contextlib.suppress(BadRecord):
             if glance(source.head(file)).top == "{":
-                results = file_item(reader, file)
+                results = items.file_item(reader, file)
                 classes, images = results.classes("detection_categories"), results.items("images")
             else:
-                classes, images = None, file_items(reader, file, "a list of images")
+                classes, images = None, items.file_items(reader, file, "a list of images")
             for image in images:
                 with contextlib.suppress(BadRecord):
                     _read_image(image, classes)
@@ -108,7 +97,7 @@ def _read_pixels(row: Row) -> None:
     row.add(row.category("category"), row.ltrb("bbox"), score=row.score("confidence"))
 
 
-def _read_fractions(row: Row, size: Size, classes: dict[str, int]) -> None:
+def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None:
     if "frame_number" in row:  # of a video
         return
     row.need("category")
@@ -120,20 +109,19 @@ def _read_fractions(row: Row, size: Size, classes: dict[str, int]) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write one file."""
-    name = one_file(dataset, target, "megadetector.json", "detections", log)
-    if not have_sizes(dataset, log) or name is None:
+    name = items.one_file(dataset, target, "megadetector.json", "detections", log)
+    if not items.have_sizes(dataset, log) or name is None:
         return
-    ids, places = class_ids(dataset), relative_places(dataset)
-    first = 0 if any(ids[name] != i for i, name in enumerate(ids)) else 1  # positions are counted from 1
-    numbers = {label: str(id_ + first) for label, id_ in ids.items()}
-    texts = []
-    for image in images_of(dataset):
+    numbers = {label: str(id_) for label, id_ in items.class_ids(dataset).items()}
+    places, texts = items.relative_places(dataset), []
+    for image in items.images_of(dataset):
         detections = [
             {"category": numbers[box.label], **box.scored("conf"), "bbox": places(box.row)}
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))
-    head = dump({"info": {"format_version": "1.4"}, "detection_categories": {numbers[k]: k for k in numbers}})
+    names = {number: label for label, number in numbers.items()}
+    head = dump({"info": {"format_version": "1.4"}, "detection_categories": names})
     target.write(name, f'{head[:-1]}, "images": {lines(iter(texts))}}}\n'.encode())
 
 
@@ -141,9 +129,9 @@ FORMAT = format_of(
     __name__,
     title="MegaDetector results",
     use="results",
-    written_by="MegaDetector (run_detector_batch, process_video, PytorchWildlife), SpeciesNet, AddaxAI",
+    written_by="MegaDetector (run_detector_batch, and the list of megadetector detect), AddaxAI",
     single=True,
-    holds=("detection_categories", '"detections"'),
+    holds=("detection_categories", '"detections"', '"failure"'),
     keeps=frozenset("size extension empty unused order score".split()),
     max_error_px=1e-6,
     needs_size=True,

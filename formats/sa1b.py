@@ -36,7 +36,7 @@ _KEYS = declare_keys(
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys, and at those of the first mask."""
     first = look.first.get("annotations", {})
-    is_mask = {"predicted_iou", "stability_score"} & first.keys()
+    is_mask = {"predicted_iou", "stability_score"} & first.keys() or (look.cut and "segmentation" in first)
     if look.keys.get("image") == "{" and look.keys.get("annotations") == "[" and b'"image_id"' in head:
         return (SURE, "it has an image and masks with predicted_iou, as SA-1B has") if is_mask else None
     return None
@@ -75,6 +75,6 @@ FORMAT = format_of(
     title="SA-1B masks",
     use="training",
     written_by="the SA-1B data set, and programs that write masks like it",
-    holds=("predicted_iou", "stability_score"),
+    holds=("predicted_iou", '"segmentation"'),
     keeps=frozenset("size extension wh mask".split()),
 )

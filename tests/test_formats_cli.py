@@ -1,9 +1,16 @@
 """``odm formats``: the list and the pages fit the terminal and lose nothing."""
 
+from pathlib import Path
+
 import pytest
 
+import odm
 from odm.cli import _app, formats
-from odm.formats import FORMATS
+from odm.cli._options import complete_format, complete_target
+from odm.formats import FORMATS, WRITTEN
+from odm.issues import UsageError
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
 
 def printed(capsys, *words):
@@ -25,6 +32,29 @@ def test_the_list_fits_and_names_every_format(capsys, monkeypatch, columns):
 def test_the_wide_list_has_the_attributes(capsys):
     (line,) = [line for line in printed(capsys, "--wide").splitlines() if line.startswith("voc ")]
     assert "difficult, truncated, occluded" in line
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - set(WRITTEN)))
+def test_a_format_that_is_only_read_is_offered_nowhere_as_a_target(tmp_path, capsys, name):
+    """Neither by its name, nor by its suffix, nor by completion, nor for a repaired copy of a file in it."""
+    folder = next(iter(sorted(FIXTURES.glob(f"tools/{name}-*"))))
+    (source,) = [path for path in folder.iterdir() if path.name != "case.json"]
+    target = tmp_path / "out"
+    for words in (
+        ["convert", FIXTURES / "mixed/coco/input.json", target, "--to", name],
+        ["convert", FIXTURES / "mixed/coco/input.json", f"{target}{FORMATS[name].suffixes[0]}x"],
+        ["validate", source, "--fix", "clip", "--out", target, "--format", name],
+    ):
+        assert _app.run(list(map(str, words))) == 2
+        error = capsys.readouterr().err
+        assert f"{name} is only read" in error or ("--to" in error and f" {name}," not in error)
+    with pytest.raises(UsageError, match="only read"):
+        odm.write(odm.read(FIXTURES / "mixed/coco/input.json"), target, name)
+    assert not list(tmp_path.iterdir())
+    assert name not in complete_target(None, None, name[:1])
+    assert name in complete_format(None, None, name[:1])
+    (line,) = [line for line in printed(capsys, "--wide").splitlines() if line.startswith(f"{name} ")]
+    assert "read, write" not in line
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
+from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.text_tokens import text_of
 from odm.issues import Code, Log, shorten
@@ -58,6 +60,13 @@ def spaces_option(otherwise: str = "refuse") -> Any:
         choices=(otherwise, "underscore"),
         side="write",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SpacesOptions(ImageOptions):
+    """Options of a format whose columns are separated by spaces."""
+
+    spaces: str = spaces_option()
 
 
 def has_space(name: str) -> bool:
