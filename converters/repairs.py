@@ -156,7 +156,7 @@ def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
     again = np.sort(order[1:][(key[:, 1:] == key[:, :-1]).all(axis=0)])
     if not len(again):
         return dataset
-    ledger.change("annotation ids that repeat, numbered anew (ids)", len(again))
+    ledger.change("repeated annotation ids, renumbered (ids)", len(again))
     new = ids.copy()
     new[again] = ids.max(initial=0) + 1 + np.arange(len(again))
     return _with(dataset, source_id=new)

@@ -45,7 +45,7 @@ WITHOUT_SPLIT = Code(
     "images-without-split",
     "warning",
     "{n} of {total} images have {what} and are written to {place}; the first is {value!r}",
-    "ignore this if it is right; otherwise divide all images anew, with --split-into train:80,val:20",
+    "ignore this if it is right; otherwise split all images again with --split-into train:80,val:20",
     "A data set with splits and one without were put together, or a split has a name of its own. A trainer "
     "reads only the images of the splits that it knows.",
 )

@@ -737,7 +737,7 @@ def test_repeated_annotation_ids(more, code, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(instances(boxes)))
     odm.convert(tmp_path / "a.json", tmp_path / "b.json")
     ledger = odm.repair(tmp_path / "a.json", tmp_path / "c.json", ["ids"], log=(left := Log()))
-    assert ledger.changed == {"annotation ids that repeat, numbered anew (ids)": 1}
+    assert ledger.changed == {"repeated annotation ids, renumbered (ids)": 1}
     assert not left.issues
     for name in "bc":
         written = json.loads((tmp_path / f"{name}.json").read_text())

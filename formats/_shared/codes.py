@@ -205,7 +205,7 @@ DUPLICATE_BOX_ID = Code(
     "duplicate-box-id",
     "warning",
     "duplicate annotation id {value}, first in {first}",
-    "number the annotations anew (validate --fix ids, or convert to COCO or LVIS)",
+    "renumber the annotations (validate --fix ids, or convert to COCO or LVIS)",
     "The official tools index annotations by id, so the second silently replaces the first.",
 )
 AMBIGUOUS_BOX_ID = Code(

@@ -30,7 +30,7 @@ Reading: ids may start at 0, have gaps, be text, or be written ``1.0`` (a warnin
 ``"7"`` is 7, and the reverse (with a note); integer ids are exact to 64 bits. ``iscrowd``, ``area`` and an
 annotation's ``id`` may be missing, and so may the image size (with a warning; use ``--images``,
 ``--image-size`` or ``--image-sizes``). Annotations may have the same id (a warning), unless another field
-refers to it; they are numbered anew when they are written. A missing ``file_name`` is replaced by the id, and
+refers to it; repeated ids are renumbered in writing. A missing ``file_name`` is replaced by the id, and
 categories with the same name are merged (both with a warning). A missing or empty ``bbox`` is replaced by the
 box around ``segmentation``, the oriented box or the labelled ``keypoints``, with a note. Annotations without
 any of these are counted as lost where others have boxes. If all coordinates are in 0..1, boxes are relative

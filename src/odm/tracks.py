@@ -48,7 +48,7 @@ FRAME_TWICE = Code(
 CONTRADICTORY = Code(
     "contradictory-tracks",
     "error",
-    "expected tracks of one box, of one class, in each frame, found {what}",
+    "expected tracks with one class, and with one box in each frame, found {what}",
     "correct them; odm validate names each",
     "A conversion may pass contradictory tracks on, but they cannot be measured, nor written in a format in "
     "which a track has one box in each frame.",
