@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -196,7 +197,15 @@ def _advice(args: Sequence[str], error: DataError) -> str:
     command = importlib.import_module(f"odm.cli.{args[0]}").command
     can = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
     only_rows = error.log is not None and error.log.errors and not error.log.fatal
-    return "; --skip-bad leaves out the rows with errors" if can and only_rows else ""
+    text = "; --skip-bad leaves out the rows with errors" if can and only_rows else ""
+    if not text or error.truth is None or not error.truth.errors:
+        return text
+    from odm.issues import CODES
+
+    codes = (CODES[name] for name in error.truth.counts if CODES[name].severity == "error")
+    repairs = {match[1] for code in codes if (match := re.search(r"validate --fix ([a-z-]+)", code.advice))}
+    way = f" (odm validate GT --fix {','.join(sorted(repairs))} --out DIR)" if repairs else ""
+    return f"{text}, but AP can rise without objects of the ground truth: correct these instead{way}"
 
 
 def _folder_is_gone() -> bool:

@@ -245,7 +245,7 @@ def load_pair(
     if refuse and any(is_refused(side.log, side.left_out, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
         said = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
-        raise DataError(f"{said} in the data", log)
+        raise DataError(f"{said} in the data", log, sides[0].log)
     if refuse and skip_bad:
         for side, one in zip(sides, loaded, strict=True):
             _check_left(side, one)

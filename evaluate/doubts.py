@@ -27,8 +27,9 @@ GROUPS_AS_OBJECTS = Code(
 NO_MATCH = Code(
     "no-match",
     "warning",
-    "none of the {n} detections matches any of the {total} ground-truth objects",
-    "run `odm validate GT --against DET` to see where the two sides differ",
+    "none of the {n} detections matches any of the {total} ground-truth objects, though {both} in both{only}",
+    "draw both sides, image by image, with --report FILE.html, and check whether the boxes are of the same "
+    "images and classes; --diagnose lists the other readings that were tried",
     "A detector is rarely always wrong. More often the two sides use the same names for different images or "
     "classes, or one has its boxes in another convention or for another image size.",
 )

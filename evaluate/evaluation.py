@@ -347,8 +347,14 @@ def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log)
     _report_uncounted(results[0], joined, path, log)
     known_why = log.counts[LIKELY_CAUSE.name] or not results
     if not known_why and all(r.overall.tp == 0 and min(r.overall.gt, r.overall.det) >= FEW for r in results):
-        row = results[0].overall
-        log.report(NO_MATCH, path, n=row.det, total=row.gt)
+        row, report = results[0].overall, joined.report
+        n_classes = len(report.classes_both)
+        both = (
+            f"{plural(report.images_both, report.unit[:-1])} and {plural(n_classes, 'class', 'classes')} are"
+        )
+        sides = ("ground truth", report.images_gt_only), ("detections", report.images_det_only)
+        only = "".join(f", {len(names)} only in the {side}" for side, names in sides if names)
+        log.report(NO_MATCH, path, n=row.det, total=row.gt, both=Trusted(both), only=Trusted(only))
 
 
 def _report_uncounted(result: Result, joined: Joined, path: str, log: Log) -> None:

@@ -51,14 +51,23 @@ def test_swapped_sides_are_one_error(run, sides):
 
 
 def test_the_last_line_names_the_sides_with_errors(run, tmp_path):
+    out_of_truth = ", but AP can rise without objects of the ground truth: correct these instead"
+    left_out = "; --skip-bad leaves out the rows with errors"
+    truth = (tmp_path / "gt" / "000000.txt").read_text()
+    for rows, ending in (
+        ("cat 1 2 three 4\n", out_of_truth),
+        ("cat 30 20 10 40\n", f"{out_of_truth} (odm validate GT --fix order --out DIR)"),
+    ):
+        (tmp_path / "gt" / "000000.txt").write_text(rows)
+        err = run("gt", "det", "--box", "ltrb", code=1)[1]
+        assert err.endswith(f"odm: error: gt: 1 error in the data{left_out}{ending}\n")
+    (tmp_path / "det" / "000000.txt").write_text("cat 0.5 1 2 three 4\ncat 0.5 1 2 3\n")
     (tmp_path / "gt" / "000000.txt").write_text("cat 1 2 three 4\n")
     assert run("gt", "det", code=1)[1].endswith(
-        "odm: error: gt: 1 error in the data; --skip-bad leaves out the rows with errors\n"
+        f"odm: error: gt: 1 error, det: 2 errors in the data{left_out}{out_of_truth}\n"
     )
-    (tmp_path / "det" / "000000.txt").write_text("cat 0.5 1 2 three 4\ncat 0.5 1 2 3\n")
-    assert run("gt", "det", code=1)[1].endswith(
-        "odm: error: gt: 1 error, det: 2 errors in the data; --skip-bad leaves out the rows with errors\n"
-    )
+    (tmp_path / "gt" / "000000.txt").write_text(truth)
+    assert run("gt", "det", code=1)[1].endswith(f"odm: error: det: 2 errors in the data{left_out}\n")
 
 
 @pytest.mark.parametrize(

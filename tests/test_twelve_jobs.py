@@ -157,11 +157,14 @@ def broken(tmp_path, run):
 def test_broken_rows_are_refused_with_the_way_out(run):
     advice = "; --skip-bad leaves out the rows with errors"
     for words in (
-        ("eval", "broken.json", "det.json"),
         ("convert", "broken.json", "out.json"),
         ("stats", "broken.json"),
     ):
         assert last(run(*words, code=1)[1]).endswith(f" errors in the data{advice}")
+    truth = ", but AP can rise without objects of the ground truth: correct these instead"
+    assert f" errors in the data{advice}{truth} (odm validate GT --fix " in last(
+        run("eval", "broken.json", "det.json", code=1)[1]
+    )
     assert not run("eval", "broken.json", "nowhere.json", code=3)[1].endswith(f"{advice}\n")
     fix = ("validate", "broken.json", "--fix", "all", "--out", "fixed.json")
     assert last(run(*fix, code=1)[1]).endswith(f"2 errors in the data{advice}")

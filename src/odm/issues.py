@@ -271,13 +271,13 @@ class OdmError(Exception):
 
 
 class DataError(OdmError):
-    """The data has errors; ``log`` holds them."""
+    """The data has errors; ``log`` holds them, and ``truth`` those of a ground truth that is evaluated."""
 
     exit_code = 1
 
-    def __init__(self, message: str, log: Log) -> None:
+    def __init__(self, message: str, log: Log, truth: Log | None = None) -> None:
         super().__init__(message)
-        self.log = log
+        self.log, self.truth = log, truth
 
     def __str__(self) -> str:
         first = [str(issue) for issue in self.log.issues if issue.severity == "error"][:10]
