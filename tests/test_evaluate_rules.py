@@ -1,12 +1,14 @@
 """Every protocol but `coco` against slow and plain implementations of its rules, and its known answers."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from matching_rules import WITHOUT_REGIONS, match_plainly
 from msgspec.structs import replace
-from selection import examples
+from selection import examples, of_each
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
@@ -786,6 +788,22 @@ def test_what_lies_in_a_region_to_ignore_is_no_false_positive(name):
     assert [(row.tp, row.fp) for row in result.classes] == [(1, 0), (0, 0 if name in LABELLED else 1)]
     if result.rules.metric == "ap":
         assert result.classes[0].ap == pytest.approx(1)
+
+
+@of_each(PROTOCOLS)
+def test_the_definition_names_the_marks_that_are_ignored(name):
+    def ignored(flag, scale):
+        arrays = {"images": ["a.jpg"], "width": [400], "height": [400], "categories": ["x"], "image": [0, 0]}
+        arrays |= {"category": [0, 0], "xyxy": scale * np.array([[2, 2, 12, 22], [15, 10, 25, 30]])}
+        truth = Dataset.from_arrays(**arrays, flags=[0, int(flag)])
+        result = evaluate(truth, Dataset.from_arrays(**arrays, score=[0.9, 0.8]), name).result
+        return result.overall.gt_ignored, result.definition
+
+    words = re.findall(r"ignored: ([^;]*)", ignored(0, 1)[1])
+    for flag in (Flag.CROWD, Flag.DIFFICULT, Flag.OCCLUDED):
+        is_named = flag.name.lower() in (words[0].split(", ") if words else [])
+        # Objects of one size or the other may lie outside the range of a protocol, and are ignored for that.
+        assert is_named == any(ignored(flag, scale)[0] > ignored(0, scale)[0] for scale in (1, 10)), flag.name
 
 
 LABELLED = "lvis", "openimages-challenge"
