@@ -30,7 +30,9 @@ Reading
 - ``invalid`` 1 means that evaluations ignore the face: it is read as crowd. ``occlusion`` 1 or 2 is read as
   the flag *occluded*. The other attributes are counted but not kept.
 - An image without faces has the number 0 and may have one row of zeros, which is not a face; neither is a row
-  of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image.
+  of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image, and ``-``,
+  ``True`` and ``False`` for attributes, in the order blur, expression, illumination, occluded, pose, invalid.
+  A first line with the number of images, as of panlabel, is passed over.
 - The landmarks in the rows of RetinaFace are key points. A folder ``train``, ``val`` or ``test``
   gives the split.
 - The class is ``face``, unless a row ends with a class name.
@@ -97,6 +99,8 @@ _HEAVY = "degrees of occlusion"
 _OFFICIAL = re.compile(r"wider_face_(?:([^/]+)_)?(bbx_gt|det)\.txt")
 _PLAIN = re.compile(rb"-?[0-9]{1,15}(?:\.[0-9]{1,15})?(?: -?[0-9]{1,15}(?:\.[0-9]{1,15})?){3,9}")
 """Rows of only numbers, as nearly all are."""
+_WORDS = {b"-": b"0", b"False": b"0", b"True": b"1"}
+"""What Datumaro writes for attributes, the last three of which are occluded, pose and invalid."""
 _LANDMARKS = 15
 """Numbers of the five landmarks of RetinaFace."""
 _POINTS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
@@ -182,6 +186,8 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
         yield from _retinaface_blocks(lines)
         return
     at, n = 0, len(lines)
+    if n > 1 and lines[0].strip().isdigit() and lines[1].strip().lower().endswith(_SUFFIXES):
+        at = 1  # the number of images, as panlabel writes it
     while at < n:
         line = lines[at].strip(b" \t")
         at += 1
@@ -301,6 +307,10 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
     """Take one row apart; False, and an issue, if it is no box."""
     words, extras = row.split(), gather.builder.extras
     n, name = len(words), b""
+    if n > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
+        *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
+        words[4:10] = *head, is_invalid, occluded, pose
+        row = b" ".join(words)
     text: str | None = CLASS
     drawn: Drawn | None = None
     if n >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):

@@ -369,7 +369,7 @@ def test_places_that_are_not_there_are_named_with_path(tmp_path):
 def test_layouts_of_other_tools(tmp_path, files, images, splits, classes):
     put(tmp_path, files)
     data, log = read(tmp_path, **SIZE)
-    assert not log.counts
+    assert not log.counts.keys() - {"yolo-names-from-1"}
     assert data.images.name == tuple(images.split())
     assert data.images.split == tuple(splits.split() or [""])
     assert data.categories.name == tuple(classes.split())

@@ -391,7 +391,7 @@ LONGEST = 2**27
 """Bytes of the longest line. Records with outlines take megabytes."""
 
 
-_WHOLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{(?:[^\r\n]*[\[{,])?[ \t]*[\r\n])")
+_WHOLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{(?:[^\r\n]*[\[{,])?[ \t]*\r?\n\s*+[^\s{])")
 """The beginning of a list, or of an object that goes on in the next line."""
 
 

@@ -15,7 +15,7 @@ from odm.formats._shared.text_files import listing, lists_pictures
 from odm.formats._shared.text_tokens import text_of
 from odm.formats.yolo.layouts import ALIASES, PICTURE_FOLDERS, Group, Plan, YoloOptions, check_split
 from odm.issues import Code, Log, Trusted, first_few, listed, printable
-from odm.names import accept_name, stem
+from odm.names import PICTURE_SUFFIXES, accept_name, stem
 
 OUTSIDE = Code(
     "yolo-place-outside",
@@ -156,6 +156,8 @@ def _add_splits(
         for item in items:
             owners.setdefault(_normal(plan.source, item), []).append(split)
     absent: list[tuple[Node, str]] = []
+    pictures: dict[str, list[tuple[Node, str]]] = {}
+    """The image files that a description lists itself, by their split."""
     done = set()
     wanted = options.wanted
     for split, items in named.items():
@@ -177,8 +179,14 @@ def _add_splits(
                 name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
                 split_of = name if name in held else ""
-            if not _add_place(plan, item.value, split_of, path, item.line, options, log):
+            if item.value.lower().endswith(tuple(PICTURE_SUFFIXES)):
+                pictures.setdefault(split_of, []).append((item, split))
+            elif not _add_place(plan, item.value, split_of, path, item.line, options, log):
                 absent.append((item, split))
+    for split_of, listed_here in pictures.items():
+        entries = [(item.line, str(item.value)) for item, _ in listed_here]
+        if not _add_pictures(plan, entries, path, "", split_of, options, log):
+            absent += listed_here
     return absent
 
 
@@ -382,7 +390,21 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     if data is None or log.errors > errors:
         plan.sound = False
         return True
-    folder = file.rpartition("/")[0]
+    entries = list(enumerate(text.decode().split("\n"), 1))
+    return _add_pictures(plan, entries, path, file.rpartition("/")[0], split, options, log)
+
+
+def _add_pictures(
+    plan: Plan,
+    entries: Iterable[tuple[int, str]],
+    path: str,
+    folder: str,
+    split: str,
+    options: YoloOptions,
+    log: Log,
+) -> bool:
+    """Add the images of a list, each with its line; False if none of them is there."""
+    source = plan.source
     group = Group(split, {}, (), only_listed=True)
     places: list[tuple[str, str | None]] = []
     absent: list[tuple[int, str]] = []
@@ -391,7 +413,8 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
     named: dict[str, list[str]] = {}
     """Folders of entries -> where they may be."""
     found_in: dict[str, None] = {}
-    for number, raw in enumerate(text.decode().split("\n"), 1):
+    moved = ""
+    for number, raw in entries:
         entry = raw.strip(" \t").replace("\\", "/")
         if not entry:
             continue
@@ -405,6 +428,8 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
         if inside is None and (exact or options.images is not None):
             inside = entry.rsplit("/images/", 1)[-1] if "/images/" in entry else entry.rsplit("/", 1)[-1]
         if inside is None:
+            inside = moved = _end_that_is_there(source, entry)
+        if not inside:
             log.report(OUTSIDE, path, line=number, field=split, value=entry)
             plan.sound = False
             continue
@@ -422,8 +447,28 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
             absent.append((number, entry))
         else:
             places.append((picture if is_there else usual[0], label))
+    if moved:
+        log.note(
+            f"{printable(path)}: paths of another machine are read by their ends, as in {printable(moved)}"
+        )
     for place in found_in:
         plan.found_in(place)
+    _list_pictures(group, places)
+    if absent and not known:
+        return False
+    for number, entry in absent:
+        log.report(NOT_THERE, path, line=number, value=entry)
+    plan.groups.append(group)
+    return True
+
+
+def _end_that_is_there(source: Source, entry: str) -> str:
+    """The longest end of a path of another machine that is an image here; nothing where there is none."""
+    return next((tail for tail in _tails(entry) if _find_listed(source, [tail])[2]), "")
+
+
+def _list_pictures(group: Group, places: list[tuple[str, str | None]]) -> None:
+    """Add image files, each with its label file, to a group by their names without the folder of all."""
     shared = os.path.commonpath([os.path.dirname(picture) for picture, _ in places]) if places else ""
     for picture, label in places:
         key = stem(picture[len(shared) + 1 if shared else 0 :])
@@ -431,12 +476,6 @@ def _add_list(plan: Plan, file: str, split: str, options: YoloOptions, log: Log)
             group.listed[key] = picture
             if label is not None:
                 group.labels[key] = label
-    if absent and not known:
-        return False
-    for number, entry in absent:
-        log.report(NOT_THERE, path, line=number, value=entry)
-    plan.groups.append(group)
-    return True
 
 
 def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:

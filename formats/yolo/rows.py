@@ -30,6 +30,13 @@ from odm.formats.yolo.layouts import Plan
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Floats, Ints, Longs
 
+NAMES_FROM_1 = Code(
+    "yolo-names-from-1",
+    "warning",
+    "the names count from 1 and the classes of the label files from 0, so the names are taken in their order",
+    "number the names from 0",
+    "Trainers count classes from 0. With these numbers they stop, or call each class as the one before it.",
+)
 BAD_ID = Code(
     "yolo-class-id",
     "error",
@@ -208,10 +215,7 @@ class ParsedRows:
             return np.searchsorted(ids, self.id).astype(np.int32), np.ones(len(self.id), bool)
         rows = np.array(add_list(plan.names, builder, log, plan.names_from), np.int32)
         if rows[:1] < 0 and len(used) and used.min() == 0 and used.max() < len(plan.names):
-            log.note(
-                f"{printable(plan.names_from)}: names count from 1 and the classes of labels from 0, so the "
-                "names are taken in their order"
-            )
+            log.report(NAMES_FROM_1, plan.names_from, field="names")
             rows = rows[1:]
         self.classes = rows.tolist()
         known = self.id < len(rows)
