@@ -192,7 +192,7 @@ SQUARE = {"size": [2, 2], "counts": "04"}
 TAKES_MASKS = [masks.decode, masks.area, masks.boxes, masks.outlines, lambda m: masks.iou(m, [SQUARE]), lambda m: masks.iou([SQUARE], m)]  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: repr(wrong)[:40])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_value_of_another_type_is_a_value_error(wrong):
     """As the docstrings say, whichever function and argument it is."""
     calls = [(call, (value,)) for call in TAKES_MASKS for value in (wrong, [wrong])]
