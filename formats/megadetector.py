@@ -13,10 +13,8 @@ is that of the record (``width``, ``height``), or comes from ``--images``, ``--i
 or the other side of an evaluation. ``conf`` is the score. If no detection has one, the file contains ground
 truth.
 
-An image with a ``failure`` was not looked at: it is left out, with a warning. Classifications and detections
-in the frames of videos are counted but not read.
-
-The list of newer versions of the program is read too. Its boxes are left, top, right and bottom in pixels::
+An image with a ``failure`` is left out, with a warning. Classifications, and detections in frames of videos,
+are counted but not read. The list of newer versions is read too; its boxes are edges in pixels::
 
     [{"file": "site 1/a.jpg", "detections": [
         {"category": "animal", "confidence": 0.926, "bbox": [10.0, 20.0, 110.0, 220.0]}]}]
@@ -57,11 +55,10 @@ _KEYS = declare_keys(
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the categories, or at the keys of the first image."""
-    if look.top == "{" and {"images", "detection_categories"} <= look.keys.keys():
-        return SURE, "it has images and detection_categories, as MegaDetector's results have"
     first = look.first.get("images" if look.top == "{" else "", {})
-    if first.get("file") == '"' and {"detections", "failure"} & first.keys():
-        return SURE, "its records have a file and detections, as MegaDetector's results have"
+    is_image = first.get("file") == '"' and {"detections", "failure"} & first.keys()
+    if is_image or {"images", "detection_categories"} <= look.keys.keys():
+        return SURE, "its images have a file and detections, as MegaDetector's results have"
     return None
 
 
@@ -102,9 +99,9 @@ def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None
         return
     row.need("category")
     category = row.category_number(numeral(str(row.get("category"))), row.at / "category", classes)
-    values = row.number_list("bbox", 4, "4 numbers: left, top, width, height")
-    left, top, width, height = in_pixels(values, size)
-    row.add(category, (left, top, left + width, top + height), score=row.score("conf"))
+    (left, top, right, bottom), _ = row.ltwh("bbox")
+    left, top, right, bottom = in_pixels([left, top, right, bottom], size)
+    row.add(category, (left, top, right, bottom), score=row.score("conf"))
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -120,9 +117,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))
-    names = {number: label for label, number in numbers.items()}
-    head = dump({"info": {"format_version": "1.4"}, "detection_categories": names})
-    target.write(name, f'{head[:-1]}, "images": {lines(iter(texts))}}}\n'.encode())
+    names = dump({number: label for label, number in numbers.items()})
+    head = f'{{"info": {{"format_version": "1.4"}}, "detection_categories": {names}, "images": '
+    target.write(name, f"{head}{lines(iter(texts))}}}\n".encode())
 
 
 FORMAT = format_of(

@@ -78,7 +78,7 @@ def _read_record(record: Item, split: str) -> None:
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The class, the edges as fractions, and the masks of each object; or the text of what is none."""
     if "<loc_" not in text:
-        for part in text.split(";") if text.strip() else ():
+        for part in filter(str.strip, text.split(";")):
             if match := _PALIGEMMA.fullmatch(part):
                 top, left, bottom, right = (int(n) / 1024 for n in _NUMBER.findall(match[1]))
                 yield {"class": match[3], "place": (left, top, right, bottom), "mask": bool(match[2])}

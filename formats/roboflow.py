@@ -20,6 +20,7 @@ This format is only read. If no prediction has a ``confidence``, the files conta
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from odm.files import Source
 from odm.formats._contract import SURE, format_of
@@ -68,6 +69,11 @@ def _read_response(response: Item, place: Place) -> None:
     response.need("predictions")
     if isinstance(response.get("predictions"), dict):  # the output of a workflow
         response = response.object("predictions")
+    values = response.get("predictions")
+    if (isinstance(values, list) and values and _is_class(values[0])) or "predictions" not in response:
+        remedy = "give the responses of a model that detects objects"
+        response.reader.report_task(response.at.path, "classes of whole images, by Roboflow", remedy)
+        return
     size = response.object("image", optional=True)
     size.record = numerals(size.record, "width", "height")
     predictions = response.rows("predictions")
@@ -78,6 +84,11 @@ def _read_response(response: Item, place: Place) -> None:
         name = below(name)
     image = response.image_named(name, size=size.size("width", "height"))
     predictions.read(image, _read_prediction)
+
+
+def _is_class(prediction: Any) -> bool:
+    """Whether a prediction is a class of the whole image."""
+    return isinstance(prediction, dict) and prediction.keys() <= {"class", "class_id", "confidence"}
 
 
 def _read_prediction(row: Row) -> None:

@@ -506,3 +506,20 @@ def test_an_attribute_that_is_no_flag_is_counted(name, tmp_path):
     dataset, log = read(source, name)
     assert not log.errors
     assert set(dataset.extras) & {"occluded", "truncated", "difficult", "iscrowd", "is_crowd", "group_of"}
+
+
+@pytest.mark.parametrize(
+    "first", [{"detections": []}, {"failure": "Failure image access", "detections": None}]
+)
+def test_megadetector_is_recognised_where_its_categories_follow_many_images(tmp_path, first):
+    images = [{"file": f"{i:06}.jpg", "detections": []} for i in range(5000)]
+    results = {
+        "images": [{"file": "a.jpg", **first}, *images],
+        "detection_categories": {"1": "animal"},
+        "info": {},
+    }
+    path = tmp_path / "md.json"
+    path.write_text(json.dumps(results))
+    data = odm.read(path)
+    assert len(data.images) == 5000 + (first["detections"] is not None)
+    assert data.categories.name == ("animal",)
