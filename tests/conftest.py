@@ -40,8 +40,8 @@ WHY_NOT = re.compile(
     r"only root can .+"
     r"|nobody else may enter the temporary folder"
     r"|mount is not permitted|capabilities cannot be given up"
-    r"|playwright is not installed .+|no Chromium: .+|no site: .+"
-    r"|could not import '[\w.]+': .+|.+ is not installed"  # extras
+    r"|no Chromium: .+|no site: .+"
+    r"|could not import '[\w.]+': .+|.+ is not installed(?: .+)?"  # extras
     r"|Parquet needs pyarrow|object stores need pyarrow|a cluster needs Dask|the local (?:S3 )?server .+"
     r"|only in a checkout|this checkout has no links"
     r"|no (?:bash|zsh|fish|pwsh|powershell) here"
