@@ -1481,3 +1481,17 @@ def test_results_find_the_image_by_its_path_or_by_its_name(name, names, row, tmp
     assert log.counts == ({} if row is not None else {"not-in-reference": 1})
     if row is not None:
         assert [r["image_id"] for r in json.loads((tmp_path / "r.json").read_text())] == [7 + row]
+
+
+@pytest.mark.parametrize("name", ["coco", "lvis"])
+def test_names_that_are_numbers_are_read_as_text(name, tmp_path):
+    images = [{"id": 1, "file_name": 12, "width": 50, "height": 50}, {"id": 2, "file_name": "b.jpg"}]
+    classes = [{"id": 1, "name": 5, "frequency": "f"}, {"id": 2, "name": "6", "frequency": "f"}]
+    boxes = [{"id": k, "image_id": 1, "category_id": k, "bbox": [1, 2, 3, 4], "area": 12} for k in (1, 2)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": classes}))
+    data = odm.read(path, name)
+    assert (data.images.name, data.categories.name) == (("12", "b.jpg"), ("5", "6"))
+    classes[1]["name"] = "5"  # the same name as the number
+    path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": classes}))
+    assert "duplicate-class" in {issue.code for issue in odm.validate(path, format=name)}

@@ -65,6 +65,7 @@ from odm.formats.coco.values import (
     ROW,
     Dialect,
     Values,
+    as_text,
     find_other_task,
     instances_of,
     own_fields,
@@ -335,6 +336,7 @@ class Reader:
             location = f"/images/{i}"
             id_ = values.id(record, "id", location)
             key, name = dialect.name_of(record)
+            name = as_text(name)
             if name is not None and not isinstance(name, str):
                 values.wrong(WRONG_TYPE, location, key, "text", name)
             if id_ is None:

@@ -324,7 +324,7 @@ class Values:
         for i, record in self.entries(document, "/categories", fields, own, count=count):
             location = f"/categories/{i}"
             id_ = self.id(record, "id", location)
-            name, frequency = record.get("name"), record.get("frequency") or ""
+            name, frequency = as_text(record.get("name")), record.get("frequency") or ""
             if "name" not in record:
                 self.report(MISSING_KEY, location, value="name")
             elif not isinstance(name, str):
@@ -421,6 +421,11 @@ def instances_of(data: bytes) -> bytes | None:
     except msgspec.MsgspecError:
         return None  # the reader of records says where it is wrong
     return b"[" + b",\n".join(bytes(found) for held in lists for found in held) + b"]"
+
+
+def as_text(name: Any) -> Any:
+    """A name that is a whole number as text; any other value as it is."""
+    return str(name) if type(name) is int else name
 
 
 def find_other_task(data: bytes) -> tuple[str, str] | None:
