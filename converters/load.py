@@ -86,6 +86,10 @@ of the boxes that have an error.
 """
 
 
+MOST_CLASSES = 2**18
+"""Classes of one source: tables by class of more would take gigabytes."""
+
+
 def check_too(more: Callable[[Dataset, Log], NDArray[np.bool_]]) -> Check:
     """The usual checks and `more`, which reports to the log too, and answers (n,) which boxes are wrong."""
     return lambda dataset, log, options: checks.run(dataset, log, options) | more(dataset, log)
@@ -318,6 +322,12 @@ def _check(
     side: PendingSource, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool
 ) -> Loaded:
     assert side.format is not None
+    if len(dataset.categories) > MOST_CLASSES:
+        raise DataError(
+            f"{printable(side.request.path)}: there are {len(dataset.categories)} classes, more than "
+            f"{MOST_CLASSES}: are they names of single objects?",
+            log,
+        )
     wrong = check(dataset, log, reading_options(side.format))
     if refuse and is_refused(log, side.left_out, skip_bad=skip_bad):
         raise refusal(log, side.request.path, skip_bad=skip_bad)

@@ -156,19 +156,10 @@ def convert(
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
     loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
     wanted = Target(
-        path=target,
-        format=to_format,
-        options=_with_reference(to_chosen, truth),
-        overwrite=overwrite,
-        dry_run=dry_run,
-        strict=strict,
-        keep_groups=keep_groups,
-        clip=clip,
-        shapes=shapes,
-        edits=edits,
-        selection=selection,
-        pictures=pictures,
-    )
+        path=target, format=to_format, options=_with_reference(to_chosen, truth), overwrite=overwrite,
+        dry_run=dry_run, strict=strict, skip_bad=skip_bad, keep_groups=keep_groups, clip=clip, shapes=shapes,
+        edits=edits, selection=selection, pictures=pictures,
+    )  # fmt: skip
     return write_loaded(loaded, wanted, log, ledger)
 
 
@@ -299,7 +290,7 @@ def repair(
         raise refusal(log, source, skip_bad=skip_bad)
     dataset = settle(ledger.leave_out(dataset, wrong, BAD_ROWS))
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
-    return write_loaded(replace(loaded, dataset=dataset), output, log, ledger)
+    return write_loaded(replace(loaded, dataset=dataset), replace(output, skip_bad=skip_bad), log, ledger)
 
 
 def _formats_of(

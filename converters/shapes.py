@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from odm.codes import report_unfillable
 from odm.converters.ledger import Ledger
 from odm.formats import Format
-from odm.issues import DataError, Log, UsageError
-from odm.masks.runs import Runs, pieces, sums, write_texts
+from odm.issues import Log, UsageError
+from odm.masks.runs import Runs, pieces, sums
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
 from odm.tables.groups import find_objects
@@ -61,24 +61,37 @@ def settle(dataset: Dataset) -> Dataset:
     return _with(dataset, shapes=kept, own=own, keypoints=keypoints)
 
 
-def fit(
-    dataset: Dataset, target: Format, ledger: Ledger, log: Log, *, shapes: AsShapes | None = None
-) -> Dataset:
+def report_too_large(
+    dataset: Dataset, target: Format, log: Log, shapes: AsShapes | None = None
+) -> NDArray[np.bool_]:
+    """Report the outlines that `fit` cannot fill although it has to, and answer which they are, (n,)."""
+    wrong = np.zeros(len(dataset), np.bool_)
+    outlines, keeps = dataset.boxes.shapes, target.keeps
+    if outlines is None:
+        return wrong
+    are_masks = shapes == "mask" or (shapes is None and "mask" in keeps and "polygon" not in keeps)
+    if are_masks or ("polygon" in keeps and "parts" not in keeps):
+        rows = np.flatnonzero(
+            (outlines.kind == ShapeKind.POLYGONS) & (are_masks | (np.diff(outlines.ring) > 1))
+        )
+        width = dataset.limits()[dataset.boxes.image[rows], 0]
+        large, columns, most = outlines.take(rows).unfillable(width, is_held=not are_masks)
+        report_unfillable(dataset, rows[large], columns, most, log)
+        wrong[rows[large]] = True
+    return wrong
+
+
+def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
     """The dataset with the shapes and key points that the target can hold; what changes is booked.
 
     Parameters
     ----------
     shapes
         What all shapes are to be, where the user asked for it.
-
-    Raises
-    ------
-    DataError
-        If an outline is too large to be made a mask; the log says which.
     """
     found = dataset.boxes.shapes
     if found is not None:
-        found = _fitted(found, target, _Fitting(dataset, ledger, log), shapes)
+        found = _fitted(found, target, _Fitting(dataset, ledger), shapes)
         dataset = _with(dataset, shapes=found)
     elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"--shapes oriented: {target.name} has no oriented boxes")
@@ -164,8 +177,8 @@ def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
 class _Fitting:
     """Conversions of the shapes of one dataset, each booked."""
 
-    def __init__(self, dataset: Dataset, ledger: Ledger, log: Log) -> None:
-        self.dataset, self.ledger, self.log = dataset, ledger, log
+    def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
+        self.ledger = ledger
         size = dataset.limits()[dataset.boxes.image]
         self.width, self.height = size[:, 0], size[:, 1]
         self.known: Any = (size > 0).all(axis=1)
@@ -174,15 +187,11 @@ class _Fitting:
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
     def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
-        """The rows, some at a time whose masks and corners fit into memory; DataError if one does not."""
+        """The rows, some at a time whose masks and corners fit into memory."""
         if not len(rows):
             return []
-        own, width = shapes.take(rows), self.width[rows]
-        large, columns = own.unfillable(width)
-        if len(large):
-            report_unfillable(self.dataset, rows[large], columns, self.log)
-            raise DataError("outlines are too large to be made masks; nothing was written", self.log)
-        sizes = own.run_bounds(width) + np.diff(own.point[own.ring])
+        own = shapes.take(rows)
+        sizes = own.run_bounds(self.width[rows]) + np.diff(own.point[own.ring])
         return [rows[piece] for piece in pieces(sizes, _RUNS_AT_A_TIME)]
 
     def outlined(self, shapes: Shapes) -> Shapes:
@@ -204,12 +213,7 @@ class _Fitting:
         """Outlines as masks."""
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & self.known)
         self.ledger.change("outlines written as masks", len(rows))
-
-        def masks(part: Rows) -> Shapes:
-            runs = self.runs(shapes, part)
-            return Shapes.of_masks(*write_texts(*runs.counts(self.height[part] * self.width[part])))
-
-        return self._replaced(shapes, rows, masks)
+        return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
 
     def in_one_part(self, shapes: Shapes) -> Shapes:
         """Objects of several outlines as one, joined by bridges of no width; traced where parts overlap."""

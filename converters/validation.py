@@ -150,6 +150,8 @@ def examine(
         else:
             loaded = (load(source, log, counterpart=reference, check=check, refuse=False),)
     except DataError:  # nothing could be read at all, not even the format
+        if not log.errors:
+            raise
         return ()
     if len(loaded) == 2 and all(len(one.dataset) or not one.dataset.skipped for one in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)

@@ -20,7 +20,7 @@ from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
-from odm.converters.shapes import AsShapes, fit
+from odm.converters.shapes import AsShapes, fit, report_too_large
 from odm.converters.skipping import LeftOut, without_images
 from odm.files import Output
 from odm.formats import Format, option_specs
@@ -63,6 +63,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     strict: bool = False
     """Refuse, with nothing written, if anything would be left out or lost."""
+    skip_bad: bool = False
+    """Leave out outlines that are too large for the target."""
     keep_groups: bool = False
     """Write crowd and group-of boxes as ordinary ones where the format cannot mark them."""
     clip: bool = False
@@ -157,6 +159,17 @@ def _without_losses(
     return drop_emptied(dataset, of_regions, ledger)
 
 
+def _with_fitted_shapes(dataset: Dataset, held: Format, target: Target, ledger: Ledger, log: Log) -> Dataset:
+    """The dataset with shapes as the format holds them, without those that are too large to be filled."""
+    has_any = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
+    if not (has_any or target.shapes or held.boxes_as_shapes):
+        return dataset
+    too_large = report_too_large(dataset, held, log, target.shapes)
+    if too_large.any() and not target.skip_bad:
+        raise DataError("outlines are too large to be made masks; nothing was written", log)
+    return fit(ledger.leave_out(dataset, too_large, BAD_ROWS), held, ledger, shapes=target.shapes)
+
+
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
     asked = target.shapes or ("same" if loaded.format.name == target.format.name else "")
@@ -184,9 +197,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         dataset = _with_splits(dataset, [""] * len(dataset.images))
     held = _held_by(target.path, format_, dataset, ledger, log)
     dataset = _without_losses(dataset, loaded.format, held, target, ledger, log)
-    drawn = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
-    if drawn or target.shapes or held.boxes_as_shapes:
-        dataset = fit(dataset, held, ledger, log, shapes=target.shapes)
+    dataset = _with_fitted_shapes(dataset, held, target, ledger, log)
     names = dataset.categories.name
     unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if unordered and "order" in format_.keeps and len(names) > 1:

@@ -14,9 +14,11 @@ from selection import SLOW, examples
 import odm
 from odm import masks
 from odm.evaluate import PROTOCOLS, Metric, evaluate, join, resolve
+from odm.evaluate.matching import shapes as matching_shapes
 from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.shapes import pairs_of
 from odm.issues import DataError, Log, UsageError
+from odm.masks import polygons
 from odm.tables import Dataset, Flag
 from odm.tables.shapes import rectangles
 
@@ -267,6 +269,53 @@ class Scene:
             run.accumulate()
             run.summarize()
         return run
+
+
+@pytest.mark.parametrize("most", [1, 7, 60])
+def test_masks_too_large_together_are_made_again_by_columns(most, monkeypatch):
+    """Outlines and masks, whose pairs and overlaps are those of masks that are held whole."""
+    rng = np.random.default_rng(most)
+    boxes = [(i % 2, 0, [5, 5, 20, 20], 0.5 + i / 40) for i in range(12)]
+    outlines = [[rng.integers(-5, 45, (5, 2)).astype(float)] for _ in boxes]
+    drawn = [masks.rasterise([one[0] + 1], 40, 40) for one in outlines]
+    gt = side([row[:3] for row in boxes], images=2, size=(40, 40), polygons=outlines)
+    det = side(boxes, images=2, size=(40, 40), masks=drawn)
+    for one, other in ((gt, det), (side([row[:3] for row in boxes], images=2, size=(40, 40), masks=drawn),
+                                   side(boxes, images=2, size=(40, 40), polygons=outlines))):  # fmt: skip
+        monkeypatch.setattr(matching_shapes, "RUNS_AT_A_TIME", 10**6)
+        whole = evaluate(one, other, "coco", iou_type="segm").result
+        monkeypatch.setattr(matching_shapes, "RUNS_AT_A_TIME", most)
+        parts = evaluate(one, other, "coco", iou_type="segm").result
+        assert whole.summary["AR100"] > 0
+        assert np.array_equal(whole.arrays.precision, parts.arrays.precision)
+        assert np.array_equal(whole.arrays.recall, parts.arrays.recall)
+
+
+def test_outlines_too_large_to_fill_are_left_out_on_request(tmp_path, monkeypatch):
+    monkeypatch.setattr(polygons, "MOST_COLUMNS", 30)
+    monkeypatch.setattr(polygons, "MOST_HELD", 30)
+    small = [5, 5, 9, 5, 9, 9, 5, 9]
+    rows = [{"id": i + 1, "image_id": 1, "category_id": 1, "bbox": [5, 5, 4, 4], "iscrowd": 0, "segmentation": one}
+            for i, one in enumerate([[small], [SQUARE.ravel().tolist()], [small, [15, 15, 19, 15, 19, 19]]])]  # fmt: skip
+    head = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 40, "height": 40}],
+        "categories": [{"id": 1, "name": "a"}],
+    }
+    (tmp_path / "gt.json").write_text(json.dumps({**head, "annotations": rows}), encoding="ascii")
+    (tmp_path / "det.json").write_text(json.dumps([{**row, "score": 0.5} for row in rows]), encoding="ascii")
+    gt, det = str(tmp_path / "gt.json"), str(tmp_path / "det.json")
+    for call in (
+        lambda **more: odm.eval(gt, det, "coco", iou_type="segm", **more).summary["AP"],
+        lambda **more: (
+            odm.convert(gt, str(tmp_path / "masks.json"), to="coco", shapes="mask", **more).written
+        ),
+    ):
+        with pytest.raises(DataError) as caught:
+            call()
+        assert caught.value.log.counts["outline-too-large"] >= 1
+        assert "/annotations/1" in str([str(one) for one in caught.value.log.issues])
+        assert call(skip_bad=True) in (1, 2)
+    assert len(json.loads((tmp_path / "masks.json").read_text(encoding="ascii"))["annotations"]) == 2
 
 
 @pytest.mark.parametrize("whole_areas", [False, True])

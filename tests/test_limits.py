@@ -3,6 +3,7 @@
 The usual run has one format of each kind of file, and the smaller crowds.
 """
 
+import importlib
 import io
 import json
 import random
@@ -18,7 +19,9 @@ import pytest
 from one_format import WRITTEN
 from selection import one_of_each, params, slow
 
+import odm
 from odm.formats import FORMATS
+from odm.issues import DataError
 
 SIZE = 10**6
 MEMORY = 300
@@ -446,6 +449,23 @@ def test_a_limit_too_small_for_odm_itself_is_a_sentence(command, kilobytes):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (3, "")
     assert re.fullmatch(r"odm: error: not enough memory for odm itself.*\n", done.stderr)
+
+
+def test_a_class_for_every_object_is_refused_by_every_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("odm.converters.load"), "MOST_CLASSES", 3)
+    rows = "".join(f"a.jpg,c{i},1,1,9,9{{0}}\n" for i in range(4))
+    gt, det, out = str(tmp_path / "gt.csv"), str(tmp_path / "det.csv"), str(tmp_path / "out.json")
+    head = "image,class,left,top,right,bottom"
+    (tmp_path / "gt.csv").write_text(f"{head}\n{rows.format('')}", encoding="ascii")
+    (tmp_path / "det.csv").write_text(f"{head},score\n{rows.format(',0.5')}", encoding="ascii")
+    for call in (
+        lambda: odm.eval(gt, det), lambda: odm.compare(gt, {"a": det, "b": det}), lambda: odm.validate(gt),
+        lambda: odm.stats(gt), lambda: odm.diff(gt, gt), lambda: odm.agree(gt, gt), lambda: odm.read(gt),
+        lambda: odm.convert(gt, out, to="coco"), lambda: odm.show(gt, out=str(tmp_path / "page.html")),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=r"csv: there are 4 classes, more than 3: are they names"):
+            call()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["det.csv", "gt.csv"]
 
 
 MANY = {"eval": "class-agnostic", "agree": "memory"}

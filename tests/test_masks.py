@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from selection import slow
 
 from odm import checks, masks
 from odm.issues import Log
 from odm.masks import polygons
-from odm.masks.runs import offsets, read_texts, write_texts
+from odm.masks import runs as runs_module
+from odm.masks.runs import measure, offsets, read_texts, write_texts
 from odm.tables import Dataset, shapes
 from odm.tables.shapes import Shapes
 
@@ -241,6 +243,9 @@ def test_outlines_in_pieces_are_filled_and_measured_as_pycocotools_does(objects,
         patch.setattr(polygons, "COLUMNS_AT_A_TIME", most)
         patch.setattr(polygons, "STEPS_COST", cost)
         runs, (area, box) = polygons.rasterise_all(*columns, *sizes), polygons.measure_all(*columns, *sizes)
+        written, begin = polygons.write_outlines(*columns, *sizes)
+        cuts = polygons.cut_columns(*columns, sizes[1], most)
+        strips = [polygons.rasterise_all(*columns, *sizes, between=cut) for cut in itertools.pairwise(cuts)]
     expected = [
         official.merge(official.frPyObjects([r.ravel().tolist() for r in one], height, width))
         for one in objects
@@ -248,6 +253,8 @@ def test_outlines_in_pieces_are_filled_and_measured_as_pycocotools_does(objects,
     text, first = write_texts(*runs.counts(np.full(len(objects), height * width)))
     found = [text[a:b].tobytes() for a, b in itertools.pairwise(first.tolist())]
     assert found == [mask["counts"] for mask in expected]
+    assert (written.tobytes(), begin.tolist()) == (text.tobytes(), first.tolist())
+    assert sum(strip.areas() for strip in strips).tolist() == area.tolist()
     assert area.tolist() == [int(official.area(mask)) for mask in expected]
     assert box.tolist() == [official.toBbox(mask).astype(int).tolist() for mask in expected]
 
@@ -297,7 +304,7 @@ def test_pixels_of_outlines_are_counted_in_bounded_memory_and_work(make, n, widt
 
 
 def test_what_would_take_too_long_to_count_is_unknown_and_not_called_empty(monkeypatch):
-    monkeypatch.setattr(polygons, "MOST_MEASURED", 3)
+    monkeypatch.setattr(polygons, "MOST_COLUMNS", 3)
     bow_tie = [[0, 0, 20, 20, 20, 0, 0, 20]]
     side = Dataset.from_arrays(
         images=["a.jpg"], width=[30], height=[30], categories=["a"], image=[0], category=[0],
@@ -309,8 +316,36 @@ def test_what_would_take_too_long_to_count_is_unknown_and_not_called_empty(monke
 
 
 def test_an_object_too_large_to_fill_is_named():
-    with pytest.raises(ValueError, match="pass 40000000 columns of pixels"):
-        masks.rasterise([zigzag(40, 1_000_000, 4_000)[0]], 4_000, 1_000_000)
+    with pytest.raises(ValueError, match="pass 400000000 columns of pixels"):
+        masks.rasterise([zigzag(40, 10_000_000, 400)[0]], 400, 10_000_000)
+
+
+@slow
+def test_one_outline_is_filled_and_measured_in_bounded_memory():
+    """A part of one of 2 400 corners in an image of 60 000 x 4 000, whose mask has 2^27 runs."""
+    size = np.array([4_000]), np.array([6_000])
+    tracemalloc.start()
+    text, first = polygons.write_outlines(*zigzag(2_400, 6_000, 4_000), *size)
+    measured = measure(text, first, size[0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(text) > 9 * 2**20
+    assert peak < 250 * 2**20
+    assert (measured.total[0], measured.wrong[0]) == (24_000_000, False)
+    assert measured.area[0] == polygons.measure_all(*zigzag(2_400, 6_000, 4_000), *size)[0][0]
+
+
+@given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 30), st.binary(max_size=9))
+def test_a_long_text_is_measured_in_parts_as_at_once(counts, height, junk):
+    text, _ = write_texts(np.array([0, len(counts)]), np.array(counts, np.int64))
+    for data in (text, np.concatenate([text, np.frombuffer(junk, np.uint8)])):
+        one = np.array([0, len(data)])
+        whole = measure(data, one, np.array([height]))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(runs_module, "_LONG_TEXT", 28)
+            parts = measure(data, one, np.array([height]))
+        for name in ("wrong", "area", "box", "total"):
+            assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
 
 
 def test_thousands_of_parts_are_joined_into_one_outline_in_bounded_work(monkeypatch):

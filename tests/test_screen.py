@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import unicodedata
 
 import pytest
@@ -502,18 +503,21 @@ def test_colour_is_for_terminals(monkeypatch):
     assert screen.stream.getvalue() == "\x1b[1;31ma\\x1b[31m\x1b[0m"
 
 
-def test_the_file_of_markdown_is_escaped_as_what_is_printed(tmp_path, printed):
+@pytest.mark.parametrize("command", ["eval", "compare", "validate"])
+def test_the_file_of_markdown_is_escaped_as_what_is_printed(tmp_path, printed, command):
     hostile = "a\u202eb\u2066c"
     truth = tmp_path / "gt.csv"
     truth.write_text(
-        f"image,class,left,top,right,bottom\na.jpg,{hostile},1,1,9,9\na.jpg,{hostile},1,1,9,1\n",
+        f"image,class,left,top,right,bottom\na.jpg,{hostile},1,1,9,9\na.jpg,{hostile.upper()},1,1,9,9\n",
         encoding="utf-8",
     )
     found = tmp_path / "det.csv"
     found.write_text(
         f"image,class,left,top,right,bottom,score\na.jpg,{hostile},1,1,9,9,0.5\n", encoding="utf-8"
     )
-    printed("eval", truth, found, "-q", "--markdown", tmp_path / "out.md")
+    other = shutil.copy(found, tmp_path / "other.csv")
+    sides = {"eval": [truth, found], "compare": [truth, found, other], "validate": [truth]}[command]
+    printed(command, *sides, "-q", "--markdown", tmp_path / "out.md")
     text = (tmp_path / "out.md").read_text(encoding="utf-8")
     assert not set(text) & {"\u202e", "\u2066"}
     assert "u202e" in text

@@ -14,7 +14,7 @@ from odm import masks
 from odm.converters import Ledger
 from odm.converters.shapes import clip_outlines, fit, smallest_rectangle
 from odm.formats import FORMATS, make_options
-from odm.issues import Log, UsageError
+from odm.issues import UsageError
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
 from odm.tables.shapes import rectangles
 
@@ -90,7 +90,7 @@ def test_what_a_format_keeps_of_a_shape_comes_back(name, tmp_path):
     assert n_shapes == 6 - booked + changed, ledger
     if found is not None and "polygon" in adapted.keeps:  # every pixel is where it was
         assert sorted(pixels(back)) == sorted(
-            pixels(data) if not changed else pixels(fit(data, adapted, Ledger("a", "b", read=7), Log()))
+            pixels(data) if not changed else pixels(fit(data, adapted, Ledger("a", "b", read=7)))
         )
     if "keypoints" in adapted.keeps:
         assert back.boxes.keypoints is not None
@@ -101,7 +101,7 @@ def test_what_a_format_keeps_of_a_shape_comes_back(name, tmp_path):
 @pytest.mark.parametrize("asked", ["box", "polygon", "mask", "oriented"])
 def test_shapes_are_what_was_asked_for(asked, tmp_path):
     data = drawn(points=False)
-    fitted = fit(data, FORMATS["coco"], ledger := Ledger("a", "coco", read=7), Log(), shapes=asked)
+    fitted = fit(data, FORMATS["coco"], ledger := Ledger("a", "coco", read=7), shapes=asked)
     assert ledger.lossless
     if asked == "box":
         assert fitted.boxes.shapes is None
@@ -111,13 +111,13 @@ def test_shapes_are_what_was_asked_for(asked, tmp_path):
     if asked in ("polygon", "mask"):
         assert pixels(fitted) == pixels(data)
     with pytest.raises(UsageError, match="--shapes oriented: lvis does not hold"):
-        fit(data, FORMATS["lvis"], Ledger("a", "lvis", read=7), Log(), shapes="oriented")
+        fit(data, FORMATS["lvis"], Ledger("a", "lvis", read=7), shapes="oriented")
 
 
 def test_each_conversion_is_booked_once():
     lvis = replace(FORMATS["lvis"], keeps=frozenset({"polygon"}))
     ledger = Ledger("a", "lvis", read=7)
-    one = fit(drawn(points=False), lvis, ledger, Log())
+    one = fit(drawn(points=False), lvis, ledger)
     assert ledger.changed == {
         "oriented boxes written as outlines": 1,
         "masks written as outlines along their pixel edges": 1,

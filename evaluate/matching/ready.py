@@ -78,6 +78,20 @@ def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | 
     return missing
 
 
+def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> Mask:
+    """As `report_missing`, and with masks also the outlines too large to fill on images of a known size."""
+    wrong = report_missing(dataset, iou_type, log, among)
+    if iou_type in ("segm", "boundary") and dataset.boxes.shapes is not None:
+        rows = np.flatnonzero(among & ~wrong)
+        width = dataset.limits()[dataset.boxes.image[rows], 0]
+        large, columns, most = dataset.boxes.shapes.take(rows).unfillable(
+            width, is_held=iou_type == "boundary"
+        )
+        report_unfillable(dataset, rows[large], columns, most, log)
+        wrong[rows[large]] = True
+    return wrong
+
+
 def with_points(dataset: Dataset) -> Mask:
     """(n,) the classes that have key points: names of these, or a box with some."""
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
@@ -140,7 +154,7 @@ def ready_for(
         _check_sizes(joined, truth, log)
         if log.errors == errors:
             for side, own in ((truth, joined.truth), (detections, joined.detections)):
-                report_unfillable(side, *unfillable(joined, own), log)
+                report_unfillable(side, *unfillable(joined, own, iou_type), log)
     if log.errors > errors:
         raise DataError("the shapes of the ground truth and the detections cannot be compared", log)
     if iou_type == "keypoints":

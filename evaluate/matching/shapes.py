@@ -8,6 +8,7 @@ themselves are measured, those of some images at a time. Sources: `mask.py` and 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ BYTES_AT_A_TIME = 2**18
 """Masks, corners and points of both sides that are measured together; unpacked they take many times that."""
 
 RUNS_AT_A_TIME = 2**22
-"""Runs of the masks of both sides that are held together, unless those of a single pair are more."""
+"""Runs of the masks of a side that are held together."""
 
 PAIRS_AT_A_TIME = 2**14
 
@@ -267,15 +268,17 @@ class _Masks(_Measure):
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
         if self.runs is not None:
             return shared(self.runs[0], rows[0], self.runs[1], rows[1])
-        # The masks of all pairs are too large together: they are made again for some pairs at a time.
-        found = [np.zeros(0, np.int64)]
-        for part in pieces(self.n_runs[0][rows[0]] + self.n_runs[1][rows[1]], RUNS_AT_A_TIME):
-            sides: list[Any] = []
-            for (shapes, height, width), own in zip(self.drawn, rows, strict=True):
-                some, at = np.unique(own[part], return_inverse=True)
-                sides += [shapes.take(some).runs(height[some], width[some]), at.reshape(-1)]
-            found.append(shared(*sides))
-        return np.concatenate(found)
+        # The masks are too large together: they are made again, some columns of the images at a time.
+        sides, cuts = [], set[int]()
+        for (shapes, height, width), own in zip(self.drawn, rows, strict=True):
+            some, at = np.unique(own, return_inverse=True)
+            sides.append((shapes.take(some), (height[some], width[some]), at.reshape(-1)))
+            cuts.update(sides[-1][0].column_cuts(width[some], RUNS_AT_A_TIME))
+        found = np.zeros(len(rows[0]), np.int64)
+        for between in itertools.pairwise(sorted(cuts)):
+            (a, at_a), (b, at_b) = ((own.runs(*size, between=between), at) for own, size, at in sides)
+            found += shared(a, at_a, b, at_b)
+        return found
 
 
 class _Bands(_Masks):
@@ -305,11 +308,11 @@ def _drawn(joined: Joined, side: SideTable) -> tuple[Shapes, Longs, Longs]:
     return shapes.take(side.row), height, width
 
 
-def unfillable(joined: Joined, side: SideTable) -> tuple[Longs, list[int]]:
-    """Rows of a side's data set whose outlines are too large to fill, and the columns that they pass."""
+def unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
+    """Rows of a side's data set that cannot be filled, as `Shapes.unfillable` names them."""
     shapes, _, width = _drawn(joined, side)
-    rows, columns = shapes.unfillable(width)
-    return side.row[rows].astype(np.int64), columns
+    rows, columns, most = shapes.unfillable(width, is_held=iou_type == "boundary")  # bands are of whole masks
+    return side.row[rows].astype(np.int64), columns, most
 
 
 class _Quads(_Measure):

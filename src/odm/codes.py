@@ -188,10 +188,11 @@ MASK_SIZE = Code(
 OUTLINE_TOO_LARGE = Code(
     "outline-too-large",
     "error",
-    "expected an outline whose sides pass at most 2^25 columns of pixels, found {value}",
+    "expected an outline whose sides pass at most {expected} columns of pixels, found {value}",
     "check the outline and the size of its image, or remove the object",
-    "A mask lists the runs of pixels in every column of its image. Hundreds of sides across a very wide "
-    "image make more runs than fit into memory.",
+    "A mask lists the runs of pixels in every column of its image. Thousands of sides across a very wide "
+    "image make more runs than can be handled.",
+    row=True,
 )
 KEYPOINT_COUNT = Code(
     "keypoint-count",
@@ -204,7 +205,7 @@ KEYPOINT_COUNT = Code(
 )
 
 
-def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], log: Log) -> None:
-    """Report the rows (n,) whose outlines are too large to fill; `columns` says how many each passes."""
+def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], most: int, log: Log) -> None:
+    """Report the rows (n,) whose outlines pass `columns`, more than the `most` that are filled."""
     passed = dict(zip(rows.tolist(), columns, strict=True))
-    log.report_rows(OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": passed[row]})
+    log.report_rows(OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": passed[row], "expected": most})

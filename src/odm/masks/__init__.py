@@ -138,16 +138,16 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
         If an outline has fewer than three corners or a value that is not a finite number, if the size is not
         two whole numbers, or if the image or the outlines are too large.
     """
-    from odm.masks.polygons import rasterise_all
+    from odm.masks.polygons import write_outlines
 
     if isinstance(outlines, str | bytes | Mapping) or not isinstance(outlines, Iterable):
         raise ValueError(f"outlines are a list of outlines, not {type(outlines).__name__}")  # noqa: TRY004
     corners = [_corners_of(outline) for outline in outlines]
     height, width = _size_of(height, width)
-    size = np.array([height]), np.array([width])
     xy = np.concatenate([np.zeros((0, 2)), *corners])
-    runs = rasterise_all(xy, offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)]), *size)
-    return compress_runs(runs, *size)[0]
+    point, ring = offsets(np.array([len(c) for c in corners])), np.array([0, len(corners)])
+    text, _ = write_outlines(xy, point, ring, np.array([height]), np.array([width]))
+    return {"size": [height, width], "counts": text.tobytes().decode()}
 
 
 def outlines(mask: Compressed) -> list[Floats]:

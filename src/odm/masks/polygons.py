@@ -9,31 +9,48 @@ from typing import Self
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from odm.masks.runs import Floats, Longs, Mask, Runs, pieces, spread, sums
+from odm.masks.runs import (
+    Floats,
+    Longs,
+    Mask,
+    Runs,
+    offsets,
+    pieces,
+    spread,
+    sums,
+    write_long_text,
+    write_texts,
+)
 
 _EDGES_AT_A_TIME = 2**17
 COLUMNS_AT_A_TIME = 2**20
 """Columns of pixels that are filled together, each counted for every side of an outline that passes it."""
-MOST_MEASURED = 2**27
-"""Columns or rows that the sides of one object may pass if its pixels are counted: some ten seconds."""
+MOST_COLUMNS = 2**28
+"""Columns that the sides of one object may pass if its pixels are needed: some twenty seconds."""
 STEPS_COST = 8
 """How many times as long as a column it takes to find a step of a side."""
-MOST_COLUMNS = 2**25
-"""Columns that the sides of one object may pass if its mask is needed: 0.3 GB of runs at most."""
+MOST_HELD = 2**25
+"""Columns that the sides of one object may pass if all runs of its mask are held: 0.3 GB at most."""
 
 
 class TooLargeToFill(ValueError):
-    """An object passes more than `MOST_COLUMNS`; `row` is its number."""
+    """The sides of an object pass more columns than are filled."""
 
-    def __init__(self, row: int, columns: int) -> None:
-        super().__init__(
-            f"the sides of its outline pass {columns} columns of pixels, more than {MOST_COLUMNS}"
-        )
-        self.row = row
+    def __init__(self, columns: int, most: int) -> None:
+        super().__init__(f"the sides of its outline pass {columns} columns of pixels, more than {most}")
 
 
-def rasterise_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> Runs:
+def rasterise_all(
+    xy: Floats,
+    point: Longs,
+    ring: Longs,
+    height: Longs,
+    width: Longs,
+    *,
+    between: tuple[int, int] | None = None,
+) -> Runs:
     """Masks of objects, each the union of its outlines, which are filled by the even-odd rule.
 
     Parameters
@@ -46,29 +63,72 @@ def rasterise_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: L
         (n + 1,) the outlines of object i are ``ring[i]`` to ``ring[i + 1]``.
     height, width
         (n,) of each object's image.
+    between
+        Only the pixels from one column up to another.
 
     Raises
     ------
     TooLargeToFill
-        If one object passes more columns than fit into memory.
+        If one object passes more than `MOST_HELD` columns.
 
     The result is that of ``rleFrPoly`` and ``rleMerge`` of pycocotools: corners on a grid of a fifth of a
     pixel, and a pixel's column is passed where the outline crosses the middle of it.
     """
     sides = _Sides.of(xy, point, ring, width)
+    if between is not None:
+        sides = sides.between(*between)
     n_columns = sides.columns(len(height))
-    for row in np.flatnonzero(n_columns > MOST_COLUMNS).tolist():
-        raise TooLargeToFill(row, int(n_columns[row]))
+    if n_columns.max(initial=0) > MOST_HELD:
+        raise TooLargeToFill(int(n_columns.max()), MOST_HELD)
     keys = [(of[0] + np.repeat(np.arange(len(runs)), np.diff(runs.first)) << 32) | runs.edge
             for of, runs in _filled(sides, n_columns, ring, height)]  # fmt: skip
     return Runs.of_keys(np.concatenate([np.zeros(0, np.int64), *keys]), len(height))
+
+
+def cut_columns(xy: Floats, point: Longs, ring: Longs, width: Longs, most: int) -> list[int]:
+    """Columns, from the first to one beyond all, between which all sides together pass about `most`."""
+    sides = _Sides.of(xy, point, ring, width)
+    inner = sides.cuts(most)[1:-1] if len(sides.owner) else []
+    return [0, *inner, 2**32]
+
+
+def write_outlines(
+    xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs
+) -> tuple[NDArray[np.uint8], Longs]:
+    """The masks of `rasterise_all` as `write_texts` writes them, in bounded memory beside the texts.
+
+    Raises
+    ------
+    TooLargeToFill
+        If one object passes more than `MOST_COLUMNS` columns.
+    """
+    columns = count_columns(xy, point, ring, width)
+    if columns.max(initial=0) > MOST_COLUMNS:
+        raise TooLargeToFill(int(columns.max()), MOST_COLUMNS)
+    texts, sizes = [], []
+    for part in pieces(columns, COLUMNS_AT_A_TIME):
+        own = ring[part.start : part.stop + 1]
+        corners = point[own[0] : own[-1] + 1]
+        outlines = (xy[corners[0] : corners[-1]], corners - corners[0], own - own[0])
+        size = height[part], width[part]
+        if len(size[0]) > 1 or columns[part.start] <= COLUMNS_AT_A_TIME:
+            text, first = write_texts(*rasterise_all(*outlines, *size).counts(size[0] * size[1]))
+        else:
+            sides = _Sides.of(*outlines, size[1])
+            runs = (runs for _, runs in _filled(sides, sides.columns(1), outlines[2], size[0]))
+            text = write_long_text(runs, int(size[0][0] * size[1][0]))
+            first = np.array([0, len(text)])
+        texts.append(text)
+        sizes.append(np.diff(first))
+    text = np.concatenate([np.zeros(0, np.uint8), *texts])
+    return text, offsets(np.concatenate([np.zeros(0, np.int64), *sizes]))
 
 
 def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> tuple[Longs, Longs]:
     """(n,) pixels of the masks of `rasterise_all`, and (n, 4) left, top, width and height around them.
 
     The masks are not made, so that objects may be larger than there. Those of which even the sides pass more
-    than `MOST_MEASURED` columns and rows have -1 pixels.
+    than `MOST_COLUMNS` columns and rows have -1 pixels.
     """
     n = len(height)
     area, edge = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
@@ -78,7 +138,7 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     steps = _Steps.of_sides(sides.take(np.flatnonzero(large[sides.owner])), height)
     n_steps = steps.columns(n)
     by_rows = large & (STEPS_COST * n_steps < n_columns)
-    area[np.where(by_rows, n_steps, n_columns) > MOST_MEASURED] = -1
+    area[np.where(by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
     # Those that pass far fewer rows are measured along these.
     forms = (sides, ~by_rows, height, [0, 1, 2, 3]), (steps, by_rows, width, [1, 0, 3, 2])
     for form, kept, size, order in forms:

@@ -5,6 +5,8 @@ Pixels are counted down the columns of the image: the one in column x and row y 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -19,6 +21,8 @@ MOST_PIXELS = 2**32
 """Images of so many pixels are refused: a mask and a pixel share one whole number of 64 bits here."""
 _TEXT_AT_A_TIME = 2**17
 """Bytes of text that are decoded together: as much as the processor's cache holds with its columns."""
+_LONG_TEXT = 2**22
+"""Bytes of the text of one mask from which on it is measured in parts."""
 _EDGES_AT_A_TIME = 2**18
 """Edges that are looked up together."""
 _MOST_GROUPS = 7
@@ -63,6 +67,11 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         inside = np.cumsum(entered) >= least
         edge = pixel[inside != np.concatenate([[False], inside[:-1]])[: len(inside)]]
         return Runs(np.array([0, len(edge)]), edge)
+
+    def between(self, begin: Longs, end: Longs) -> Runs:
+        """The pixels from one of each mask up to another, (n,) both."""
+        of = np.repeat(np.arange(len(self)), np.diff(self.first))
+        return Runs.of_keys((of << 32) | np.clip(self.edge, begin[of], end[of]), len(self))
 
     def areas(self) -> Longs:
         """(n,) pixels."""
@@ -234,6 +243,32 @@ def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
     value = counts.copy()
     later = np.flatnonzero(np.arange(len(counts)) - np.repeat(first[:-1], n) > 2)
     value[later] -= counts[later - 2]
+    text, begin = _write_numbers(value)
+    return text, begin[first]
+
+
+def write_long_text(parts: Iterable[Runs], pixels: int) -> NDArray[np.uint8]:
+    """COCO's compressed text of one mask whose runs come in parts; `pixels` of its image."""
+    texts, ends, edge = [], np.zeros(1, np.int64), np.zeros(0, np.int64)
+    for part in itertools.chain(parts, [None]):
+        if part is None:
+            edge = edge if len(edge) and edge[-1] == pixels else np.append(edge, pixels)
+        elif len(edge) and len(part.edge) and edge[-1] == part.edge[0]:  # one run through both parts
+            edge = np.concatenate([edge[:-1], part.edge[1:]])
+        else:
+            edge = np.concatenate([edge, part.edge])
+        n = len(edge) - (part is not None)  # the last may go on in the next part
+        if n > 0:
+            counts = np.diff(np.concatenate([ends, edge[:n]]))
+            value = counts.copy()
+            value[3:] -= counts[1:-2]
+            texts.append(_write_numbers(value[-n:])[0])
+            # Three lengths are kept: where there are so many before, a number is a difference.
+            ends, edge = np.concatenate([ends, edge[:n]])[-4:], edge[n:]
+    return np.concatenate(texts)
+
+
+def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
     groups = np.ones(len(value), np.int64)
     for k in range(_MOST_GROUPS):
         groups += (value >= 16 << 5 * k) | (value < -(16 << 5 * k))
@@ -242,7 +277,7 @@ def write_texts(first: Longs, counts: Longs) -> tuple[NDArray[np.uint8], Longs]:
     for k in range(int(groups.max(initial=0))):
         own = np.flatnonzero(groups > k)
         text[begin[own] + k] = ((value[own] >> 5 * k) & 31) + np.where(groups[own] > k + 1, 80, 48)
-    return text, begin[first]
+    return text, begin
 
 
 def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
@@ -252,6 +287,10 @@ def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
     box = np.zeros((n, 4), np.int64)
     for rows in pieces(np.diff(first), _TEXT_AT_A_TIME):
         of_rows = first[rows.start : rows.stop + 1]
+        if of_rows[-1] - of_rows[0] > _LONG_TEXT:
+            one = _measure_long(text[of_rows[0] : of_rows[-1]], np.maximum(height[rows], 1))
+            total[rows], wrong[rows], area[rows], box[rows] = one.total, one.wrong, one.area, one.box
+            continue
         begin, counts, bad = read_texts(text[of_rows[0] : of_rows[-1]], of_rows - of_rows[0])
         total[rows] = sums(counts, begin)
         wrong[rows] = bad | (sums(counts < 0, begin) > 0)
@@ -263,14 +302,47 @@ def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
     return Measured(height, total, wrong, area, box)
 
 
+def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
+    """What is known of one mask whose runs would take too much memory; `height` of its image, (1,)."""
+    start, total, area, last = 0, 0, 0, np.zeros(2, np.int64)
+    box, none = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
+    while start < len(text):
+        stop = min(start + _LONG_TEXT, len(text))
+        if stop < len(text):  # after an even number of lengths, where no run goes on
+            ends = np.flatnonzero(text[start:stop] - np.uint8(48) < 32)
+            stop = start + int(ends[len(ends) // 2 * 2 - 1]) + 1 if len(ends) > 1 else start
+        n, counts, bad = _read_part(text[start:stop], np.array([stop - start]))
+        if start and not bad[0] and stop > start:  # the first lengths are differences as well
+            counts[0] += last[0]
+            counts[1::2] += last[1]
+            counts[2::2] += counts[0]
+        if bad[0] or stop == start or (counts < 0).any():
+            return Measured(height, np.array([0]), np.array([True]), np.array([0]), none)
+        if total + int(counts.sum()) < MOST_PIXELS:
+            runs = Runs.of_counts(np.array([0, n[0]]), counts)
+            runs = Runs(runs.first, runs.edge + total)
+            area += int(runs.areas()[0])
+            around = runs.boxes(height)
+            if len(runs.edge):
+                box[:, :2] = np.minimum(box[:, :2], around[:, :2])
+                box[:, 2:] = np.maximum(box[:, 2:], around[:, :2] + around[:, 2:])
+        total, start, last = total + int(counts.sum()), stop, counts[-2:]
+    box[:, 2:] -= box[:, :2]
+    fits = area > 0 and total < MOST_PIXELS
+    area = area if fits else 0
+    return Measured(height, np.array([total]), np.array([False]), np.array([area]), box if fits else none)
+
+
 def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     """(n,) pixels that mask ``rows_a[i]`` of `a` and mask ``rows_b[i]`` of `b` have in common."""
+    n = np.diff(a.first)[rows_a]
+    if n.sum() > np.diff(b.first)[rows_b].sum():  # those with fewer edges are looked up
+        return shared(b, rows_b, a, rows_a)
     found = np.zeros(len(rows_a), np.int64)
     key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
     inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
     inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
     inside[1::2] = inside[0:-1:2] - b.edge[0::2]  # and the pixels from the beginning of the run on
-    n = np.diff(a.first)[rows_a]
     for rows in pieces(n, _EDGES_AT_A_TIME):
         at, of = spread(a.first[rows_a[rows]], n[rows])
         pixel = a.edge[at]

@@ -190,19 +190,22 @@ class Shapes(_Ragged, frozen=True, dict=True):
         source[rows] = len(self) + np.arange(len(rows))
         return Shapes.joined([self, other]).take(source)
 
-    def runs(self, height: Longs, width: Longs) -> Runs:
+    def runs(self, height: Longs, width: Longs, *, between: tuple[int, int] | None = None) -> Runs:
         """All shapes as masks, those of no shape empty; the size of each box's image, (n,).
 
-        ValueError if an object is among `unfillable`.
+        With `between` only the pixels from one column up to another. ValueError if an outline passes more
+        columns than `MOST_HELD`.
         """
         from odm.masks.polygons import rasterise_all
         from odm.masks.runs import Runs, read_texts
 
         is_mask = self.kind == ShapeKind.MASK
         masks = Runs.of_counts(*read_texts(self.text, self.mask)[:2])
+        if between is not None:
+            masks = masks.between(*(np.minimum(column, width) * height for column in between))
         if is_mask.all():
             return masks
-        drawn = rasterise_all(self.xy, self.point, self.ring, height, width)
+        drawn = rasterise_all(self.xy, self.point, self.ring, height, width, between=between)
         if not is_mask.any():
             return drawn
         # A box has a mask or corners, and is empty in the other set.
@@ -227,14 +230,31 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
         return count_columns(self.xy, self.point, self.ring, width) + np.diff(self.mask)
 
-    def unfillable(self, width: Longs) -> tuple[Longs, list[int]]:
-        """Row numbers of outlines that `runs` cannot fill, and how many columns their sides pass."""
-        from odm.masks.polygons import MOST_COLUMNS
+    def column_cuts(self, width: Longs, most: int) -> list[int]:
+        """Columns between which `runs` fills about `most` columns of sides at a time."""
+        from odm.masks.polygons import cut_columns
 
-        rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > MOST_COLUMNS)
-        columns = self.take(rows).run_bounds(width[rows])
-        large = columns > MOST_COLUMNS
-        return rows[large], columns[large].tolist()
+        return cut_columns(self.xy, self.point, self.ring, width, most)
+
+    def drawn(self, height: Longs, width: Longs) -> Shapes:
+        """Outlines as masks. ValueError if one is among `unfillable`."""
+        from odm.masks.polygons import write_outlines
+
+        return Shapes.of_masks(*write_outlines(self.xy, self.point, self.ring, height, width))
+
+    def unfillable(self, width: Longs, *, is_held: bool = False) -> tuple[Longs, list[int], int]:
+        """Row numbers of outlines that cannot be filled, the columns that their sides pass, and the most.
+
+        With `is_held`, those of which `runs` cannot hold the whole mask.
+        """
+        from odm.masks.polygons import MOST_COLUMNS, MOST_HELD
+
+        most = MOST_HELD if is_held else MOST_COLUMNS
+        rows = np.flatnonzero(np.diff(self.point[self.ring]) * (width + 1) > most)
+        with np.errstate(invalid="ignore"):  # of corners that are not finite, an error of their own
+            columns = self.take(rows).run_bounds(width[rows])
+        large = columns > most
+        return rows[large], columns[large].tolist(), most
 
     def measured(self, height: Longs) -> Measured:
         """What is known of the masks, if these are the heights of the boxes' images (n,).

@@ -19,7 +19,7 @@ from odm.converters.load import check_one_run, check_too
 from odm.evaluate import Evaluation, Protocol, evaluate, resolve, save
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.evaluation import PROGRAMS
-from odm.evaluate.matching.ready import report_missing, with_points
+from odm.evaluate.matching.ready import report_unfit, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
@@ -430,7 +430,7 @@ def evaluate_sources(
         {**given, "wants": wants, "own_fields": own_fields},
         log,
         kept=kept,
-        check=check_too(lambda side, own: report_missing(side, iou_type, own, compared(side))),
+        check=check_too(lambda side, own: report_unfit(side, iou_type, own, compared(side))),
     )
     if (regions := given["ignore_regions"]) is not None:
         how = {**given, "format_": None, "options": {"": {}}, "wants": SHAPES_OF[iou_type]}
