@@ -12,19 +12,20 @@ Specification: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com
 The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "width": 640, "height": 480}``
 instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
-Polygons and ellipses are outlines, and the nodes of a skeleton are key points. Where only boxes are needed,
-shapes with a ``bounding_box`` are counted and read as this box, with a warning. A shape without one, as in
-old files, or with one of nulls, as in those of darwin-py, is read as its own bounding box. Tags, lines,
-single key points and the like have none and are counted but not read. The image name is the item's path and
-name. Of an item with several slots, only the first is read; annotations in other slots, and those of video
-frames, are counted.
+Polygons and ellipses are outlines, the masks of a raster layer are masks, and the nodes of a skeleton are key
+points. Where only boxes are needed, shapes with a ``bounding_box`` are counted and read as this box, with a
+warning. A shape without one, as in old files, or with one of nulls, as in those of darwin-py, is read as its
+own bounding box. Tags, lines, single key points and the like have none and are counted but not read. The
+image name is the item's path and name. Of an item with several slots, only the first is read; annotations in
+other slots, and those of video frames, are counted.
 
 Detections have the ``confidence`` of their ``inference``. If every box has one, the files contain detections.
 If only some have one, they are read as ground truth without the confidences, with a warning. ``--kind``
 overrides this.
 
-In a folder, the files of this format are read; a folder called ``train``, ``val``, ``test`` or similar gives
-the split. Writing: ``NAME.json`` for each image, in version 2.0.
+A file may hold a list of such objects. In a folder, the files of this format are read; a folder called
+``train``, ``val``, ``test`` or similar gives the split. Writing: ``NAME.json`` for each image, in version
+2.0.
 """
 
 from __future__ import annotations
@@ -32,24 +33,27 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
+
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.items import BadRecord, Item, Row, file_item, images_of
+from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pixel_masks import MOST, BadMask, edges_of
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
-    "version schema_ref dataset item image annotations name path source_info item_id slug team "
-    "workview_url workview_link slots type slot_name width height thumbnail_url source_files file_name "
-    "url seq filename original_filename storage_key id properties* slot_names bounding_box h w x y "
-    "inference confidence model polygon complex_polygon paths ellipse center radius angle skeleton nodes "
-    "occluded instance_id value tag* line* keypoint* frames* mask* annotators* reviewers* ranges"
+    "version schema_ref dataset item image annotations name path source_info item_id slug team workview_url "
+    "workview_link slots type slot_name width height thumbnail_url source_files file_name url seq filename "
+    "original_filename storage_key id properties* slot_names bounding_box h w x y inference confidence "
+    "model polygon complex_polygon paths ellipse center radius angle skeleton nodes occluded instance_id "
+    "value tag* line* keypoint* frames* mask* raster_layer* annotators* reviewers* ranges"
 )
 _PLACE = ("x", "y", "w", "h")
 _ANNOTATION = frozenset(
@@ -62,11 +66,12 @@ _ANNOTATION = frozenset(
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys."""
-    if look.top != "{" or look.keys.get("annotations", "[") != "[":
+    keys = look.keys if look.top == "{" else look.first.get("", {})
+    if look.top not in ("{", "[") or keys.get("annotations", "[") != "[":
         return None
-    if look.keys.get("item") == "{" and b'"slots"' in head:
+    if keys.get("item") == "{" and b'"slots"' in head:
         return SURE, "it has an item with slots, as V7 Darwin has"
-    image = look.keys.get("image") == "{" and "annotations" in look.keys
+    image = keys.get("image") == "{" and "annotations" in keys
     if image and (b'"filename"' in head or b'"original_filename"' in head):
         return SURE, "it has the annotations of one image, as Darwin 1.0 has"
     return None
@@ -79,8 +84,9 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     files = choose_files(source, looks_like, "V7 Darwin JSON", log)
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
-        with contextlib.suppress(BadRecord):
-            _read_file(file_item(reader, file), split_of(file))
+        for record in file_items(reader, file, "an object, or a list of them", alone=True):
+            with contextlib.suppress(BadRecord):
+                _read_file(record, split_of(file))
     reader.finish(field="inference")
 
 
@@ -96,10 +102,17 @@ def _read_file(record: Item, split: str) -> None:
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
         name = f"{folder.strip('/')}/{name}"
     if record.reader.log.errors == errors:
-        boxes.read(item.image_named(name, field=key, size=size, split=split), _read_annotation, slot)
+        layers = {}
+        for row in boxes:
+            if "raster_layer" in row:
+                layer = row.object("raster_layer")
+                for id_, number in layer.object("mask_annotation_ids_mapping").record.items():
+                    layers[id_] = layer, number
+        image = item.image_named(name, field=key, size=size, split=split)
+        boxes.read(image, _read_annotation, slot, layers, size)
 
 
-def _read_annotation(box: Row, slot: Any) -> None:
+def _read_annotation(box: Row, slot: Any, layers: dict[str, tuple[Item, Any]], size: Size | None) -> None:
     slots = box.get("slot_names")
     if slot is not None and isinstance(slots, list) and slots and slot not in slots:
         box.reader.count("annotations in other slots")
@@ -109,6 +122,14 @@ def _read_annotation(box: Row, slot: Any) -> None:
         del box.record["bounding_box"]
     shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     drawn = "ellipse" in box or "skeleton" in box
+    if "raster_layer" in box:
+        return
+    if "mask" in box and not shape and size and (id_ := str(box.get("id"))) in layers:
+        corners = _paint(box, *layers[id_], *size)
+        box.add(
+            box.category("name"), corners, score=box.object("inference", optional=True).score("confidence")
+        )
+        return
     if "bounding_box" not in box and not shape and not drawn:
         kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
@@ -132,6 +153,21 @@ def _read_annotation(box: Row, slot: Any) -> None:
         box.outline("polygons" if shape else "outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if drawn else set()))
     box.add(category, corners, wh=wh, score=score)
+
+
+def _paint(box: Row, layer: Item, number: Any, width: int, height: int) -> Corners:
+    """Give an annotation the pixels of its number in a raster layer; the corners around them."""
+    try:
+        runs = np.array(layer.array("dense_rle"), np.int64).reshape(-1, 2)
+        if width * height > MOST or runs.min(initial=0) < 0 or runs[:, 1].sum() != width * height:
+            raise BadMask(f"a number and a length in turn, of {width} x {height} pixels")
+        pixels = np.repeat(runs[:, 0] == number, runs[:, 1]).reshape(height, width)
+        corners = edges_of(pixels)
+    except (ValueError, TypeError, OverflowError) as e:
+        layer.wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
+        raise BadRecord from None
+    box.paint(box, "mask", lambda _: pixels, 0, 0)
+    return corners
 
 
 def _rings(shape: Item) -> list[list[list[float]]]:

@@ -71,7 +71,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.pixel_masks import BadMask, Pixels, of_packed_bytes
+from odm.formats._shared.pixel_masks import BadMask, Pixels, edges_of, of_packed_bytes
 from odm.formats._shared.shapes import as_turned, rotated, turned_box
 from odm.formats._shared.text_items import csv_records
 from odm.issues import Code, Log, Trusted, printable
@@ -303,9 +303,8 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     width, height = size
     if kind == "brush":
         pixels = _painted(value, width, height)
-        (top, bottom), (left, right) = (np.flatnonzero(pixels.any(axis=k))[[0, -1]].tolist() for k in (1, 0))
         result.paint(value, "rle", lambda _: pixels, 0, 0)
-        return (left, top, right + 1, bottom + 1), None
+        return edges_of(pixels), None
     if kind == "polygon":
         points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
         return result.around(points, "polygons"), None
@@ -325,8 +324,7 @@ def _painted(value: Item, width: int, height: int) -> Pixels:
     try:
         data = np.array(value.array("rle"), np.uint8)
         pixels = of_packed_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
-        if not pixels.any():
-            raise BadMask("a mask with at least one pixel")
+        edges_of(pixels)
     except (BadMask, TypeError, ValueError, OverflowError) as e:
         value.wrong("rle", str(e) if isinstance(e, BadMask) else "a list of bytes, 0 to 255")
         raise BadRecord from None

@@ -122,6 +122,14 @@ def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     return unpacked
 
 
+def edges_of(pixels: Pixels) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom around pixels. BadMask if there are none."""
+    if not pixels.any():
+        raise BadMask("a mask with at least one pixel")
+    (top, bottom), (left, right) = (np.flatnonzero(pixels.any(axis=k))[[0, -1]].tolist() for k in (1, 0))
+    return left, top, right + 1, bottom + 1
+
+
 def rows_of(pixels: Pixels) -> list[int]:
     """Run lengths along the rows, of no pixels first."""
     flat = np.concatenate([[False], pixels.ravel()])
