@@ -239,7 +239,8 @@ class PendingSource:
         options = self.own_options()
         report_unread(self.source.inner or self.source, self.log)
         self.source.forget()
-        dataset = replace(dataset, path=self.source.path)
+        names = reading_options(self.format)
+        dataset = replace(dataset, path=self.source.path, reading_options=names)
         if "order" not in self.format.adapted(options).keeps:
             categories = replace(dataset.categories, ordered=False)
             dataset = replace(dataset, categories=categories)

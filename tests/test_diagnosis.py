@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from selection import SLOW
 
+import odm
 from odm.evaluate import evaluate
 from odm.evaluate.analysis import diagnosis
 from odm.issues import Log
@@ -369,3 +370,33 @@ def test_a_detector_of_one_class_is_not_accused():
     keep = data["det"]["category"] == 2
     data["det"] = {key: column[keep] for key, column in data["det"].items()}
     assert not result(data)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "named"),
+    [("coco", {}, ""), ("csv", {}, ""), ("txt", {"box": "ltwh"}, "--det-box ltrb")],
+)
+def test_options_in_the_advice_exist_and_remove_the_cause(tmp_path, name, options, named):
+    """The boxes are corners, and are read as left, top, width and height."""
+    data = scene(np.random.default_rng(3), "good", 40)
+    width, height = data["size"].T
+    data["det"]["xyxy"] = sized(data["det"]["xyxy"])
+    files = {"gt": tmp_path / "gt.json", "det": tmp_path / f"det{'' if name == 'txt' else '.' + name}"}
+    for kind, file in files.items():
+        images = [f"{i:05}.jpg" for i in range(len(width))]
+        of = {"images": images, "categories": data["classes"], "width": width, "height": height, "kind": kind}
+        side = Dataset.from_arrays(**of, **data[kind])
+        odm.write(side, file, name if kind == "det" else "coco", **(options if kind == "det" else {}))
+
+    def causes(**more):
+        log = Log()
+        odm.eval(files["gt"], files["det"], "coco", det_format=name, log=log, **more)
+        return [issue.message for issue in log.issues if issue.code == "likely-cause"]
+
+    (message,) = causes(**{f"det_{key}": value for key, value in options.items()})
+    advice = message.rpartition("; ")[2]
+    assert [*re.findall("--[a-z-]+ [a-z]+", advice)] == [named] * bool(named)
+    assert "correct the export of the detections" in advice
+    if named:
+        flag, value = named.removeprefix("--").split()
+        assert causes(**{flag.replace("-", "_"): value}) == []

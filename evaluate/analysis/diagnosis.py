@@ -12,7 +12,8 @@ import functools
 import itertools
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -26,7 +27,7 @@ from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
-from odm.pairing import iou, on_same_image
+from odm.pairing import iou, on_same_image, source_of
 from odm.tables import Dataset, Flag, Floats, Longs, distinct
 
 MOST_PAIRS = 4_000
@@ -58,6 +59,9 @@ CONSISTENT = 0.7
 """Share of the covered objects whose classes a reading of the classes has to explain."""
 
 
+_NO_OPTIONS: Mapping[str, Collection[str]] = MappingProxyType({"gt": (), "det": ()})
+
+
 class Finding(msgspec.Struct, frozen=True, eq=False):
     """A reading of a sample that explains the result."""
 
@@ -68,17 +72,15 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
     better: float
 
 
-def diagnose(joined: Joined, truth: Dataset, path: str, log: Log, *, asked: bool = False) -> None:
+def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, asked: bool = False) -> None:
     """Report what explains that a result is poor, if anything does; if `asked`, note that nothing does.
 
     Parameters
     ----------
     joined
         Both sides.
-    truth
-        The ground truth, for the sizes of images.
-    path
-        What the detections were read from, for the message.
+    truth, detections
+        The two sides as they were read, for the sizes of images and for advice.
     """
     images = _sampled_images(joined)
     if not len(images):
@@ -86,11 +88,12 @@ def diagnose(joined: Joined, truth: Dataset, path: str, log: Log, *, asked: bool
     size_of = dict(zip(truth.images.name, truth.limits().tolist(), strict=True))
     sizes = np.array([size_of.get(name, (0, 0)) for name in joined.images], np.int64).reshape(-1, 2)
     where = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
-    found = find_cause(joined.shard(images), images, sizes)
+    options = {"gt": truth.reading_options, "det": detections.reading_options}
+    found = find_cause(joined.shard(images), images, sizes, options)
     if found.what:
         log.report(
             LIKELY_CAUSE,
-            path,
+            source_of(detections),
             what=Trusted(" and ".join(found.what)),
             better=Trusted(f"{found.better:.2f}"),
             value=Trusted(f"{found.now:.2f}"),
@@ -101,10 +104,15 @@ def diagnose(joined: Joined, truth: Dataset, path: str, log: Log, *, asked: bool
         log.note(f"AP50 is {found.now:.2f}{where}, and no other reading fits better; tried were {TRIED}")
 
 
-def find_cause(part: Joined, images: Longs, sizes: Longs) -> Finding:
-    """What explains the result of `part`, which holds the boxes of `images` (numbers, ascending)."""
+def find_cause(
+    part: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
+) -> Finding:
+    """What explains the result of `part`, which holds the boxes of `images` (numbers, ascending).
+
+    `options` has the names of those with which the format of each side can be read.
+    """
     now = _ap50(part)
-    sample = _Sample.of(part, images, sizes)
+    sample = replace(_Sample.of(part, images, sizes), options=options)
     best, what, remedy = part, [], []
     for step in (_geometry, _classes):
         changed = step(sample)
@@ -183,6 +191,8 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
     """Which of `images` each of `objects` is on."""
     pairs: tuple[Longs, Longs]
     """Positions in `rows` and `objects` of one image."""
+    options: Mapping[str, Collection[str]] = _NO_OPTIONS
+    """The names of the options with which the format of each side can be read."""
 
     @classmethod
     def of(cls, joined: Joined, images: Longs, sizes: Longs) -> _Sample:
@@ -338,10 +348,10 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
             parts.append(f"the detections look like those of the image {where} theirs")
         return " and ".join(parts if self.readings else parts[1:])
 
-    def advice(self, *, everywhere: bool) -> str:
-        """What to do; an option helps only if all images are affected, and by nothing else."""
+    def advice(self, options: Collection[str]) -> str:
+        """What to do, also with one of the `options`; it helps only if nothing else is wrong."""
         parts = [
-            ((r.option if everywhere and len(self.readings) == 1 else "") + r.remedy).format(
+            ((r.option if r.name in options and self.changes == 1 else "") + r.remedy).format(
                 side=self.side, whose=_WHOSE[self.side]
             )
             for r in self.readings[:1]
@@ -382,7 +392,7 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
     everywhere = some >= MOST_IN_ALL * fitting
     if not everywhere:
         said = f"in {some} of {plural(fitting, 'image')} {said}"
-    return _applied(sample, best), said, best.advice(everywhere=everywhere)
+    return _applied(sample, best), said, best.advice(sample.options[best.side] if everywhere else ())
 
 
 def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:

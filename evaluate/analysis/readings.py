@@ -22,7 +22,8 @@ class Reading(msgspec.Struct, frozen=True):
     remedy: str
     change: Boxes
     option: str = ""
-    """What says so of all files of a side, in the formats that have the option."""
+    """What says so of all files of a side: the value of `name`, an option that not all formats have."""
+    name: str = ""
 
 
 _MEANINGS = {
@@ -65,8 +66,8 @@ def _box_readings() -> Iterator[Reading]:
             what = _MEANINGS[meant] if taken != meant else "y before x"
             if swapped and taken != meant:
                 what += ", y before x"
-            option = "" if swapped else f"give --{{side}}-box {meant} (formats txt, parquet), or "
-            yield Reading(what, "correct the export of {whose}", change, option)
+            option = "" if swapped else f"give --{{side}}-box {meant}, or "
+            yield Reading(what, "correct the export of {whose}", change, option, "box")
 
 
 Size = Callable[[Floats], Floats | float]
@@ -97,10 +98,10 @@ SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
 def _scale_readings() -> Iterator[Reading]:
     """What coordinates may be measured in."""
     convert = "convert the coordinates of {whose} to those of the image"
-    rel = "give --{side}-coords rel (formats txt, csv), or "
+    rel = "give --{side}-coords rel, or "
     yield Reading("pixels of a picture of half the size", convert, _scaled(lambda _: 2))
     yield Reading("pixels of a picture of twice the size", convert, _scaled(lambda _: 0.5))
-    yield Reading("fractions of the width and height", convert, _scaled(lambda s: s), rel)
+    yield Reading("fractions of the width and height", convert, _scaled(lambda s: s), rel, "coords")
     yield Reading("percent of the width and height", convert, _scaled(lambda s: s / 100))
     yield Reading("thousandths of the width and height", convert, _scaled(lambda s: s / 1000))
     yield Reading("fractions times height and width, exchanged", convert, _scaled(lambda s: s / s[:, ::-1]))

@@ -63,6 +63,8 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
     """By how much a number of a label may leave 0..1 before trainers refuse its image; None: no limit."""
     protocol: str = ""
     """The protocol that data of this format are usually evaluated with."""
+    reading_options: frozenset[str] = frozenset()
+    """The names of the options with which its format can be read, for advice."""
 
     def __post_init__(self) -> None:
         scored = self.kind == "det"
@@ -201,11 +203,8 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             **shapes_of_arrays(len(image), polygons, masks, oriented, keypoints),
         )
         said = np.array(list(labels)).reshape(-1, 3)
-        builder.labels(
-            image=_row_numbers(said[:, 0], "labels"),
-            category=_row_numbers(said[:, 1], "labels"),
-            verdict=said[:, 2],
-        )
+        image_rows, category_rows = (_row_numbers(said[:, i], "labels") for i in (0, 1))
+        builder.labels(image=image_rows, category=category_rows, verdict=said[:, 2])
         builder.kind = kind or ("gt" if score is None else "det")
         return builder.build()
 

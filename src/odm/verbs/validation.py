@@ -251,7 +251,7 @@ def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
     joined = log.fresh()
     with contextlib.suppress(DataError):
         both = join(truth, detections, joined, extra_images="background")
-        diagnose(both, truth, detections.path, log)
+        diagnose(both, truth, detections, log)
     of_both = [
         name
         for name in joined.counts
