@@ -464,9 +464,16 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
 
 def decode(text: str) -> Any:
     """The Python value of a JSON text; RecursionError in all versions of Python where it is too deep."""
-    value = _PYTHON.decode(text)
-    if len(text) > 2 * MOST_LEVELS and is_deeper(text.encode("utf-8", "surrogatepass"), outer=1):
+    value, error = None, None
+    try:
+        value = _PYTHON.decode(text)
+    except json.JSONDecodeError as e:
+        error = e
+    end = error.pos if error else len(text)  # a parser with a lower bound does not reach what is wrong
+    if end > MOST_LEVELS and is_deeper(text[:end].encode("utf-8", "surrogatepass"), outer=1):
         raise RecursionError
+    if error:
+        raise error
     return value
 
 
