@@ -11,13 +11,14 @@ and its exporter. A data set has a file ``annotations/SUBSET.json`` for each sub
 
 ``bbox`` is left, top, width and height in pixels, read and written unchanged; ``size`` is height and width.
 Polygons and ellipses are outlines and ``rotated_bbox`` (centre, size and degrees) is an oriented box; where
-only boxes are needed, the box around them is read, with a warning. Masks,
-points, lines, captions, labels of whole images and the like are counted but not read. A ``bbox`` with CVAT's
-attributes ``occluded`` and a ``rotation`` that is not 0 is an oriented box, turned clockwise by these degrees
-about its centre (``-O rotation=ignore`` turns this off).
+only boxes are needed, the box around them is read, with a warning. So are masks, and ``points`` and skeletons
+with an area that have no ``bbox`` of their class and group; other points, lines, captions, labels of whole
+images and the like are counted but not read. A ``bbox`` with CVAT's attributes ``occluded`` and a
+``rotation`` that is not 0 is an oriented box, turned clockwise by these degrees about its centre (``-O
+rotation=ignore`` turns this off).
 
-Polygons of one class and ``group`` (not 0) are the parts of one object, and a ``bbox`` of that group around
-them is its box, with a note; ``-O groups=ignore`` reads them one by one.
+Polygons and masks of one class and ``group`` (not 0) are the parts of one object, and a ``bbox`` of that
+group around them is its box, with a note; ``-O groups=ignore`` reads them one by one.
 
 Of the attributes, ``difficult``, ``crowd`` (``is_crowd``), ``truncated``, ``occluded``, ``group_of``,
 ``depiction`` and ``inside`` are flags and ``score`` is the score of a detection; others are counted but not
@@ -42,13 +43,15 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import UNKNOWN_SHAPE
-from odm.formats._shared.gather import NAN, with_extension
+from odm.formats._shared.gather import NAN, Corners, with_extension
 from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item
 from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
 from odm.formats._shared.known_keys import declare_keys
+from odm.formats._shared.pixel_masks import BadMask, checked
 from odm.formats._shared.rotation import RotationOptions
+from odm.formats._shared.row_shapes import have_area
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.formats._shared.split_names import files_of_split
 from odm.formats._shared.written_groups import images_with_groups
@@ -58,13 +61,11 @@ from odm.tables import Builder, Dataset, Flag
 
 _KEYS = declare_keys(
     "dm_format_version media_type infos* info* point_cloud* categories label labels name parent attributes* "
-    "label_groups* points mask* items id annotations image media attr* path size type group label_id "
-    "z_order bbox visibility object_id"
+    "label_groups* points mask* rle counts elements items id annotations image media attr* path size type "
+    "group label_id z_order bbox visibility object_id"
 )
 _FLAGS = {**FLAG_NAMES, "is_crowd": Flag.CROWD}
-_OTHER = frozenset(
-    {"mask", "points", "polyline", "label", "caption", "cuboid_3d", "skeleton", "super_resolution"}
-)
+_OTHER = frozenset({"polyline", "label", "caption", "cuboid_3d", "super_resolution"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -109,6 +110,11 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
 
 def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
     rows = item.rows("annotations")
+    boxed = {
+        (str(one.get("label_id")), str(one["group"]))
+        for one in item.array("annotations")
+        if isinstance(one, dict) and one.get("type") == "bbox" and one.get("group")
+    }
     media = item.object(item.first_key("image", "media"), optional=True)
     if len(given := media.array("size")) == 2:
         media.record.update(height=given[0], width=given[1])
@@ -123,12 +129,16 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         picture = pictures.named(name, f"images/{split}", "images") or pictures.find(f"images/{split}/{name}")
         name = with_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
-    rows.read(image, _read_annotation, classes)
+    rows.read(image, _read_annotation, classes, boxed)
 
 
-def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
+def _read_annotation(shape: Row, classes: dict[str, int], boxed: set[tuple[str, str]]) -> None:
     kind, wh = shape.text("type"), None
-    if kind in _OTHER:
+    points: list[Any] = []
+    if kind in ("points", "skeleton"):
+        points = _points_of(shape, kind)
+    is_boxed = (str(shape.get("label_id")), str(shape.get("group"))) in boxed
+    if kind in _OTHER or (kind in ("points", "skeleton") and (is_boxed or not have_area(points))):
         shape.reader.count(f"{kind} annotations")
         return
     shape.need("label_id")
@@ -149,6 +159,10 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
         corners = shape.ellipse(
             (left + right) / 2, (top + bottom) / 2, (right - left) / 2, (bottom - top) / 2
         )
+    elif kind == "mask":
+        corners = _read_mask(shape)
+    elif points:
+        corners = shape.only_points(points)
     elif kind == "rotated_bbox":
         x, y, width, height, turn = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
         left, top = x - width / 2, y - height / 2
@@ -166,8 +180,33 @@ def _read_annotation(shape: Row, classes: dict[str, int]) -> None:
             score=score,
             flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,)),
             group=shape.group("group"),
-            is_part=None if kind == "rotated_bbox" or turn else kind != "bbox",
+            is_part=None if kind == "rotated_bbox" or turn or points else kind != "bbox",
         )
+
+
+def _points_of(shape: Item, kind: str) -> list[Any]:
+    """x, y and visibility of key points, or of all the elements of a skeleton."""
+    if kind == "skeleton":
+        return [point for element in shape.items("elements") for point in _points_of(element, "points")]
+    values, seen = shape.any_numbers("points"), shape.array("visibility")
+    pairs = list(zip(values[0::2], values[1::2], strict=False))
+    seen = seen if len(seen) == len(pairs) else [2] * len(pairs)
+    return [(x, y, v if v in (0, 1) else 2) for (x, y), v in zip(pairs, seen, strict=True)]
+
+
+def _read_mask(shape: Row) -> Corners:
+    """The box around the pixels of a mask."""
+    rle = shape.object("rle")
+    size = rle.array("size")
+    try:
+        if len(size) != 2 or any(type(n) is not int or n < 1 for n in size):
+            raise BadMask("a mask with the size of its image")
+        text, (left, top, width, height) = checked(rle.get("counts"), size, size[1], size[0])
+    except BadMask as e:
+        rle.wrong("counts", str(e))
+        raise BadRecord from None
+    shape.draw("mask", text, "masks")
+    return left, top, left + width, top + height
 
 
 def _place(box: Box) -> dict[str, Any]:

@@ -9,10 +9,10 @@ Specification: "JSON Format Export" in the documentation of Encord (https://docs
              "boundingBox": {"x": 0.1, "y": 0.2, "w": 0.2, "h": 0.4}}]}}}}]
 
 A label row has a data unit for each image, and these have the objects. Coordinates are relative to the size
-of the image and are multiplied by it. Polygons are outlines, and a ``rotatableBoundingBox``, rotated
-by ``theta`` degrees about its centre, is an oriented box; where only boxes are needed, the box around them is
-read, with a warning. Points, lines, skeletons, bitmasks and classifications are counted but not read, and
-neither are videos.
+of the image and are multiplied by it. Polygons are outlines, and a ``rotatableBoundingBox``, rotated by
+``theta`` degrees about its centre, is an oriented box; where only boxes are needed, the box around them is
+read, with a warning. So is the box around a skeleton. Points, lines, bitmasks and classifications are counted
+but not read, and neither are videos.
 
 The class is ``name``. Objects drawn by people have ``"manualAnnotation": true``. If all objects have
 ``false``, they are detections, and ``confidence`` is the score; otherwise it is ignored. ``--kind`` overrides
@@ -48,7 +48,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import in_pixels, relative_points
+from odm.formats._shared.row_shapes import have_area, in_pixels, relative_points
 from odm.formats._shared.shapes import as_turned, turned_box
 from odm.issues import Log
 from odm.tables import Builder, Dataset
@@ -58,7 +58,7 @@ _KEYS = declare_keys(
     "dataset_title label_status data_units{} data_link data_sequence width height labels objects "
     "classifications* name color shape value objectHash featureHash confidence manualAnnotation createdAt "
     "createdBy lastEditedAt lastEditedBy reviews* uid boundingBox rotatableBoundingBox x y w h theta "
-    "polygon polygons point object_answers* classification_answers* object_actions*"
+    "polygon polygons point skeleton color visibility object_answers* classification_answers* object_actions*"
 )
 _PLACE = ("x", "y", "w", "h")
 
@@ -111,7 +111,11 @@ def _read_unit(unit: Item, labels: Item) -> None:
 
 
 def _read_object(found: Row, size: Size) -> None:
-    reader, key = found.reader, found.first_key("boundingBox", "rotatableBoundingBox", "polygon")
+    reader, key = found.reader, found.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
+    nodes = [node for _, node in found.object("skeleton").objects()] if key == "skeleton" else []
+    points_of = [(*in_pixels(node.numbers("x", "y"), size), _seen(node)) for node in nodes]
+    if key == "skeleton" and not have_area(points_of):
+        key = "boundingBox"
     if key not in found and found.get("shape") not in (None, "bounding_box"):
         reader.count(f"{found.get('shape')} objects")
         return
@@ -127,6 +131,8 @@ def _read_object(found: Row, size: Size) -> None:
             found.wrong("polygon", "points")
             raise BadRecord
         corners = found.around([in_pixels(point, size) for point in points], "polygons")
+    elif key == "skeleton":
+        corners = found.only_points(points_of)
     else:
         place = found.object(key)
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
@@ -134,6 +140,11 @@ def _read_object(found: Row, size: Size) -> None:
         if theta := place.number("theta", 0.0):
             corners = found.oriented(turned_box(left, top, width, height, math.radians(theta)))
     found.add(category, corners, score=score)
+
+
+def _seen(node: Item) -> int:
+    """The visibility of a node of a skeleton."""
+    return {"invisible": 0, "occluded": 1}.get(str(node.get("visibility")).lower(), 2)
 
 
 def _place(box: Box, image: Image, places: Callable[[int], list[float | int]]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ A list of assets, one asset (the files in ``labels/`` of an export), or a folder
 relative to the size of the image and are multiplied by it; if ``resolution`` does not say it, it comes from
 ``--images``, ``--image-size``, ``--image-sizes`` or the other side of an evaluation. Polygons and masks
 (``semantic``, with their holes) are outlines; where only boxes are needed, the box around them is read, with
-a warning. Other annotations and classifications are counted but not read.
+a warning. So is the box around the points of a ``pose``. Other annotations and classifications are counted
+but not read.
 
 The newest label of an asset is read: of those drawn by people, which are ground truth, or, if a project has
 none, of the types ``PREDICTION`` and ``INFERENCE``, which are detections with ``confidence`` in percent.
@@ -49,7 +50,7 @@ from odm.formats._shared.json_preview import JsonPreview
 from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import in_pixels, relative_points
+from odm.formats._shared.row_shapes import have_area, in_pixels, relative_points
 from odm.formats._shared.shapes import even_odd
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
@@ -57,7 +58,7 @@ from odm.tables import Builder, Dataset, Floats
 _KEYS = declare_keys(
     "id externalId content jsonContent jsonMetadata* resolution width height labels latestLabel labelType "
     "author email createdAt isLatestLabelForUser modelName jsonResponse{} annotations categories name "
-    "confidence type mid boundingPoly normalizedVertices x y point children*"
+    "confidence type mid boundingPoly normalizedVertices x y point points code children*"
 )
 _JOB = "OBJECT_DETECTION_JOB"
 _GUESSES = ("PREDICTION", "INFERENCE")
@@ -109,13 +110,20 @@ def _read_asset(asset: Item, label: Item | None) -> None:
 
 def _read_annotation(shape: Row, size: Size) -> None:
     kind = shape.text("type") if "type" in shape else "rectangle"
-    if kind not in _KINDS:
+    points: list[Any] = []
+    if kind == "pose":
+        places = [node.object("point") for node in shape.items("points")]
+        points = [(*in_pixels(place.numbers("x", "y"), size), 2) for place in places]
+    if kind not in _KINDS and not have_area(points):
         shape.reader.count(f"{kind} annotations")
         return
     classes = shape.all_objects("categories", "a list with the class")
     category, score = classes[0].category("name"), NAN
     if shape.reader.builder.kind == "det":
         score = _fraction(classes[0].score("confidence"))
+    if points:
+        shape.add(category, shape.only_points(points), score=score)
+        return
     rings: list[Any] = []
     for part in shape.all_objects("boundingPoly", "a list of outlines"):
         vertices = part.all_objects("normalizedVertices", "a list of points")

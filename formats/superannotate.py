@@ -25,8 +25,8 @@ In a pixel project, ``a.jpg___save.png`` beside the file has the pixels of each 
     {"classId": 1, "className": "person", "parts": [{"color": "#000447"}], "attributes": []}
 
 Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where only boxes are needed, they
-are counted and read as their bounding boxes, with a warning. Points,
-polylines, cuboids, templates, tags and attributes are counted but not read.
+are counted and read as their bounding boxes, with a warning. So are the key points of a ``template``. Points,
+polylines, cuboids, tags and attributes are counted but not read.
 
 Polygons and ellipses of one class and ``groupId`` (not 0) are the parts of one object, and a box of that
 group around them is its box, with a note; ``-O groups=ignore`` reads them one by one.
@@ -77,6 +77,7 @@ from odm.formats._shared.json_values import (
 )
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pixel_masks import BadMask, colours_of_png, png_below
+from odm.formats._shared.row_shapes import have_area
 from odm.formats._shared.shapes import even_odd
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.formats._shared.written_groups import images_with_groups
@@ -87,7 +88,8 @@ _KEYS = declare_keys(
     "{} metadata instances tags* comments* name width height status version pinned id type classId "
     "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId exterior x y pointLabels* locked visible "
     "attributes* trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked "
-    "exclude cx cy rx ry angle color attribute_groups* timestamp parts isHighlighted"
+    "exclude cx cy rx ry angle color attribute_groups* timestamp parts isHighlighted connections* "
+    "templateId templateName"
 )
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _MADE = ("Prediction", "Preannotation")
@@ -240,10 +242,14 @@ def _read_instance(box: Row) -> None:
         return
     reader = box.reader
     assert isinstance(reader, _Reader)
-    if kind not in _SHAPES:
+    points: list[Any] = []
+    if kind == "template":
+        points = [(*node.numbers("x", "y"), 2) for node in box.items("points")]
+    if kind not in _SHAPES and not have_area(points):
         reader.count(f"{kind} instances")
         return
-    corners, part = _read_corners(box, kind), None if kind == "rbbox" else kind != "bbox"
+    part = None if kind == "rbbox" or points else kind != "bbox"
+    corners = box.only_points(points) if points else _read_corners(box, kind)
     category, score = reader.class_of(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")

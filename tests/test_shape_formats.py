@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import io
 import json
 import math
@@ -417,3 +418,132 @@ def test_an_image_without_a_size_has_that_of_its_first_mask(tmp_path):
             assert (data.images.width[0], data.images.height[0]) == (20, 9)
         assert log.counts.get("mask-size", 0) == bool(messages)
         assert all(text in str(issue) for issue in log for text in messages if issue.code == "mask-size")
+
+
+# --------------------------------------------------------------------------- shapes without a box of their own
+
+PLACES = [(10, 20, 2), (40, 60, 1), (30, 25, 2)]
+DOT = [(10, 20, 2)]
+
+
+def of_datumaro(kind, points, *others):
+    flat = [value for x, y, _ in points for value in (x, y)]
+    seen = [v for *_, v in points]
+    about = {"type": kind, "label_id": 0, "group": 3, "attributes": {}}
+    parts = [{"type": "points", "points": [x, y], "visibility": [v]} for x, y, v in points]
+    shape = {"points": {"points": flat, "visibility": seen}, "skeleton": {"elements": parts}}[kind]
+    return {
+        "dm_format_version": "1.0",
+        "infos": {},
+        "categories": {"label": {"labels": [{"name": "cat", "parent": "", "attributes": []}]}},
+        "items": [{"id": "a", "annotations": [about | shape, *others],
+                   "image": {"path": "a.jpg", "size": [100, 100]}}],
+    }  # fmt: skip
+
+
+def of_encord(points):
+    nodes = {
+        str(i): {
+            "x": x / 100,
+            "y": y / 100,
+            "name": str(i),
+            "visibility": ["invisible", "occluded", "visible"][v],
+        }
+        for i, (x, y, v) in enumerate(points)
+    }
+    objects = [{"name": "cat", "shape": "skeleton", "manualAnnotation": True, "skeleton": nodes}]
+    unit = {"data_title": "a.jpg", "width": 100, "height": 100, "labels": {"objects": objects}}
+    return [{"data_title": "a.jpg", "data_type": "image", "data_units": {"d": unit}}]
+
+
+def of_kili(points):
+    nodes = [
+        {"type": "marker", "code": str(i), "point": {"x": x / 100, "y": y / 100}}
+        for i, (x, y, _) in enumerate(points)
+    ]
+    shapes = [{"type": "pose", "categories": [{"name": "cat"}], "points": nodes}]
+    label = {"labelType": "DEFAULT", "jsonResponse": {"JOB": {"annotations": shapes}}}
+    return [{"externalId": "a.jpg", "resolution": {"width": 100, "height": 100}, "labels": [label]}]
+
+
+def of_superannotate(points):
+    nodes = [{"id": i, "x": x, "y": y} for i, (x, y, _) in enumerate(points)]
+    return {
+        "metadata": {"name": "a.jpg", "width": 100, "height": 100},
+        "instances": [{"type": "template", "className": "cat", "points": nodes}],
+    }
+
+
+def of_darwin(points):
+    nodes = [{"name": str(i), "x": x, "y": y, "occluded": v == 1} for i, (x, y, v) in enumerate(points)]
+    slots = [{"slot_name": "0", "width": 100, "height": 100}]
+    return {"version": "2.0", "item": {"name": "a.jpg", "slots": slots},
+            "annotations": [{"name": "cat", "skeleton": {"nodes": nodes}}]}  # fmt: skip
+
+
+OF_POINTS = {
+    "datumaro points": functools.partial(of_datumaro, "points"),
+    "datumaro skeleton": functools.partial(of_datumaro, "skeleton"),
+    "darwin": of_darwin,
+    "encord": of_encord,
+    "kili": of_kili,
+    "superannotate": of_superannotate,
+}
+
+
+@pytest.mark.parametrize("name", OF_POINTS)
+def test_key_points_without_a_box_have_the_box_around_them(name, tmp_path):
+    path = tmp_path / ("a.jpg.json" if name == "superannotate" else "a.json")
+    path.write_text(json.dumps(OF_POINTS[name](PLACES)), encoding="utf-8")
+    data = odm.read(path, name.split()[0], shapes=True)
+    assert data.boxes.xyxy.round(9).tolist() == [[10, 20, 40, 60]]
+    assert data.boxes.keypoints.points(0)[:, :2].round(9).tolist() == [[10, 20], [40, 60], [30, 25]]
+    log = Log()
+    odm.convert(path, tmp_path / "out.csv", from_=name.split()[0], log=log)
+    assert any("around the key points is read" in note for note in log.notes)
+
+
+@pytest.mark.parametrize("name", [name for name in OF_POINTS if name != "darwin"])
+def test_points_without_an_area_are_counted(name, tmp_path):
+    path = tmp_path / ("a.jpg.json" if name == "superannotate" else "a.json")
+    path.write_text(json.dumps(OF_POINTS[name](DOT)), encoding="utf-8")
+    data = odm.read(path, name.split()[0])
+    assert len(data) == 0
+    assert sum(data.extras.values()) == 1
+
+
+@pytest.mark.parametrize("kind", ["points", "skeleton"])
+@pytest.mark.parametrize(("group", "n"), [(3, 1), (0, 2), (4, 2)])
+def test_points_of_datumaro_beside_a_box_of_their_group_are_no_other_object(kind, group, n, tmp_path):
+    box = {"type": "bbox", "label_id": 0, "group": group, "bbox": [5, 5, 50, 60], "attributes": {}}
+    (tmp_path / "a.json").write_text(json.dumps(of_datumaro(kind, PLACES, box)))
+    data = odm.read(tmp_path / "a.json", "datumaro")
+    assert len(data) == n
+    assert data.extras.get(f"{kind} annotations", 0) == 2 - n
+
+
+@pytest.mark.parametrize(("group", "n"), [(3, 1), (0, 2)])
+def test_masks_of_datumaro_have_the_box_around_them(group, n, tmp_path):
+    mask = np.zeros((100, 100), np.uint8)
+    mask[20:60, 10:40] = 1
+    runs = odm.masks.encode(np.asfortranarray(mask))
+    rle = {"counts": runs["counts"], "size": [100, 100]}
+    document = of_datumaro("points", DOT)
+    document["items"][0]["annotations"] = [
+        {"type": "mask", "label_id": 0, "group": 3, "rle": rle, "attributes": {}},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    data = odm.read(tmp_path / "a.json", "datumaro", shapes=True)
+    assert data.boxes.xyxy.tolist() == [[10, 20, 40, 60]]
+    assert data.boxes.shapes.counts(0).decode() == runs["counts"]
+    box = {"type": "bbox", "label_id": 0, "group": group, "bbox": [5, 5, 50, 60], "attributes": {}}
+    document["items"][0]["annotations"].append(box)
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    data = odm.read(tmp_path / "a.json", "datumaro")
+    assert len(data) == n
+    assert [5, 5, 55, 65] in data.boxes.xyxy.tolist()
+    for bad in ({"counts": "?", "size": [100, 100]}, {"counts": rle["counts"], "size": [3]}, {}):
+        document["items"][0]["annotations"][0]["rle"] = bad
+        (tmp_path / "a.json").write_text(json.dumps(document))
+        with pytest.raises(odm.DataError):
+            odm.read(tmp_path / "a.json", "datumaro")

@@ -126,6 +126,12 @@ class DrawnRow:
         return around_ellipse(x, y, rx, ry, turn)
 
 
+def have_area(points: Points) -> bool:
+    """Whether the box around the labelled ones of key points, x, y and visibility of each, has an area."""
+    left, top, right, bottom = bounds([point for point in points if point[2]] or [(0, 0)])
+    return right > left and bottom > top
+
+
 def in_pixels(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
     """Numbers that are relative to the width and height in turn, in pixels."""
     return [n * size[i % 2] for i, n in enumerate(numbers)]
