@@ -143,6 +143,7 @@ def sniff(source: Source) -> Sniff | None:
     return None
 
 
+_Part = tuple[int, str, list[str]]
 _Row = tuple[Any, ...]
 """Line, image, left, top, right, bottom, class id and score of a box, as texts but for the line."""
 
@@ -167,12 +168,18 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
     first: dict[str, str] = {}
-    tables = []
+    parts_of = {}
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
-            rows = _rows(data, source.full(file), first, builder, log)
-            tables.append((source.full(file), _split_of(file or path), rows))
+            lines = text_of(data, source.full(file), log).decode("utf-8", "replace").split("\n")
+            parts_of[file] = [(number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()]
+    named = (name for parts in parts_of.values() for _, name, boxes in parts if boxes)
+    suffixed = any(name.lower().endswith(_SUFFIXES) for name in named)
+    tables = []
+    for file, parts in parts_of.items():
+        rows = _rows(parts, source.full(file), first, builder, log, suffixed=suffixed)
+        tables.append((source.full(file), _split_of(file or path), rows))
     categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
     for at, split, found in tables:
@@ -184,12 +191,14 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     table.finish()
 
 
-def _rows(data: bytes, path: str, first: dict[str, str], builder: Builder, log: Log) -> list[_Row]:
-    """The boxes of a file, and a row for each image without one; `first` are the images so far."""
+def _rows(
+    parts: list[_Part], path: str, first: dict[str, str], builder: Builder, log: Log, *, suffixed: bool
+) -> list[_Row]:
+    """The boxes of a file, and a row for each image without one; `first` are the images so far.
+
+    If an image with boxes is `suffixed` as a picture, in any file, so is each without.
+    """
     rows: list[_Row] = []
-    lines = text_of(data, path, log).decode("utf-8", "replace").split("\n")
-    parts = [(number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()]
-    suffixed = any(boxes and name.lower().endswith(_SUFFIXES) for _, name, boxes in parts)
     for number, name, boxes in parts:
         if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"

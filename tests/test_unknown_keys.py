@@ -223,10 +223,13 @@ def test_one_garbage_line_loses_no_boxes_in_silence(folder, tmp_path):
             [GARBAGE, *lines],
             [*lines[:half], GARBAGE, *lines[half:]],
             [*lines, b"" if not lines or lines[-1].endswith(b"\n") else b"\n", GARBAGE],
+            [GARBAGE],
         ):
             path = with_file(case, file, b"".join(content), tmp_path / "copy")
             for format_ in (name, None):
                 data, codes, _ = read(case, format_, path)
+                if content == [GARBAGE] and data is not None and not len(data):
+                    continue  # an image without boxes may have any name, where no other shows how they are called
                 assert data is None or len(data) >= len(whole) or codes - usual, f"{file.name} as {format_}"
 
 

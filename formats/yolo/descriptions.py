@@ -9,12 +9,13 @@ from collections.abc import Iterable
 
 from odm.files import NamedSource, Source
 from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
+from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.split_names import SPLITS
 from odm.formats._shared.text_files import listing, lists_pictures
 from odm.formats._shared.text_tokens import text_of
 from odm.formats.yolo.layouts import ALIASES, PICTURE_FOLDERS, Group, Plan, YoloOptions, check_split
-from odm.issues import Code, Log, Trusted, first_few, listed, printable
+from odm.issues import Code, Log, Trusted, first_few, listed, printable, shorten
 from odm.names import PICTURE_SUFFIXES, accept_name, stem
 
 OUTSIDE = Code(
@@ -455,7 +456,7 @@ def _add_pictures(
         plan.found_in(place)
     _list_pictures(group, places)
     if absent and not known:
-        return False
+        return _refuse_entries(plan, absent, path, log)
     for number, entry in absent:
         log.report(NOT_THERE, path, line=number, value=entry)
     plan.groups.append(group)
@@ -476,6 +477,16 @@ def _list_pictures(group: Group, places: list[tuple[str, str | None]]) -> None:
             group.listed[key] = picture
             if label is not None:
                 group.labels[key] = label
+
+
+def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
+    """Report the lines of a list that cannot be pictures; False if there is none."""
+    wrong = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
+    for number, entry in wrong:
+        found = repr(shorten(entry))
+        log.report(WRONG_COUNT, path, line=number, expected="the path of a picture", found=found)
+    plan.sound &= not wrong
+    return bool(wrong)
 
 
 def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:
