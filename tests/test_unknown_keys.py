@@ -144,6 +144,9 @@ def variants(folder, file, keys):
                 cells = head.rstrip("\r").split(sep)
                 cells[i] = cell.replace(name, longer(name))
                 yield (name,), f"{sep.join(cells)}\n{rest}".encode()
+    elif file.suffix.lower() == ".ini":
+        for name in re.findall(r"(?m)^(\w+) *=", text):
+            yield (name,), re.sub(rf"(?m)^{name}(?= *=)", longer(name), text).encode()
     elif file.suffix.lower() in (".yaml", ".yml") and folder.name.startswith("yolo"):
         for name in re.findall(r"(?m)^(\w+):", text):
             yield (name,), re.sub(rf"(?m)^{name}:", f"{longer(name)}:", text).encode()

@@ -147,6 +147,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
         sequence = sequence_of(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
+            builder.extras.update(sequence.unread)
             add_sequence(found, file, sequence, classes, options, first)
         else:
             builder.skipped += len(found)

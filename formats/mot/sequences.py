@@ -47,6 +47,7 @@ CLASSES = (
     *("static person", "distractor", "occluder", "occluder on the ground", "occluder full"),
     *("reflection", "crowd"),
 )
+_INFO = frozenset("name imdir framerate seqlength imwidth imheight imext firstframe fullnames".split())
 NO_IMAGE = "-"
 """Placeholder in ``images.txt`` for a frame without an image."""
 MOST_FRAMES = 200_000
@@ -95,6 +96,8 @@ class Sequence(msgspec.Struct, frozen=True, eq=False):
     """What is taken off the numbers of the frames, which count from 0 elsewhere."""
     full: bool
     """Whether `names` are complete, without a prefix to add."""
+    unread: list[str]
+    """Keys of ``seqinfo.ini`` that the format does not know."""
 
 
 def _text(source: Source, file: str, log: Log) -> str | None:
@@ -112,7 +115,7 @@ def sequence_of(
     if parts and parts[-1].lower() in ("gt", "det"):
         parts.pop()
     folder = "".join(part + "/" for part in parts)
-    lines = (line.partition("=") for line in (_text(source, f"{folder}seqinfo.ini", log) or "").split("\n"))
+    lines = [line.partition("=") for line in (_text(source, f"{folder}seqinfo.ini", log) or "").split("\n")]
     info = {key.strip().lower(): value.strip() for key, _, value in lines}
     numbers = []
     for key in ("imwidth", "imheight", "seqlength"):
@@ -145,6 +148,7 @@ def sequence_of(
         video=video,
         shift=1 if info.get("firstframe") == "0" or options.first_frame == "0" else 0,
         full=info.get("fullnames") == "1",
+        unread=[key.strip() for key, _, value in lines if value.strip() and key.strip().lower() not in _INFO],
     )
 
 
