@@ -22,6 +22,7 @@ from odm.evaluate.doubts import (
     NO_MATCH,
     ORIENTED_AS_BOXES,
 )
+from odm.evaluate.matching.jaccard import can_pair
 from odm.evaluate.matching.join import class_ranks, join
 from odm.evaluate.matching.match import match_all
 from odm.evaluate.matching.matches import OVER, TRUTHS
@@ -295,6 +296,12 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
         if n:
             log.report(KEYPOINTS_WITHOUT_AREA, path, n=n, total=len(truth))
     for p in rules:
+        if p.jaccard and not can_pair():
+            log.note(f"{p.name}: JI needs SciPy (pip install scipy) and is undefined without it")
+        if p.clipped and joined.sizes is not None:
+            n_unsized = int(np.count_nonzero(joined.sizes.max(axis=0).min(axis=1) == 0))
+            if n_unsized:
+                log.note(f"{p.name}: boxes of {plural(n_unsized, 'image')} of unknown size are not cut")
         if p.labelled_only and joined.image_labels is None:
             log.note(
                 f"{p.name}: there are no image-level labels, so only detections of classes annotated "

@@ -78,7 +78,8 @@ class Rules:
         """IoU; for crowds and groups the share of the detection that is covered."""
         over_own_area = self.is_crowd(truth) or self.is_group(truth)
         over_own_area |= self.protocol.ignored_by_ioa and not self.counts(truth)
-        added = single(float(EPSILON)) if self.protocol.single else 0.0
+        added = single(float(EPSILON)) if self.protocol.single and not over_own_area else 0.0
+        added = self.protocol.added_area or added
         pixel = self.protocol.pixel
         return _overlap(detection, truth, over_own_area=over_own_area, added=added, pixel=pixel)
 
@@ -265,7 +266,7 @@ def _overlap(a: Box, b: Box, *, over_own_area: bool, added: float, pixel: int) -
     if width <= 0 or height <= 0:
         return 0.0
     shared = width * height
-    return shared / a.area if over_own_area else shared / (a.area + b.area - shared + added)
+    return shared / (a.area + added if over_own_area else a.area + b.area - shared + added)
 
 
 def _boxes(joined: Joined, protocol: Protocol) -> tuple[list[Box], list[Box]]:

@@ -35,6 +35,7 @@ REFUSING = {
     "tinyperson": "no area ranges",
     "dota-hbb": "no area ranges",
     "caltech": "no area ranges",
+    "crowdhuman": "no area ranges",
 }
 TAKING = sorted(PROTOCOLS.keys() - REFUSING.keys())
 

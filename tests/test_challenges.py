@@ -1,5 +1,7 @@
 """The protocols of challenges against slow and plain implementations of their programs' rules."""
 
+import itertools
+import json
 import math
 import random
 
@@ -12,6 +14,7 @@ from odm import masks
 from odm.evaluate import PROTOCOLS
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import tabulate
+from odm.evaluate.matching.jaccard import can_pair
 from odm.issues import UsageError
 from odm.masks.bands import bands
 
@@ -383,3 +386,172 @@ def test_horizontal_boxes_of_dota(tmp_path):
         for row in result.classes:
             assert row.ap == pytest.approx(expected[row.name]), (seed, row.name)
         assert result.summary["mAP"] == pytest.approx(sum(expected.values()) / 15)
+
+
+# -------------------------------------------------------------------------------------------- CrowdHuman
+
+
+def crowd(rng, n_images):
+    """Records of people and of results: crowded, ignored, masked, beyond the image, an IoU of a half, ties."""
+    truth, found = [], []
+    for image in range(n_images):
+        width, height = rng.choice([(100, 80), (120, 90)])
+        people, results = [], []
+        for _ in range(rng.randrange(1, 9)):
+            box = [rng.randrange(-15, width), rng.randrange(-15, height), rng.choice([10, 20, 40]), 30]
+            tag, ignore = rng.choice([("person", 0)] * 5 + [("person", 1), ("mask", 1)])
+            people.append({"tag": tag, "fbox": box, "extra": {"ignore": ignore}})
+            for _ in range(rng.randrange(4)):
+                moved = [box[0] + rng.choice([0, 0, 4, 9]), box[1] + rng.choice([0, 0, 3]), *box[2:]]
+                results.append({"box": moved, "score": rng.randrange(11) / 10, "tag": 1})
+        half = [5, 5, 20, 20], [5, 5, 20, 40]
+        if rng.random() < 0.3:
+            people.append({"tag": "person", "fbox": half[1], "extra": {}})
+            results.append({"box": half[0], "score": 0.95, "tag": 1})
+        results += [{"box": [rng.randrange(width), 0, 15, 60], "score": 0.9, "tag": 1}] * (rng.random() < 0.4)
+        if (
+            rng.random() < 0.4
+        ):  # one of two that overlap a detection alike, and a detection of the first alone
+            people += [{"tag": "person", "fbox": [left, 35, 20, 40], "extra": {}} for left in (40, 44)]
+            results += [{"box": [left, 35, 20, 40], "score": 0.97, "tag": 1} for left in (42, 34)]
+        if rng.random() < 0.2:  # people within something ignored, and nothing detected
+            people = [people[0], {"tag": "mask", "fbox": people[0]["fbox"], "extra": {}}]
+            results = []
+        truth.append({"ID": f"{image:03}", "gtboxes": people})
+        found.append({"ID": f"{image:03}", "width": width, "height": height, "dtboxes": results})
+    return truth, found
+
+
+def cut(box, size):
+    """Corners within the image."""
+    left, top = (min(max(box[k], 0), size[k] - 1) for k in (0, 1))
+    right, bottom = (min(max(box[k] + box[k + 2], 0), size[k]) for k in (0, 1))
+    return left, top, right - left, bottom - top
+
+
+def overlaps(a, b):
+    """IoU and the share of `a`, with the little that the program adds."""
+    shared, area = inter_of(a, b), a[2] * a[3]
+    return shared / (area + b[2] * b[3] - shared + 1e-6), shared / (area + 1e-6)
+
+
+def pairs_of_greatest_sum(ious):
+    """The pairs of rows and columns above 0.5 whose sum is the greatest, by trying every choice."""
+    best = 0.0, ()
+
+    def extend(row, taken, total, chosen):
+        nonlocal best
+        if row == len(ious):
+            best = max(best, (total, chosen), key=lambda c: c[0])
+            return
+        extend(row + 1, taken, total, chosen)
+        for column, iou in enumerate(ious[row]):
+            if iou > 0.5 and column not in taken:
+                extend(row + 1, taken | {column}, total + iou, (*chosen, (row, column)))
+
+    extend(0, frozenset(), 0.0, ())
+    return best[1]
+
+
+def crowdhuman_numbers(truth, found):
+    """AP, MR and JI, as the program goes about it."""
+    images, outcomes, npos = [], [], 0
+    for record, results in zip(truth, found, strict=True):
+        size = results["width"], results["height"]
+        boxes = [(cut(b["fbox"], size), b["tag"] == "mask" or bool(b["extra"].get("ignore")))
+                 for b in record["gtboxes"]]  # fmt: skip
+        people, ignored = (
+            [box for box, is_ignored in boxes if is_ignored == which] for which in (False, True)
+        )
+        npos += len(people)
+        own = sorted(((d["score"], cut(d["box"], size)) for d in results["dtboxes"]), key=lambda d: -d[0])
+        images.append((people, ignored, own))
+        free = list(people)
+        for score, box in own:
+            best = max(free, key=lambda p: overlaps(box, p)[0], default=None)
+            if best is not None and overlaps(box, best)[0] > 0.5:
+                free.remove(best)
+                outcomes.append((score, 1))
+            elif not any(overlaps(box, i)[1] > 0.5 for i in ignored):
+                outcomes.append((score, 0))
+    tp, points = 0, []
+    for n, (_, hit) in enumerate(sorted(outcomes, key=lambda o: -o[0]), 1):
+        tp += hit
+        points.append((tp / npos, tp / n, (n - tp) / len(truth)))
+    ap = sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in itertools.pairwise(points))
+    misses = [1 - next((r for r, _, f in points if f >= rate), points[-1][0]) for rate in RATES]
+    mr = math.exp(sum(map(math.log, misses)) / len(RATES)) if all(misses) else 0.0
+    means = []
+    for limit in (1e-1 * i for i in range(10)):
+        ratios = []
+        for people, ignored, own in images:
+            kept = [box for score, box in own if score > limit]
+            pairs = pairs_of_greatest_sum([[overlaps(box, p)[0] for p in people] for box in kept])
+            counts = [
+                sum(
+                    i in used or not any(overlaps(box, o)[1] > 0.5 for o in ignored)
+                    for i, box in enumerate(side)
+                )
+                for side, used in ((kept, {d for d, _ in pairs}), (people, {g for _, g in pairs}))
+            ]
+            if any(counts):
+                ratios.append(len(pairs) / (sum(counts) - len(pairs) + 1e-6))
+        means.append(sum(ratios) / len(ratios))
+    return ap, mr, max(means)
+
+
+def write_crowd(folder, truth, found):
+    """Two files of records."""
+    paths = folder / "gt.odgt", folder / "det.odgt"
+    for path, records in zip(paths, (truth, found), strict=True):
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return paths
+
+
+def test_crowdhuman(tmp_path):
+    """JI is compared where SciPy is installed."""
+    for seed in range(examples(6)):
+        truth, found = crowd(random.Random(seed), 12)
+        summary = odm.eval(*write_crowd(tmp_path, truth, found), "crowdhuman").summary
+        assert list(summary) == ["AP", "MR", "JI"]
+        expected = crowdhuman_numbers(truth, found)
+        if not can_pair():
+            assert math.isnan(summary["JI"])
+            summary.pop("JI")
+        for (key, value), number in zip(summary.items(), expected, strict=False):
+            assert value == pytest.approx(number, abs=1e-12), (seed, key)
+
+
+def test_intervals_of_crowdhuman_are_those_of_repeated_images(tmp_path):
+    truth, found = crowd(random.Random(7), 15)
+    scores = iter(random.Random(8).sample(range(1, 999), 500))  # equal ones of an image have no order there
+    for d in (d for record in found for d in record["dtboxes"]):
+        d["score"] = next(scores) / 1000
+    result = odm.eval(*write_crowd(tmp_path, truth, found), "crowdhuman")
+    weights = np.random.default_rng(0).multinomial(15, [1 / 15] * 15, size=3)
+    drawn = Plan(tabulate(result.joined, result.result.matches)).of(weights)
+    for i, n in enumerate(weights):
+        rows = [image for image, times in enumerate(n) for _ in range(times)]
+        again = [
+            [{**records[row], "ID": f"{k:03}"} for k, row in enumerate(rows)] for records in (truth, found)
+        ]
+        expected = odm.eval(*write_crowd(tmp_path, *again), "crowdhuman").summary
+        assert {key: values[i] for key, values in drawn.summary.items()} == pytest.approx(
+            expected, nan_ok=True
+        )
+        assert drawn.class_ap["AP"][i] == pytest.approx([expected["AP"]])
+
+
+def test_only_the_miss_rate_of_crowdhuman_is_better_lower(tmp_path):
+    truth, found = crowd(random.Random(3), 20)
+    gt, worse = write_crowd(tmp_path, truth, found)
+    (tmp_path / "better").mkdir()
+    people = [[{"box": b["fbox"], "score": 0.9} for b in t["gtboxes"] if b["tag"] == "person"] for t in truth]
+    better = [{**r, "dtboxes": boxes[1:]} for r, boxes in zip(found, people, strict=True)]
+    runs = {"worse": worse, "better": write_crowd(tmp_path / "better", truth, better)[1]}
+    comparison = odm.compare(gt, runs, protocol="crowdhuman", replicates=200)
+    assert comparison.lower_keys == ("MR",)
+    deltas = {d.key: d for d in comparison.deltas if d.category is None}
+    assert deltas["AP"].delta > 0 > deltas["MR"].delta
+    assert min(deltas[key].interval.p_better for key in ("AP", "MR")) > 0.5
+    assert comparison.ranking[0].run == "better"

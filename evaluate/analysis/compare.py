@@ -124,11 +124,14 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
     n_images: int
     """Images that were drawn from."""
     lower_is_better: bool = False
+    """Whether that is so of the first number of a run."""
     images_reason: str = ""
     ranking: list[Place] = msgspec.field(default_factory=list)
     """The runs, best first."""
     evaluations: tuple[Any, ...] = ()
     """The evaluation of each run, where `odm.compare` kept them for a page."""
+    lower_keys: tuple[str, ...] = ()
+    """The keys of which lower numbers are better."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "deltas", Rows(self.deltas, DELTA_COLUMNS))
@@ -215,7 +218,7 @@ def compare(
             delta = difference(before, value)
             if key in drawn[i].summary:
                 pair = drawn[0].summary[key], drawn[i].summary[key]
-                own = delta_interval(*pair, delta, n, level=level, lower_is_better=plans[0].lower_is_better)
+                own = delta_interval(*pair, delta, n, level=level, lower_is_better=key in plans[0].lower_keys)
             else:
                 own = Interval(reason=without(delta, plans[0].rules))
             deltas.append(Delta(names[i], key, None, before, value, own))
@@ -240,7 +243,8 @@ def compare(
         seed=seed,
         level=level,
         n_images=len(shown),
-        lower_is_better=plans[0].lower_is_better,
+        lower_is_better=next(iter(of_runs[0].summary)) in plans[0].lower_keys,
+        lower_keys=plans[0].lower_keys,
         images_reason=counted[names[0]].reason,
         ranking=rank(runs, plans, drawn, [run.intervals for run in of_runs], how),
     )
@@ -257,7 +261,7 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     elif low <= 0 <= high:
         found = f"{other} differs from {first} by no more than chance"
     else:
-        word = "better" if (high < 0) == comparison.lower_is_better else "worse"
+        word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
         found = f"{other} is {word} than {first}"
     parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
     if not math.isnan(low):
@@ -410,7 +414,7 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
         for delta in found:
             own = delta.interval
-            low, high = (-own.high, -own.low) if comparison.lower_is_better else (own.low, own.high)
+            low, high = (-own.high, -own.low) if key in comparison.lower_keys else (own.low, own.high)
             if math.isnan(own.low):
                 failed.append(f"{gate}: {delta.run} has no interval ({own.reason})")
             elif (high if gate.proven else low) < -gate.margin:

@@ -71,7 +71,7 @@ def rank(
         same.setdefault(twin, []).append(names[i])
     key = next(iter(tables[0].result.summary))
     values = [table.result.summary[key] for table in tables]
-    sign = 1 if plans[0].lower_is_better else -1
+    sign = 1 if key in plans[0].lower_keys else -1
     order = sorted(same, key=lambda i: (math.isnan(values[i]), sign * values[i]))
     best, n = order[0], plans[0].n_behind(how.images)
     deltas = {i: difference(values[best], values[i]) for i in order}
@@ -84,7 +84,7 @@ def rank(
                 deltas[i],
                 n,
                 level=how.level,
-                lower_is_better=plans[0].lower_is_better,
+                lower_is_better=key in plans[0].lower_keys,
             )
     corrected = [math.nan, *holm([between[i].p for i in order[1:]])]
     return [

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.table import Table, fp_if_unmatched, hits_under
+from odm.evaluate.matching.jaccard import jaccard_index
 from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.scores.accumulate import miss_keys, summary_keys
-from odm.evaluate.scores.curves import miss_rates, share
+from odm.evaluate.scores.accumulate import lower_keys, miss_keys, summary_keys
+from odm.evaluate.scores.curves import areas_between, miss_rates, share
 from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
 from odm.tables import Floats, Longs
 
@@ -50,7 +51,7 @@ class Plan:
         self.n_images, self.n_classes = len(table.images), len(table.classes)
         self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
-        self.lower_is_better = rules.metric == "top-k" or bool(rules.rates)  # whose numbers are errors
+        self.lower_keys = lower_keys(rules)
         self.curves: list[_Curves] = []
         if rules.metric in ("ap", "pooled"):
             self.ranking = _Ranking(table, pooled=self.pooled)
@@ -144,7 +145,7 @@ class Plan:
             for (m, area), sums in self.recalls.items()
         }
         frequency = np.array(self.table.matches.frequency)
-        summary = self._misses(weights, npos) if self.rules.rates else {}
+        summary = self._misses(weights, npos, ap) if self.rules.rates else {}
         for key, (what, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
             if what == "recall":
                 of_class = recall[a, b]
@@ -185,8 +186,11 @@ class Plan:
             ap[area][:, of_area == 0] = np.nan
         return ap
 
-    def _misses(self, weights: Longs, npos: list[Longs]) -> dict[str, Floats]:
-        """(weightings,) the mean miss rate of the classes, by key."""
+    def _misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
+        """(weightings,) the mean miss rate of the classes, by key, and what else the summary has.
+
+        Writes the AP of the classes into `ap`, as of `_ap`, where it is read between detections.
+        """
         matches, (rows, begin) = self.table.matches, self.table.ranked
         category, of_rows = matches.category[rows], weights[:, matches.image[rows]]
         summary = {}
@@ -204,7 +208,13 @@ class Plan:
                 counted = category[at].astype(np.int64), false, n[at], npos[i][b]
                 n_images = int(weights[b].sum())
                 rates[b] = miss_rates(self.rules, *counted, n_images)
+                if self.rules.reading == "between":
+                    categories, before = (np.repeat(column, n[at]) for column in counted[:2])
+                    ap[i, 0, b] = areas_between(categories, before, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
+        if matches.jaccard is not None:
+            index = jaccard_index(matches.jaccard, weights)
+            summary = {"AP": mean_of_defined(ap[0, 0]), **summary, "JI": index}
         return summary
 
     def _guesses(self, weights: Longs) -> Replicates:
@@ -249,7 +259,9 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
     """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
     named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if rules.rates:
-        return {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
+        keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
+        of_all = {key: (key, 0, 0) for key in ("AP", "JI")} if rules.jaccard else {}
+        return of_all | keys
     if not rules.averaged:
         return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     if rules.apart:

@@ -171,7 +171,7 @@ def _differences(
                 delta[key],
                 n,
                 level=how.level,
-                lower_is_better=plans[0].lower_is_better,
+                lower_is_better=key in plans[0].lower_keys,
             )
             for key in (delta if drawn else ())
         }

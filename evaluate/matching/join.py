@@ -176,10 +176,8 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
             frequency={n: f for n, f in zip(gt_names, truth.categories.frequency, strict=True) if f},
         )
 
-    def _sizes(self, n: int) -> Longs | None:
+    def _sizes(self, n: int) -> Longs:
         sides = (self.truth, self.gt_number), (self.detections, self.det_number)
-        if all(side.boxes.shapes is None for side, _ in sides):
-            return None
         sizes = np.zeros((2, n, 2), np.int64)
         for own, (side, number) in zip(sizes, sides, strict=True):
             own[number] = np.stack([side.images.height, side.images.width], axis=1)

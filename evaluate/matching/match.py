@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.jaccard import jaccard_ratios
 from odm.evaluate.matching.matches import OVER, Hits, Matches, Words, join_hits, threshold_bits, word_blocks
 from odm.evaluate.matching.order import (
     argsort_descending,
@@ -93,8 +94,8 @@ def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     """What `prepare` asks of a protocol."""
     cap = p.max_dets if p.cap_of == "image" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
-    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners
-    return p.hierarchical, dropped, p.labelled_only, cap, p.single
+    dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners, p.clipped
+    return p.hierarchical, dropped, p.labelled_only, cap, p.single, bool(p.jaccard)
 
 
 def _measured_as(p: Protocol) -> tuple[Any, ...]:
@@ -102,7 +103,7 @@ def _measured_as(p: Protocol) -> tuple[Any, ...]:
     as_given = p.as_given and p.pixels == "edges"
     many = p.crowd_flags, p.group_weight is not None, p.region_flags
     one = p.match, p.match == "best" and p.last_of_equals
-    shapes = p.measure, p.sigmas, p.strict and p.ious
+    shapes = p.measure, p.sigmas, p.strict and p.ious, p.added_area
     return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p), shapes
 
 
@@ -163,6 +164,7 @@ def _match(
         dropped=dropped,
         frequency=frequency if protocol.by_frequency else (),
         order=order,
+        jaccard=jaccard_ratios(sides, protocol, pairs) if protocol.jaccard else None,
     )
 
 

@@ -73,6 +73,8 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
     """Rows by descending score, ties as they rank, where that is known."""
     n_images: int = 0
     """How many images were evaluated."""
+    jaccard: Floats | None = None
+    """(images, limits) the Jaccard index of each image, NaN where it has none."""
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
@@ -93,6 +95,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     for p in parts:
         for what, n in p.dropped:
             dropped[what] = dropped.get(what, 0) + n
+    ratios = [p.jaccard for p in parts if p.jaccard is not None]
     columns = [{name: getattr(p, name) for name in _COLUMNS if getattr(p, name) is not None} for p in parts]
     return with_rows(
         first,
@@ -102,6 +105,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         gt_ignored=np.sum([p.gt_ignored for p in parts], axis=0),
         guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),
+        jaccard=np.fmax.reduce(ratios) if ratios else None,
     )
 
 

@@ -247,8 +247,9 @@ class _Boxes:
                     equal = single == np.float32(threshold)
                     iou[equal] = np.maximum(iou[equal], threshold)
             else:
-                iou = inter / (area + truth[4] - inter)
-            ioa = np.where(grouped, inter / area, 0) if self.any_grouped else iou
+                iou = inter / (area + truth[4] - inter + self.protocol.added_area)
+            own_area = area + self.protocol.added_area
+            ioa = np.where(grouped, inter / own_area, 0) if self.any_grouped else iou
         apart = ~(inter > 0)
         iou[apart] = -1
         if self.any_grouped:

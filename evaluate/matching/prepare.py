@@ -18,7 +18,7 @@ from odm.evaluate.scores.protocols import AreaRange, Protocol
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.pairing import last_part, unique
-from odm.tables import NO_ID, Dataset, Floats, Images, LabelState, distinct
+from odm.tables import NO_ID, Dataset, Floats, Images, LabelState, Longs, distinct
 from odm.tables.other_fields import numbers_of
 
 
@@ -30,6 +30,8 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         joined = keep_wanted(joined)
     if protocol.whole_corners:
         joined = replace(joined, truth=_cut(joined.truth))
+    if protocol.clipped and joined.sizes is not None:
+        joined = _all_clipped(joined, *joined.sizes)
     dropped: list[tuple[str, int]] = []
 
     def keep(what: str, **sides: Mask) -> None:
@@ -79,7 +81,9 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
         keep("class neither annotated nor labelled on the image", detections=mask)
     if joined.regions is not None:
         joined = (
-            _with_regions(joined, joined.regions) if protocol.region_flags else replace(joined, regions=None)
+            _with_regions(joined, joined.regions, truth_too=bool(protocol.jaccard))
+            if protocol.region_flags
+            else replace(joined, regions=None)
         )
     return joined, tuple(dropped)
 
@@ -94,9 +98,29 @@ def _cut(side: SideTable) -> SideTable:
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
 
 
-def _with_regions(joined: Joined, regions: SideTable) -> Joined:
-    """The sides with every region to ignore as a ground truth of each class that is detected on its image."""
-    image, category = np.divmod(distinct(joined.keys_of(joined.detections)), max(len(joined.classes), 1))
+def _all_clipped(joined: Joined, ours: Longs, theirs: Longs) -> Joined:
+    """The boxes within their images, whose (images, 2) sizes are `theirs`, or else `ours`."""
+    height, width = np.where(theirs > 0, theirs, ours).T
+    known = np.stack([width - 1, height - 1, width, height], axis=1).astype(np.float64)
+    limits = np.where((height > 0) & (width > 0), known.T, np.inf).T
+    sides = {name: getattr(joined, name) for name in ("truth", "detections", "regions")}
+    return replace(joined, **{name: side and _clipped(side, limits) for name, side in sides.items()})
+
+
+def _clipped(side: SideTable, limits: Floats) -> SideTable:
+    """The boxes between 0 and the (images, 4) highest corners of their image."""
+    xyxy = np.clip(side.xyxy, 0, limits[side.image])
+    return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
+
+
+def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
+    """The sides with every region to ignore as a ground truth of each class that is detected on its image.
+
+    With `truth_too` also of those that have ground truth there.
+    """
+    keys = joined.keys_of(joined.detections)
+    keys = np.concatenate([keys, joined.keys_of(joined.truth)]) if truth_too else keys
+    image, category = np.divmod(distinct(keys), max(len(joined.classes), 1))
     first, end = (np.searchsorted(regions.image, image, side) for side in ("left", "right"))
     n = end - first
     copies = regions.take(np.repeat(first - np.cumsum(n) + n, n) + np.arange(n.sum()))

@@ -126,8 +126,7 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
     relative: bool = False
     """Whether coordinates are fractions of images of unknown size."""
     sizes: Longs | None = None
-    """(2, images, 2) height and width of each image as either side has them, 0 = not known; None without
-    shapes."""
+    """(2, images, 2) height and width of each image as either side has them, 0 = not known."""
     regions: SideTable | None = None
     """The regions to ignore of the ground truth, whose classes mean nothing; None where there are none."""
 

@@ -459,9 +459,12 @@ def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
     if result.errors:
         lines = _error_lines(result)
     else:
+        numbers = list(result.summary.items())
+        if result.rules.rates:  # set-ups have a table; the headline comes last
+            numbers = numbers[:1] if len(miss_keys(result.rules)) > 1 else [*numbers[1:], numbers[0]]
         lines = [
             f"{key} = {percent(value)}"
-            for key, value in list(result.summary.items())[: 1 if result.rules.rates else None]
+            for key, value in numbers
             # The last line has those of mAP.
             if key != "score"
             and ("@" not in key or result.rules.rates)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.jaccard import jaccard_index
 from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.results import Result, Row
 from odm.evaluate.scores.curves import (
@@ -108,6 +109,9 @@ def finish(
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
     if rules.rates:
         summary = {key: mean_of_defined(own) for key, own in zip(miss_keys(rules), counted.miss, strict=True)}
+    if matches.jaccard is not None:
+        index = float(jaccard_index(matches.jaccard)[0])
+        summary = {"AP": mean_of_defined(counted.ap[0, 0]), **summary, "JI": index}
     counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
     columns = zip(*(column.tolist() for column in counts), strict=True)
     own = class_numbers(matches, counted.ap, counted.recall, counted.tp)
@@ -326,11 +330,18 @@ def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str,
 
 def miss_keys(rules: Protocol) -> tuple[str, ...]:
     """The keys of miss rates: one for each set-up of a protocol that has them."""
-    return tuple(f"MR@{a.name}" for a in rules.areas) if rules.rates else ()
+    return tuple(f"MR@{a.name}" if a.also else "MR" for a in rules.areas) if rules.rates else ()
+
+
+def lower_keys(rules: Protocol) -> tuple[str, ...]:
+    """The keys of the summary of which lower numbers are better."""
+    return summary_keys(rules) if rules.metric == "top-k" else miss_keys(rules)
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
     """The keys of a protocol's summary, its main metric first."""
+    if rules.jaccard:
+        return "AP", *miss_keys(rules), "JI"
     if rules.rates:
         return miss_keys(rules)
     if rules.metric == "top-k":

@@ -285,6 +285,7 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         or base.shared_score
         or base.apart
         or base.mean_over
+        or base.rates
         or any(a.also for a in base.areas)
     ):
         raise UsageError(f"{base.name} has no area ranges")

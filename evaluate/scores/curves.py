@@ -133,6 +133,8 @@ class PrecisionReader:
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
         average: Floats
+        if self.reading == "between":
+            return areas_between(counted.category, counted.at_positives()[1], self.npos)
         if self.points is not None:
             at_points = self.at_points(counted)
             average = (
@@ -151,6 +153,17 @@ class PrecisionReader:
         return average
 
 
+def areas_between(category: Longs, false: Longs, npos: Longs) -> Floats:
+    """(classes,) the area under the lines from each detection to the next; NaN without ground truth.
+
+    `category` and `false` (true positives,) are the class of each, rising, and the false positives before it.
+    """
+    true = rank_in_runs(first_of_runs(category), len(category)) + 1
+    before = true - 1 + false  # recall rises at true positives only: from the point of what precedes
+    heights = np.where(before > 0, true / (true + false) + (true - 1) / np.maximum(before, 1), 0) / 2
+    return share(np.bincount(category, heights, len(npos)), npos)
+
+
 def miss_rates(
     rules: Protocol, category: Longs, false: Longs, n: Longs, npos: Longs, n_images: int
 ) -> Floats:
@@ -161,7 +174,8 @@ def miss_rates(
     """
     n_images = max(n_images, 1)
     # Of the points at or below a rate the last has found all true positives that so many false ones precede.
-    under = false[None] / n_images <= np.array(rules.rates)[:, None]
+    at_rate = np.less if rules.rate_reading == "first" else np.less_equal
+    under = at_rate(false[None] / n_images, np.array(rules.rates)[:, None])
     found = np.stack([np.bincount(category, n * own, len(npos)) for own in under])
     if rules.rate_reading == "wrapped":
         leads = np.bincount(category, n * (false == 0), len(npos)) > 0

@@ -22,13 +22,14 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from odm.evaluate.scores.protocol_words import FLAG_WORDS, MATCH_WORDS, MEASURE_WORDS, READING_WORDS
 from odm.tables import Flag, Floats
 
 Metric = Literal["ap", "pooled", "corloc", "top-k"]
 Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
-Reading = Literal["steps", "trapezoids", "ramp"]
-RateReading = Literal["last", "wrapped"]
+Reading = Literal["steps", "trapezoids", "ramp", "between"]
+RateReading = Literal["last", "wrapped", "first"]
 Field = Literal["general use", "driving", "people and faces", "aerial images"]
 Measure = Literal["bbox", "segm", "boundary", "oks", "pose", "quads", "probiou"]
 IouType = Literal["bbox", "segm", "keypoints", "obb", "boundary"]
@@ -126,7 +127,8 @@ class Protocol(msgspec.Struct, frozen=True):
     reading
         ``steps``: AP is the mean of the precision at those recalls; ``trapezoids``: the area under the
         straight lines between them, precision being 0 from the highest recall on; ``ramp``: the same, but
-        precision falls from its last value to 0 at recall 1.
+        precision falls from its last value to 0 at recall 1; ``between``: the area under the straight lines
+        from each detection to the next, the precision of each as it is, without what lies left of the first.
     shared_score
         Whether all classes have one operating point, where their mean F1 is highest after smoothing, and the
         summary is that of ``yolo val``.
@@ -196,9 +198,17 @@ class Protocol(msgspec.Struct, frozen=True):
         literature on pedestrians, exp of the mean of the logarithms for each of `areas`.
     rate_reading
         The point of the curve that is read: the ``last`` at or below the rate, recall being 0 where there is
-        none; ``wrapped``: the same, but where there is none the very last.
+        none; ``wrapped``: the same, but where there is none the very last; ``first``: the first at or above
+        the rate, or the very last.
     least_miss
         The lowest miss rate whose logarithm is taken.
+    jaccard
+        Scores above which the Jaccard index (JI) is computed, see `odm.evaluate.matching.jaccard`; the
+        highest is that of the summary, after AP and the miss rate.
+    clipped
+        Whether boxes of both sides are cut at the edges of their image, which they touch at least.
+    added_area
+        What is added to the denominators of IoU and IoA.
     region_flags
         Flags of ground truths that belong to every class and count as nothing: any number of detections that
         match nothing else may match them, by intersection over the detection's own area.
@@ -251,6 +261,9 @@ class Protocol(msgspec.Struct, frozen=True):
     apart: bool = False
     whole_corners: bool = False
     mean_over: tuple[str, ...] = ()
+    jaccard: tuple[float, ...] = ()
+    clipped: bool = False
+    added_area: float = 0.0
 
     @property
     def pixel(self) -> int:
@@ -301,7 +314,7 @@ class Protocol(msgspec.Struct, frozen=True):
     @property
     def drop_words(self) -> str:
         """The words for `drop_flags`."""
-        return ", ".join(_FLAG_WORDS[f] for f in Flag if f & self.drop_flags)
+        return ", ".join(FLAG_WORDS[f] for f in Flag if f & self.drop_flags)
 
     @property
     def reference(self) -> int:
@@ -329,23 +342,24 @@ class Protocol(msgspec.Struct, frozen=True):
         if self.tubes:
             parts.append("IoU of whole tracks by volume")
         elif self.measure != "bbox":
-            parts.append(_MEASURE_WORDS[self.measure] + self._sigma_text())
+            parts.append(MEASURE_WORDS[self.measure] + self._sigma_text())
         elif self.pixels == "inclusive":
             parts.append("inclusive pixels (width = right - left + 1)")
         else:
             parts.append("edges (width = right - left)")
         parts += ["ground truth from its first to its third corner, cut to whole pixels"] * self.whole_corners
+        parts += self._cut_words()
         parts += ["32-bit floats"] * self.single
         if self.metric == "corloc":
             parts.append("top detection per image and class against any ground truth")
         elif self.metric == "top-k":
             parts.append(f"best {self.max_dets} detections of an image against any ground truth")
         else:
-            parts.append(_MATCH_WORDS[self.match])
+            parts.append(MATCH_WORDS[self.match])
         bounded = [a for a in self.areas[:1] if a != EVERY_AREA and not a.also]
         parts += [f"area {a.low:g}..{a.high:g}" + f" ({a.name})" * (a.name in AREAS) for a in bounded]
         parts += [f"set-up {a.name}: {', '.join(map(str, a.also))}" for a in self.areas if a.also]
-        ignored = [_FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
+        ignored = [FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
         ignored += [f"marked {name}" for name in self.ignored_fields]
         if bounded or any(a.also for a in self.areas):
             ignored.append("outside the area range" if bounded else "outside the set-up")
@@ -371,7 +385,7 @@ class Protocol(msgspec.Struct, frozen=True):
             unit = "video" if self.tubes else "image"
             parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
         points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
-        points += _READING_WORDS[self.reading]
+        points += READING_WORDS[self.reading]
         also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
         of_classes = f"{len(self.mean_over)} fixed classes" if self.mean_over else "classes with ground truth"
         averages = {
@@ -380,14 +394,22 @@ class Protocol(msgspec.Struct, frozen=True):
             "corloc": "mean over classes of the share of images where it is correct",
             "top-k": "share of ground-truth images without a correct guess",
         }
-        rates = (
-            f"miss rate at {len(self.rates)} rates of false positives per image, exp of the mean of the logs"
-        )
-        parts.append(rates if self.rates else averages[self.metric])
+        rates = self._rate_words()
+        index = f"highest Jaccard index above {len(self.jaccard)} scores"
+        parts += [averages[self.metric], rates, index] if self.jaccard else [rates or averages[self.metric]]
         if self.stands_for:
             parts.append(f"as in {self.stands_for}")
         text = f"{self.name}: {'; '.join(parts)}"
         return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
+
+    def _cut_words(self) -> list[str]:
+        added = [f"{self.added_area:g} added to the denominators of overlaps"] * bool(self.added_area)
+        return ["boxes cut at the edges of their image"] * self.clipped + added
+
+    def _rate_words(self) -> str:
+        n = len(self.rates)
+        text = f"miss rate at {n} rates of false positives per image, exp of the mean of the logs"
+        return text if n else ""
 
     def _iou_text(self) -> str:
         if self.size_threshold:
@@ -417,34 +439,6 @@ _IOU_TYPES: dict[Measure, IouType] = {
     "pose": "keypoints",
     "quads": "obb",
     "probiou": "obb",
-}
-_MEASURE_WORDS = {
-    "segm": "masks",
-    "boundary": "the lower of the IoU of masks and that of their inner bands",
-    "oks": "OKS",
-    "pose": "OKS in place of IoU, area 0.53 of the box",
-    "quads": "oriented boxes",
-    "probiou": "oriented boxes by probIoU",
-}
-_READING_WORDS = {
-    "steps": "",
-    "trapezoids": " with linear interpolation",
-    "ramp": " with linear interpolation and a ramp to recall 1",
-}
-_MATCH_WORDS = {
-    "free": "highest-IoU unmatched ground truth",
-    "greatest": "pairs in order of descending IoU",
-    "best": "highest-IoU ground truth, duplicates count as FP",
-}
-_FLAG_WORDS = {
-    Flag.CROWD: "crowd",
-    Flag.DIFFICULT: "difficult",
-    Flag.TRUNCATED: "truncated",
-    Flag.OCCLUDED: "occluded",
-    Flag.GROUP_OF: "group-of",
-    Flag.DEPICTION: "depiction",
-    Flag.INSIDE: "inside",
-    Flag.REGION: "regions to ignore",
 }
 
 _COCO = Protocol(
@@ -617,6 +611,20 @@ PROTOCOLS: dict[str, Protocol] = {
             rate_reading="last",
             least_miss=1e-10,
             stands_for="bbGt.m of Piotr Dollar's toolbox",
+        ),
+        Protocol(
+            "crowdhuman",
+            field="people and faces",
+            match="free",
+            strict=True,
+            crowd_flags=Flag.CROWD,
+            clipped=True,
+            added_area=1e-6,
+            reading="between",
+            rates=(0.01, 0.0178, 0.0316, 0.0562, 0.1, 0.1778, 0.3162, 0.5623, 1.0),
+            rate_reading="first",
+            jaccard=tuple(0.1 * i for i in range(10)),
+            stands_for="CrowdDet",
         ),
     )
 }

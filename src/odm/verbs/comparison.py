@@ -232,7 +232,7 @@ def page_of(
             own.high,
             own.p if name is None else delta.p_holm,
             None if name is None else gt[name],
-            comparison.lower_is_better,
+            delta.key in comparison.lower_keys,
         )
 
     tables = [one.result.report_data() for one in evaluations]

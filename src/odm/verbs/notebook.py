@@ -250,7 +250,7 @@ def _(comparison: Comparison) -> str:
         low, high = delta.interval.low, delta.interval.high
         if math.isnan(low):
             return "-"
-        sign = -1 if comparison.lower_is_better else 1
+        sign = -1 if delta.key in comparison.lower_keys else 1
         better, worse = (low > 0, high < 0) if sign > 0 else (high < 0, low > 0)
         return interval_bar(low, high, delta.delta, reach, BETTER if better else WORSE if worse else EVEN)
 

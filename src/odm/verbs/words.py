@@ -12,7 +12,7 @@ Path = str | os.PathLike[str]
 ProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
     "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
-    "dota-hbb", "soda-d", "caltech", "dota", "stt", "tube"
+    "dota-hbb", "soda-d", "caltech", "crowdhuman", "dota", "stt", "tube"
 ]
 """A name of a protocol."""
 
@@ -20,7 +20,7 @@ ProtocolName = Literal[
 BoxProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
     "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
-    "dota-hbb", "soda-d", "caltech", "dota"
+    "dota-hbb", "soda-d", "caltech", "crowdhuman", "dota"
 ]
 """A name of a protocol that does not measure tracks."""
 
