@@ -56,6 +56,8 @@ def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
     """A class and 11 numbers, or 12 with a score."""
     if n < 12:
         return None
+    if n >= 24 and all(kind(k) == "number" for k in range(1, 11)):  # two rows whose line break was lost
+        return None
     scored = n >= 13 and kind(n - 12) == "number"
     words = n - 11 - scored
     return text_rows.Shape(range(words, words + 11), n - 1 if scored else -1, (0, words))

@@ -19,6 +19,7 @@ XML = (
     + "</annotation>"
 )
 SIZE = ("--image-size", "200x200")
+BOX = ("--box", "ltrb")
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def test_doubts_are_never_hidden(run):
     err = run("voc", "results.json", "-q")[1]
     assert "warning category-position-guessed" in err
     assert "1 = 'dog', 2 = 'cat'" in err
-    assert run("gt", "det", "-q")[1] == ""
+    assert run("gt", "det", "-q", "--box", "ltrb")[1] == ""
     assert "warning" in run("ygt", "ydet", *SIZE)[1]
     assert run("ygt", "ydet", *SIZE, "-q")[1] == ""  # no doubt: both sides have the same numbers
     assert "warnings that cast doubt on the results" in " ".join(run("--help")[0].split())
@@ -284,7 +285,7 @@ def test_every_gate_is_said(run, tmp_path):
     make(tmp_path / "det", {"000000.txt": "cat 0.9 10 20 100 120\n", "000001.txt": "", "000002.txt": ""})
     gates = ("mAP=0.9", "AP[bird]=0.1", "AP[cat]=0.33333334", "AP[cat]=0.3", "AP[cow]=0.1")
     options = [text for gate in gates for text in ("--fail-under", gate)]
-    out, err = run("gt", "det", "-q", *options, "--save", tmp_path / "saved", code=2)
+    out, err = run("gt", "det", "-q", *BOX, *options, "--save", tmp_path / "saved", code=2)
     assert "mAP = 16.67 %" in out
     assert (tmp_path / "saved" / "per_class.csv").exists()
     assert [line.partition("; ")[0] for line in err.splitlines()] == [
@@ -295,9 +296,13 @@ def test_every_gate_is_said(run, tmp_path):
     ]
     run("gt", "det", "-q", "--fail-under", "AP[cat]=0.3333333334")  # as much as rounding may take away
     near = "AP[cat]=0.3333333353"
-    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("AP[cat] 0.333 < 0.3333333353\n")
+    assert run("gt", "det", "-q", *BOX, "--fail-under", near, code=1)[1].endswith(
+        "AP[cat] 0.333 < 0.3333333353\n"
+    )
     near = "mAP=0.1666667"
-    assert run("gt", "det", "-q", "--fail-under", near, code=1)[1].endswith("mAP 0.16666667 < 0.1666667\n")
+    assert run("gt", "det", "-q", *BOX, "--fail-under", near, code=1)[1].endswith(
+        "mAP 0.16666667 < 0.1666667\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -349,7 +354,7 @@ def test_a_metric_of_one_of_several_ious_is_named_with_it(run):
 
 
 def test_an_undefined_number_fails_a_gate(run):
-    err = run("gt", "det", "-q", "--protocol", "coco", "--fail-under", "APs=0.1", code=1)[1]
+    err = run("gt", "det", "-q", *BOX, "--protocol", "coco", "--fail-under", "APs=0.1", code=1)[1]
     assert err == "odm: gate failed: APs is undefined, not 0.1 or more\n"
 
 

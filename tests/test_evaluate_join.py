@@ -358,9 +358,11 @@ def test_at_score():
 def test_undefined_is_told_from_0(protocol):
     """Precision and F1 of wrong detections alone are 0, recall without objects and precision of nothing are undefined."""
     names = ["false", "missed", "nothing", "right"]
-    far, at = (90, 90, 9, 9), (0, 0, 9, 9)
-    truth = side(["a"], [(0, 1), (0, 3)], names, ltwh=[at, (50, 0, 9, 9)])
-    det = scored(["a"], [(0, 0), (0, 0), (0, 3)], names, ltwh=[at, far, (50, 0, 9, 9)], score=[0.9, 0.7, 0.5])
+    far, at, right = (90, 90, 9, 9), (0, 0, 9, 9), (50, 0, 9, 9)
+    if PROTOCOLS[protocol].rates:  # which look for people of fifty pixels and more
+        far, at, right = (900, 900, 90, 90), (0, 0, 90, 90), (500, 0, 90, 90)
+    truth = side(["a"], [(0, 1), (0, 3)], names, ltwh=[at, right])
+    det = scored(["a"], [(0, 0), (0, 0), (0, 3)], names, ltwh=[at, far, right], score=[0.9, 0.7, 0.5])
     for options in ({}, {"at_score": 0.4}):
         result = evaluate(truth, det, protocol, **options).result
         rows = {row.name: row for row in result.classes}

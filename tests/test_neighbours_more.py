@@ -120,7 +120,7 @@ def test_labels_of_mmdetection_2_are_named_by_a_list(tmp_path):
     classes = write(tmp_path / "names.txt", "dog\ncat\n")
     data, log = read(path, "mmdet", classes=str(classes))
     assert seen(data) == [("a.jpg", "cat", 1, 2, 3, 4), ("a.jpg", "ignored", 1, 2, 3, 4)]
-    assert data.boxes.flags.tolist() == [0, int(odm.Flag.CROWD)]
+    assert data.boxes.flags.tolist() == [0, int(odm.Flag.REGION)]
     assert not log.counts
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from one_format import lay, read, seen
+from one_format import WRITTEN, lay, read, seen
 from PIL import Image
 from selection import of_each
 
@@ -273,7 +273,7 @@ def test_icdar_is_written_in_both_styles(tmp_path):
     assert back.boxes.flags.tolist() == [0, int(Flag.CROWD)]
 
 
-@of_each(FORMATS)
+@of_each(WRITTEN)
 def test_boxes_that_reach_over_the_border_are_recognised(name, tmp_path):
     """All boxes leave their images by half a pixel, on one side or more: no sign of a format may ask for less."""
     data = Dataset.from_arrays(

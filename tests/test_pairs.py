@@ -622,7 +622,7 @@ NOT_ALONE = {"parquet", "tfrecord", "opencv", "darknet", "fiftyone", "vertexai"}
 """Where lengths stand beside texts, and what needs the sizes of images."""
 
 
-@of_each(name for name in FORMATS if name not in NOT_ALONE)
+@of_each(name for name in WRITTEN if name not in NOT_ALONE)
 def test_a_class_name_of_thousands_of_characters_is_an_error(name, tmp_path):
     """Read from what holds one that is just short enough."""
     dataset = Dataset.from_arrays(

@@ -286,7 +286,7 @@ ODD = (
     {"a": 1},
     {},
 )
-TAKE_MUCH = "gt det first other source path dataset old new runs against".split()
+TAKE_MUCH = "gt det first other source path dataset old new runs against ignore_regions".split()
 """What is read may be many things; a test above has what is not."""
 OPTIONS = sorted({spec.name for format_ in FORMATS.values() for spec in option_specs(format_.options)})
 
