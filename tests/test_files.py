@@ -851,6 +851,14 @@ def test_two_that_overwrite_one_folder_do_not_mix(tmp_path):
     assert not litter(tmp_path)
 
 
+def test_a_marker_that_odm_did_not_write_is_refused(tmp_path):
+    plant(tmp_path / "out", ["mine"])
+    with (tmp_path / "out" / marking.INCOMPLETE).open("wb") as marker:
+        marker.truncate(2**31)  # a hole, which takes no room
+    with pytest.raises(PathError, match="more than"):
+        write_folder(tmp_path / "out", overwrite=True)
+
+
 def test_a_dry_run_touches_nothing(tmp_path):
     output = write_folder(tmp_path / "made" / "out", dry_run=True)
     assert output.written == NAMES

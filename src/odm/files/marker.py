@@ -15,6 +15,8 @@ from odm.issues import PathError, printable
 
 INCOMPLETE = ".odm-incomplete"
 """The name of the marker; each of its lines names a new file."""
+_MOST = 2**30
+"""Bytes; millions of names."""
 
 
 def is_incomplete(folder: str) -> bool:
@@ -32,8 +34,10 @@ def is_incomplete(folder: str) -> bool:
 
 
 def read_marker(folder: str) -> list[str]:
-    """Return the names in the marker of a folder."""
+    """Return the names in the marker of a folder. PathError if it is larger than odm writes one."""
     path = os.path.join(folder, INCOMPLETE)
+    if os.path.getsize(path) > _MOST:
+        raise PathError(f"{printable(path)}: it has more than {_MOST} bytes; remove the folder, or this file")
     with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
         return stream.read().split("\n")[:-1]
 
