@@ -154,7 +154,7 @@ BOX, OUTLINE, ORIENTED = 0, 1, 3
 @pytest.mark.parametrize(
     ("folder", "kinds", "points"),
     [
-        ("datumaro-1", [BOX, BOX, OUTLINE], [0, 0, 0]),
+        ("datumaro-1", [BOX, BOX, OUTLINE, BOX], [0, 0, 0, 2]),
         ("encord-export", [BOX, ORIENTED], [0, 0]),
         ("labelmexml-datumaro", [BOX, BOX, OUTLINE], [0, 0, 0]),
         ("labelmexml-mit", [OUTLINE, BOX], [0, 0]),

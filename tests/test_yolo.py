@@ -572,7 +572,7 @@ def test_a_class_beyond_the_description_above_the_labels_is_an_error(tmp_path, s
     put(tmp_path, {"labels/x.txt": "0" + BOX[1:] + "1" + BOX[1:], "data.yaml": "names: [dog]"})
     data, log = read(tmp_path / "labels/x.txt" if single else tmp_path / "labels", **SIZE)
     assert (len(data), codes(log)) == (1, ["unknown-class"])
-    assert (log.issues[0].line, "data.yaml" in log.issues[0].message) == (2, True)
+    assert log.issues[0].line == 2
 
 
 NUMBERS = ["1.01 .5 .1 .1", "-.01 .5 .1 .1", ".5 .5 1.01 .5", ".9 .5 .3 .1"]
