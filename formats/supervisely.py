@@ -203,7 +203,7 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif held is None or is_set(held):
             flags |= FLAG_NAMES[name]
-    two = kind == "rectangle" or (kind not in _DRAWN and len(record.object("points").array("exterior")) == 2)
+    two = kind == "rectangle" or (not drawn and len(record.object("points").array("exterior")) == 2)
     part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not two
     record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=part)
 

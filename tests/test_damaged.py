@@ -79,7 +79,10 @@ ABOUT = {
 }
 
 
-@of_each(turns(FOLDERS, DAMAGE))
+# Cut within the last number of a row, a file of BBox-Label-Tool has all its rows.
+@of_each(
+    [case for case in turns(FOLDERS, DAMAGE) if getattr(case, "values", case) != ("bboxlabeltool", "cut")]
+)
 def test_a_damaged_file_among_good_ones_is_named(name, damage, tmp_path):
     _, file, _ = three(tmp_path, name)
     assert len(odm.read(tmp_path / "all", name, **options_of(name))) == 6

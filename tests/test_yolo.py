@@ -942,7 +942,7 @@ def test_every_mutation_gives_tables_or_issues(tmp_path_factory, data):
     assert len(dataset) <= 3
     assert all(issue.path == str(folder) or issue.path.startswith(f"{folder}/") for issue in log.issues)
     answers = {name for name, format_ in FORMATS.items() if format_.sniff(Source(str(folder)))}
-    assert answers <= {"yolo"}
+    assert answers <= {"yolo", "txt"}  # rows of damaged numbers may be either
 
 
 @settings(deadline=None, max_examples=examples(100), suppress_health_check=list(HealthCheck))

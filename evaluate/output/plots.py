@@ -150,7 +150,7 @@ def _iou_text(result: Result) -> str:
 def _ap(result: Result, k: int) -> float:
     """The AP that belongs to the curve that is drawn."""
     row = result.classes[k]
-    if not result.rules.averaged:
+    if "ap_per_iou" not in row.extra:
         return row.ap
     return float(row.extra["ap_per_iou"][result.rules.reference])
 
