@@ -36,7 +36,7 @@ from msgspec.structs import replace
 
 from odm import arguments
 from odm.files import Output, Source
-from odm.formats._shared import json_preview
+from odm.formats._shared.json import preview
 from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset, Floats
 
@@ -61,7 +61,7 @@ DESCRIBING = re.compile(
 """Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
-Sniff = json_preview.Sniff
+Sniff = preview.Sniff
 Signs = tuple[tuple[str, ...], str | None, tuple[str, ...]]
 """`Format.looks_at`, `Format.begins` and `Format.holds`."""
 
@@ -212,7 +212,7 @@ def format_of(module: str, **declared: Any) -> Format:
     if "sniff" not in fields:
         declared = {"suffixes": (".json",), **declared}
         suffixes = declared.get("looks_at") or declared["suffixes"]
-        sniff = functools.partial(json_preview.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
+        sniff = functools.partial(preview.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
         fields |= {"sniff": sniff, "begins": "[{"}
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]

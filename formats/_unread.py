@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from odm.files import Source
 from odm.formats._contract import USES, Format, Signs
-from odm.formats._shared.json_preview import LOOKED_AT, glance
+from odm.formats._shared.json.preview import LOOKED_AT, glance
 from odm.issues import first_few, listed, plural, printable, shorten
 from odm.names import PICTURE_SUFFIXES
 

@@ -38,12 +38,20 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.csv_tables import Quote, Rows, box_lines, head_rows, is_number, of_boxes, tables
-from odm.formats._shared.number_text import decimals, fixed
 from odm.formats._shared.pictures import relative_to_images
 from odm.formats._shared.split_names import SplitOptions, miss_split
-from odm.formats._shared.table_rows import Columns, TableReader
-from odm.formats._shared.text_tokens import decimals_for
+from odm.formats._shared.tables.csv_files import (
+    Quote,
+    Rows,
+    box_lines,
+    head_rows,
+    is_number,
+    of_boxes,
+    tables,
+)
+from odm.formats._shared.tables.rows import Columns, TableReader
+from odm.formats._shared.text.numbers import decimals, fixed
+from odm.formats._shared.text.tokens import decimals_for
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset, Floats
 

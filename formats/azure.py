@@ -39,7 +39,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import with_extension
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Row,
@@ -51,12 +51,12 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import in_pixels, relative_points
+from odm.formats._shared.json.values import Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import in_pixels, relative_points
-from odm.formats._shared.text_items import numeral
+from odm.formats._shared.text.records import numeral
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -26,9 +26,9 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import SpacesOptions
-from odm.formats._shared.number_text import decimals
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 
@@ -41,9 +41,9 @@ _FIELDS = (
 
 def sniff(source: Source) -> Sniff | None:
     """Look at the first lines of some files."""
-    if not text_rows.are_text(source):
+    if not label_rows.are_text(source):
         return None
-    files = text_rows.label_files(source, GRAMMAR)[:50]
+    files = label_rows.label_files(source, GRAMMAR)[:50]
     fits = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
     return (
         Sniff(SURE, "its files begin with '% bbGt version='")
@@ -52,7 +52,7 @@ def sniff(source: Source) -> Sniff | None:
     )
 
 
-def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """A class and 11 numbers, or 12 with a score."""
     if n < 12:
         return None
@@ -60,10 +60,10 @@ def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
         return None
     scored = n >= 13 and kind(n - 12) == "number"
     words = n - 11 - scored
-    return text_rows.Shape(range(words, words + 11), n - 1 if scored else -1, (0, words))
+    return label_rows.Shape(range(words, words + 11), n - 1 if scored else -1, (0, words))
 
 
-GRAMMAR = text_rows.Grammar(
+GRAMMAR = label_rows.Grammar(
     _shape,
     _FIELDS,
     "a class and 11 numbers, or 12 with a score",
@@ -75,20 +75,20 @@ GRAMMAR = text_rows.Grammar(
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
-    files = text_rows.label_files(source, GRAMMAR)
-    text_rows.report_files(source, files, log)
-    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    files = label_rows.label_files(source, GRAMMAR)
+    label_rows.report_files(source, files, log)
+    labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     good, values = labels.settle_kind(), labels.values
     labels.count("visible parts", good & (values[:, 5:9] > 0).any(axis=1))
     labels.count("angles", good & (values[:, 10] != 0))
     flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)
-    xyxy, wh = text_rows.corners(values)
+    xyxy, wh = label_rows.corners(values)
     labels.add(good, labels.class_rows(good), xyxy, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     """Write one file per image."""
-    if not text_rows.plan_files(dataset, target, log):
+    if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
@@ -100,7 +100,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     ]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
-    text_rows.write_files(dataset, target, log, columns, " ", head=lambda _: _HEAD + b"3\n")
+    label_rows.write_files(dataset, target, log, columns, " ", head=lambda _: _HEAD + b"3\n")
 
 
 FORMAT = format_of(

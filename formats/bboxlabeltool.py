@@ -25,10 +25,10 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import SpacesOptions
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.text_tokens import NUMBER
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Code, Log
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset
@@ -48,12 +48,12 @@ _EDGES = ("left", "top", "right", "bottom")
 
 def sniff(source: Source) -> Sniff | None:
     """Look for files that begin with the number of the lines below, which are of four numbers and a class."""
-    if not text_rows.are_text(source):
+    if not label_rows.are_text(source):
         return None
-    files = text_rows.label_files(source, _grammar(first=False))[:50]
+    files = label_rows.label_files(source, _grammar(first=False))[:50]
     fits = boxes = 0
     for file in files:
-        head, *rows = list(text_rows.sampled(source, [file])) or [[]]
+        head, *rows = list(label_rows.sampled(source, [file])) or [[]]
         fits += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
         boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
     if not boxes or 3 * fits < 2 * len(files):
@@ -61,32 +61,32 @@ def sniff(source: Source) -> Sniff | None:
     return Sniff(SURE, "its files begin with the number of their boxes, as those of BBox-Label-Tool do")
 
 
-def _grammar(*, first: bool) -> text_rows.Grammar:
+def _grammar(*, first: bool) -> label_rows.Grammar:
     """Rows of four numbers and a class, which is the first value or the last one before a score."""
 
-    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         if n == 1:  # the number of boxes
-            return text_rows.Shape([0])
+            return label_rows.Shape([0])
         if n < 4 or (first and n > 6):
             return None
         scored = n >= 6 and kind(n - 1) == "number"
         at = int(first and n > 4)
-        return text_rows.Shape(range(at, at + 4), n - 1 if scored else -1, (4 - 4 * at, n - 4 - scored))
+        return label_rows.Shape(range(at, at + 4), n - 1 if scored else -1, (4 - 4 * at, n - 4 - scored))
 
     expected = "four numbers, a class before" if first else "four numbers, or also a class"
-    return text_rows.Grammar(
+    return label_rows.Grammar(
         shape, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
     )
 
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
-    files = text_rows.label_files(source, _grammar(first=False))
-    text_rows.report_files(source, files, log)
+    files = label_rows.label_files(source, _grammar(first=False))
+    label_rows.report_files(source, files, log)
     names = [source.relative(file).lower().removesuffix(".txt") for file in files]
     first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
-    gather = text_rows.gather_labels(source, builder, log, options)
-    labels = text_rows.read_labels(gather, files, _grammar(first=first))
+    gather = label_rows.gather_labels(source, builder, log, options)
+    labels = label_rows.read_labels(gather, files, _grammar(first=first))
     is_count = np.isnan(labels.values[:, 1])
     of = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
     first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
@@ -100,14 +100,14 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:
     """Write one file per image."""
-    if not text_rows.plan_files(dataset, target, log):
+    if not label_rows.plan_files(dataset, target, log):
         return
     boxes, classes = dataset.boxes, dataset.categories.name
     texts = decimals(boxes.xyxy.ravel())
     columns = [*(texts[i::4] for i in range(4)), [classes[category] for category in boxes.category.tolist()]]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
-    text_rows.write_files(dataset, target, log, columns, " ", head=lambda rows: b"%d\n" % rows.count(b"\n"))
+    label_rows.write_files(dataset, target, log, columns, " ", head=lambda rows: b"%d\n" % rows.count(b"\n"))
 
 
 FORMAT = format_of(

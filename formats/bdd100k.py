@@ -46,11 +46,11 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, format_of
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import BadMask, checked
+from odm.formats._shared.shapes.pixel_masks import BadMask, checked
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag

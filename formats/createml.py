@@ -34,9 +34,9 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.items import Item, Row, Size, file_items, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, lines, number
+from odm.formats._shared.json.items import Item, Row, Size, file_items, images_of, one_file
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log, printable

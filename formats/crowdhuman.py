@@ -35,9 +35,9 @@ from typing import Any
 from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import report_other_kind
-from odm.formats._shared.items import BAD_SIZE, Box, Item, Row, images_of, line_items
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, may_write
+from odm.formats._shared.json.items import BAD_SIZE, Box, Item, Row, images_of, line_items
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,

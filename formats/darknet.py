@@ -20,7 +20,7 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Row,
@@ -32,11 +32,11 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import in_pixels
 from odm.issues import Log
 from odm.tables import Builder, Dataset
 

@@ -38,12 +38,12 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.items import BadRecord, Item, Row, Size, file_items, images_of
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import MOST, BadMask, edges_of
-from odm.formats._shared.shapes import even_odd
+from odm.formats._shared.shapes.box_shapes import even_odd
+from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, edges_of
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.issues import Log
 from odm.tables import Builder, Dataset

@@ -44,17 +44,17 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import UNKNOWN_SHAPE
 from odm.formats._shared.gather import NAN, Corners, with_extension
-from odm.formats._shared.groups import GroupSplitOptions
-from odm.formats._shared.items import BadRecord, Box, Item, Row, file_item
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
+from odm.formats._shared.json.items import BadRecord, Box, Item, Row, file_item
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import have_area
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import BadMask, checked
-from odm.formats._shared.rotation import RotationOptions
-from odm.formats._shared.row_shapes import have_area
-from odm.formats._shared.shapes import as_turned, turned_box
+from odm.formats._shared.shapes.box_shapes import as_turned, turned_box
+from odm.formats._shared.shapes.groups import GroupSplitOptions
+from odm.formats._shared.shapes.pixel_masks import BadMask, checked
+from odm.formats._shared.shapes.rotation import RotationOptions
+from odm.formats._shared.shapes.written_groups import images_with_groups
 from odm.formats._shared.split_names import files_of_split
-from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag

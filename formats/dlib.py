@@ -34,13 +34,12 @@ import dataclasses
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared.items import Row, images_of, one_file
-from odm.formats._shared.json_values import Reader
+from odm.formats._shared.json.items import Row, images_of, one_file
+from odm.formats._shared.json.values import Reader
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.number_text import round_boxes
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.safe_xml import XML_BEGINS
-from odm.formats._shared.text_items import (
+from odm.formats._shared.text.numbers import round_boxes
+from odm.formats._shared.text.records import (
     element_item,
     escaped,
     fits_xml,
@@ -51,6 +50,7 @@ from odm.formats._shared.text_items import (
     xml_files,
     xml_roots,
 )
+from odm.formats._shared.text.safe_xml import XML_BEGINS
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag
 

@@ -41,13 +41,13 @@ import numpy as np
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import UNWRITABLE, note_spaces, spaces_option
 from odm.formats._shared.codes import BAD_FLAG
 from odm.formats._shared.gather import At, Gather
-from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, stem
 from odm.tables import Builder, Dataset, Flag
@@ -68,15 +68,15 @@ class DotaOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
-    files = text_rows.label_files(source, GRAMMAR) if source.is_dir else []
+    files = label_rows.label_files(source, GRAMMAR) if source.is_dir else []
     in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
-    if not (in_folder or text_rows.are_text(source)):
+    if not (in_folder or label_rows.are_text(source)):
         return None
     if results := _results(source):
         what = plural(len(results), "file is", "files are")
         return Sniff(SURE, f"{what} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     lines = fits = words = 0
-    for cells in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR)):
+    for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
             continue
         lines += 1
@@ -84,7 +84,7 @@ def sniff(source: Source) -> Sniff | None:
             words += not NUMBER.fullmatch(cells[8])
             fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
     what = "four corners, a category and a difficulty, as in DOTA"
-    return text_rows.sniff_lines(fits, lines, what) if words else None
+    return label_rows.sniff_lines(fits, lines, what) if words else None
 
 
 def _results(source: Source, kind: str | None = None) -> list[str]:
@@ -95,16 +95,16 @@ def _results(source: Source, kind: str | None = None) -> list[str]:
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     tail = 0
     while tail < 2 and n - tail > 9 and kind(n - tail - 1) == "number":
         tail += 1
     difficult = [n - tail] if tail else []
     score = n - 1 if tail == 2 else -1
-    return text_rows.Shape([*range(8), *difficult], score, name=(8, n - 8 - tail)) if n >= 9 else None
+    return label_rows.Shape([*range(8), *difficult], score, name=(8, n - 8 - tail)) if n >= 9 else None
 
 
-GRAMMAR = text_rows.Grammar(
+GRAMMAR = label_rows.Grammar(
     _shape,
     (*FIELDS, "difficult"),
     "8 numbers, a category, and 0 or 1",
@@ -119,9 +119,9 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     if results := _results(source, builder.kind):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
-    files = text_rows.label_files(source, GRAMMAR)
-    text_rows.report_files(source, files, log)
-    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    files = label_rows.label_files(source, GRAMMAR)
+    label_rows.report_files(source, files, log)
+    labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     good = labels.settle_kind()
     mark = labels.values[:, 8]
     wrong = good & ~np.isin(mark, (0, 1, 2))
@@ -142,13 +142,13 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         fields = FIELDS if match[1] == "1" else EDGES
         width = len(fields)
 
-        def shape(n: int, _: text_rows.KindOf, width: int = width) -> text_rows.Shape | None:
+        def shape(n: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
             start = n - width
             name = 0, start - 1
-            return text_rows.Shape(range(start, n), start - 1, name) if n >= width + 2 else None
+            return label_rows.Shape(range(start, n), start - 1, name) if n >= width + 2 else None
 
-        grammar = text_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
-        labels = text_rows.read_labels(gather, [file], grammar)
+        grammar = label_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
+        labels = label_rows.read_labels(gather, [file], grammar)
         number, path = builder.file(source.full(file)), source.full(file)
         first = dict(zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True))
         rows = np.full(len(labels.texts) + 1, -1, np.int32)
@@ -177,15 +177,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
     if options.results:
         _write_results(dataset, target, log)
         return
-    if not text_rows.plan_files(dataset, target, log):
+    if not label_rows.plan_files(dataset, target, log):
         return
-    texts = decimals(text_rows.corners_of(dataset).ravel())
+    texts = decimals(label_rows.corners_of(dataset).ravel())
     difficult = ["1" if d else "0" for d in boxes.has(Flag.DIFFICULT).tolist()]
     columns = [texts[i::8] for i in range(8)]
     columns += [[classes[c] for c in boxes.category.tolist()], difficult]
     if dataset.kind == "det":
         columns.append(decimals(boxes.score))
-    text_rows.write_files(dataset, target, log, columns, " ")
+    label_rows.write_files(dataset, target, log, columns, " ")
 
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
@@ -197,7 +197,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
     errors = log.errors
     for row, name in enumerate(dataset.images.name):
         reason = ""
-        if text_rows.class_text(stem(name).encode()) is None:
+        if label_rows.class_text(stem(name).encode()) is None:
             reason = "a number after its first word would be read as the score"
         elif "  " in name or stem(name) != stem(name).strip(" \t"):
             reason = "leading, trailing and consecutive spaces are lost"
@@ -210,7 +210,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
     if not target.plan(names, classes, log) or log.errors > errors:
         return
-    places = boxes.xyxy if task == 2 else text_rows.corners_of(dataset)
+    places = boxes.xyxy if task == 2 else label_rows.corners_of(dataset)
     texts, width = decimals(places.ravel()), places.shape[1]
     images = [stem(name) for name in dataset.images.name]
     columns = (

@@ -61,7 +61,8 @@ from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import NAN
-from odm.formats._shared.items import (
+from odm.formats._shared.json.columns import Token, show
+from odm.formats._shared.json.items import (
     BAD_SIZE,
     BadRecord,
     Box,
@@ -75,12 +76,11 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_columns import Token, show
-from odm.formats._shared.json_preview import JsonPreview, fitting
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump
+from odm.formats._shared.json.preview import JsonPreview, fitting
+from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import npy_of, of_npy, png_below, stretched, unpacked
-from odm.formats._shared.row_shapes import in_pixels
+from odm.formats._shared.shapes.pixel_masks import npy_of, of_npy, png_below, stretched, unpacked
 from odm.formats._shared.split_names import SPLITS, SplitOptions, files_of_split, miss_split, split_of
 from odm.issues import Log, Trusted, plural, printable
 from odm.names import stem

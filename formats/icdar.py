@@ -58,12 +58,12 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, given_list
 from odm.formats._shared.codes import UNKNOWN_CLASS
-from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import EMPTY, NUMBER, Chunk
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals, whole_edges
+from odm.formats._shared.text.tokens import EMPTY, NUMBER, Chunk
 from odm.issues import Code, Log
 from odm.names import refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind
@@ -131,7 +131,7 @@ def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, lis
 
     Only some of the first rows of some files are looked at.
     """
-    by_comma, by_blank = (list(text_rows.sampled(source, files, sep)) for sep in (b",", None))
+    by_comma, by_blank = (list(label_rows.sampled(source, files, sep)) for sep in (b",", None))
     fits = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
     sep, rows = (",", by_comma) if fits[0] >= fits[1] else (None, by_blank)
     wide = [cells for cells in rows if _leading(cells) == 8]
@@ -144,7 +144,7 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
     """The layout of most of the first rows. `kind` is that wanted, `names` are those of a list of classes."""
     sep, width, rows, _ = _sampled(source, files)
     rests = [cells[width:] for cells in rows]
-    prefix = _KINDS.get(text_rows.common_prefix(source, files, GRAMMAR))
+    prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
 
     def most(found: int) -> bool:
         return 2 * found > len(rests)
@@ -166,11 +166,11 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
 
 def sniff(source: Source) -> Sniff | None:
     """Rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
-    if not text_rows.are_text(source):
+    if not label_rows.are_text(source):
         return None
-    files = text_rows.label_files(source, GRAMMAR)
+    files = label_rows.label_files(source, GRAMMAR)
     sep, width, rows, lines = _sampled(source, files)
-    named = text_rows.common_prefix(source, files, GRAMMAR)
+    named = label_rows.common_prefix(source, files, GRAMMAR)
     rests = [cells[width:] for cells in rows]
     quoted = sum(bool(r) and r[0].startswith(b'"') for r in rests)
     texts = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in rests)
@@ -180,7 +180,7 @@ def sniff(source: Source) -> Sniff | None:
         return None
     what = "four corners" if width == 8 else "left, top, right and bottom"
     tail = " and a text" if texts else f", and the files are named {named}*"
-    return text_rows.sniff_lines(sum(fits), lines, f"{what}{tail}, as in ICDAR")
+    return label_rows.sniff_lines(sum(fits), lines, f"{what}{tail}, as in ICDAR")
 
 
 def _are_corners(values: list[float]) -> bool:
@@ -193,10 +193,10 @@ def _are_corners(values: list[float]) -> bool:
     return bool((min(turns) >= 0 or max(turns) <= 0) and turns.any())
 
 
-def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
+def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
     width, needed = layout.width, layout.needed
 
-    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         score = width if layout.scored else -1
         name = needed - 1, int(layout.classed)
         run = 0  # of numbers in the transcription, where a second row would begin in its last word
@@ -204,7 +204,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
             run = run + 1 if kind(at) == "number" else 0
             if run == width - 1:
                 return None
-        return text_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
+        return label_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
         """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
@@ -223,7 +223,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> text_rows.Grammar:
             return None
         return None if name == EMPTY or refuse_class(text) is not None else text
 
-    return text_rows.Grammar(
+    return label_rows.Grammar(
         shape,
         (*FIELDS[width], "difficulty"),
         str(layout),
@@ -243,13 +243,13 @@ GRAMMAR = _grammar(Layout())
 
 def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> None:
     """Read a folder of label files, or one."""
-    files = text_rows.label_files(source, GRAMMAR)
-    text_rows.report_files(source, files, log)
+    files = label_rows.label_files(source, GRAMMAR)
+    label_rows.report_files(source, files, log)
     names, where = given_list(options.classes, source, "classes.txt", log)
     layout = _layout(source, files, builder.kind, names or ())
-    gather = text_rows.gather_labels(source, builder, log, options)
-    labels = text_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
-    named = _KINDS.get(text_rows.common_prefix(source, files, GRAMMAR))
+    gather = label_rows.gather_labels(source, builder, log, options)
+    labels = label_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
+    named = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
     if builder.kind is None and named == "det":
         builder.kind = "det"
     good = np.ones(len(labels), bool)
@@ -287,12 +287,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     for name in (commas := [name for name in classes if "," in name]):
         reason = "the comma would end the class"
         log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    if not text_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
+    if not label_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
         return
     if options.round:
         boxes = replace(boxes, xyxy=whole_edges(boxes.xyxy))
         dataset = replace(dataset, boxes=boxes)
-    places = text_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
+    places = label_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
     texts = decimals((np.floor(places + 0.5) if options.round else places).ravel())
     columns: list[Sequence[str]] = [texts[i :: places.shape[1]] for i in range(places.shape[1])]
     if det:
@@ -303,7 +303,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
         words = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
         columns.append([words[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
     sep = "," if options.style == "2015" else ", "
-    text_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed)
+    label_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed)
 
 
 def adapt(options: IcdarOptions) -> dict[str, Any]:

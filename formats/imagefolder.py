@@ -39,14 +39,14 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, described_names, read_list
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._shared.csv_tables import NO_HEADER, head_rows, table_rows
 from odm.formats._shared.gather import At
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
-from odm.formats._shared.json_preview import glance
-from odm.formats._shared.json_values import Nothing, Reader, dump, may_write
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Item, Origin, Row, Rows, images_of, line_items
+from odm.formats._shared.json.preview import glance
+from odm.formats._shared.json.values import Nothing, Reader, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.safe_yaml import load
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
+from odm.formats._shared.tables.csv_files import NO_HEADER, head_rows, table_rows
+from odm.formats._shared.text.safe_yaml import load
 from odm.issues import Log, Trusted, first_few
 from odm.tables import Builder, Dataset, Flag
 

@@ -35,7 +35,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import NAN
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Row,
@@ -46,12 +46,12 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump, lines
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import have_area, in_pixels, relative_points
+from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import have_area, in_pixels, relative_points
-from odm.formats._shared.shapes import even_odd
+from odm.formats._shared.shapes.box_shapes import even_odd
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Floats
 

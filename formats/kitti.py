@@ -48,14 +48,14 @@ from numpy.typing import NDArray
 
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME
 from odm.formats._shared.frames import box_tracks, check_frames, require_frames, track_numbers
 from odm.formats._shared.gather import At, with_extension
-from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER, Chunk
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER, Chunk
 from odm.issues import Log
 from odm.tables import NO_ID, Builder, Dataset, Flag, Longs
 
@@ -84,10 +84,10 @@ LEAD = 2
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of a type and 14 or 15 numbers whose second is a state of occlusion."""
-    if not text_rows.are_text(source):
+    if not label_rows.are_text(source):
         return None
     lines = fits = words = 0
-    for given in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR)):
+    for given in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
         cells = [*given[:1], *(_MARKS.get(cell, cell) for cell in given[1:])]
         lines += 1
         words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
@@ -97,14 +97,14 @@ def sniff(source: Source) -> Sniff | None:
             fits += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
             words += not NUMBER.fullmatch(cells[0])
     what = "a type and the 14 or 15 numbers of KITTI labels"
-    return text_rows.sniff_lines(fits, lines, what) if words else None
+    return label_rows.sniff_lines(fits, lines, what) if words else None
 
 
 _MARKS = {b"True": b"1", b"False": b"0"}
 """What some tools write for truncated and occluded."""
 
 
-def _grammar(lead: int) -> text_rows.Grammar:
+def _grammar(lead: int) -> label_rows.Grammar:
     """Rows of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
 
     def number_marks(chunk: Chunk) -> None:
@@ -114,15 +114,15 @@ def _grammar(lead: int) -> text_rows.Grammar:
                 for at in (first + lead + 1, first + lead + 2):
                     chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
 
-    def shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         if n < lead + 15:
             return None
         scored = n >= lead + 16 and kind(n - 15) == "number"
         start = n - 14 - scored
         numbers = [*range(lead), *range(start, start + 14)]
-        return text_rows.Shape(numbers, n - 1 if scored else -1, name=(lead, start - lead))
+        return label_rows.Shape(numbers, n - 1 if scored else -1, name=(lead, start - lead))
 
-    return text_rows.Grammar(
+    return label_rows.Grammar(
         shape,
         (*("frame", "track")[:lead], *FIELDS),
         "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if lead else ""),
@@ -138,11 +138,11 @@ GRAMMAR, TRACKING = _grammar(0), _grammar(LEAD)
 
 def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> None:
     """Read a folder of label files, or one."""
-    files = text_rows.label_files(source, GRAMMAR)
-    text_rows.report_files(source, files, log)
+    files = label_rows.label_files(source, GRAMMAR)
+    label_rows.report_files(source, files, log)
     tracking = _is_tracking(source, files)
-    gather = text_rows.gather_labels(source, builder, log, options)
-    labels = text_rows.read_labels(gather, files, TRACKING if tracking else GRAMMAR)
+    gather = label_rows.gather_labels(source, builder, log, options)
+    labels = label_rows.read_labels(gather, files, TRACKING if tracking else GRAMMAR)
     good = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
@@ -173,7 +173,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
 def _is_tracking(source: Source, files: Sequence[str]) -> bool:
     """Whether most lines begin with two whole numbers and a type."""
     lines = fits = 0
-    for cells in text_rows.sampled(source, files):
+    for cells in label_rows.sampled(source, files):
         lines += 1
         lead, rest = cells[:LEAD], cells[LEAD : LEAD + 1]
         fits += (
@@ -185,7 +185,7 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
 
 
 def _add_frames(
-    labels: text_rows.Labels, good: NDArray[np.bool_]
+    labels: label_rows.Labels, good: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
     """Add an image for every frame; the image of each row (-1 = none), and columns of the boxes."""
     gather, builder, source = labels.gather, labels.builder, labels.source
@@ -245,15 +245,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     if options.layout == "tracking":
         _write_tracking(dataset, target, log, columns)
         return
-    if text_rows.plan_files(dataset, target, log):
-        text_rows.write_files(dataset, target, log, columns, " ")
+    if label_rows.plan_files(dataset, target, log):
+        label_rows.write_files(dataset, target, log, columns, " ")
 
 
 def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]]) -> None:
     """Write a file for each video; `columns` are those of the boxes from the type on."""
     boxes, videos = dataset.boxes, dataset.videos
     video, numbers = require_frames(dataset, "tracking")
-    refused = text_rows.refuse_classes(dataset, log)
+    refused = label_rows.refuse_classes(dataset, log)
     files = [f"{name}.txt" for name in videos.name]
     if not target.plan(files, list(videos.name), log) or refused or not check_frames(dataset, log):
         return

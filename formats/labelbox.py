@@ -40,9 +40,9 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
-from odm.formats._shared.items import BadRecord, Item, Row, images_of, line_items, one_file
-from odm.formats._shared.json_preview import JsonPreview, fitting
-from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
+from odm.formats._shared.json.preview import JsonPreview, fitting
+from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, printable

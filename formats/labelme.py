@@ -49,11 +49,10 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, UNKNOWN_SHAPE
 from odm.formats._shared.gather import with_extension
-from odm.formats._shared.groups import POINTS, GroupOptions
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
-from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
+from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, file_item
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import (
     FLAG_NAMES,
     Reader,
     below,
@@ -64,8 +63,9 @@ from odm.formats._shared.json_values import (
     may_write,
 )
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
-from odm.formats._shared.written_groups import images_with_groups
+from odm.formats._shared.shapes.groups import POINTS, GroupOptions
+from odm.formats._shared.shapes.pixel_masks import of_png, png_of, unpacked
+from odm.formats._shared.shapes.written_groups import images_with_groups
 from odm.issues import Log
 from odm.names import accept_name, stem
 from odm.tables import Builder, Dataset, Flag

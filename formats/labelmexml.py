@@ -42,13 +42,12 @@ from odm.formats._contract import Sniff, format_of
 from odm.formats._shared.codes import FILE_NAME_DIFFERS
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders
-from odm.formats._shared.items import Box, Item, Origin, Row, images_of
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
+from odm.formats._shared.json.items import Box, Item, Origin, Row, images_of
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, below, bounds, is_set, is_upright
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.rotation import RotationOptions
-from odm.formats._shared.safe_xml import XML_BEGINS
-from odm.formats._shared.shapes import turned_box
-from odm.formats._shared.text_items import (
+from odm.formats._shared.shapes.box_shapes import turned_box
+from odm.formats._shared.shapes.rotation import RotationOptions
+from odm.formats._shared.text.records import (
     element_item,
     escaped,
     fits_xml,
@@ -60,6 +59,7 @@ from odm.formats._shared.text_items import (
     xml_files,
     xml_roots,
 )
+from odm.formats._shared.text.safe_xml import XML_BEGINS
 from odm.issues import Log
 from odm.names import stem
 from odm.tables import Builder, Dataset, Flag

@@ -51,7 +51,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.gather import NAN, Corners
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BAD_SIZE,
     BadRecord,
     Box,
@@ -67,13 +67,13 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, lines, number
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.pixel_masks import BadMask, Pixels, edges_of, of_packed_bytes
-from odm.formats._shared.shapes import as_turned, rotated, turned_box
-from odm.formats._shared.text_items import csv_records
+from odm.formats._shared.shapes.box_shapes import as_turned, rotated, turned_box
+from odm.formats._shared.shapes.pixel_masks import BadMask, Pixels, edges_of, of_packed_bytes
+from odm.formats._shared.text.records import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset

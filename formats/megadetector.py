@@ -29,14 +29,14 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared import items
-from odm.formats._shared.items import BadRecord, Item, Row
-from odm.formats._shared.json_preview import JsonPreview, glance
-from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.json import items
+from odm.formats._shared.json.items import BadRecord, Item, Row
+from odm.formats._shared.json.preview import JsonPreview, glance
+from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.row_shapes import in_pixels
-from odm.formats._shared.text_items import numeral
+from odm.formats._shared.text.records import numeral
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset
 

@@ -40,9 +40,9 @@ from odm.formats._contract import SURE, format_of
 from odm.formats._shared.class_lists import add_list, class_list_option, given_list
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import with_extension
-from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, lines
+from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log, Trusted

@@ -23,9 +23,9 @@ import contextlib
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.items import BadRecord, Item, Row, class_ids, images_of, line_items
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump, may_write
+from odm.formats._shared.json.items import BadRecord, Item, Row, class_ids, images_of, line_items
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log

@@ -32,13 +32,13 @@ from odm.formats._shared.class_lists import UNWRITABLE, note_spaces
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import At
-from odm.formats._shared.items import Origin, Row, Rows, images_of
-from odm.formats._shared.json_values import Reader
-from odm.formats._shared.number_text import round_boxes
+from odm.formats._shared.json.items import Origin, Row, Rows, images_of
+from odm.formats._shared.json.values import Reader
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_items import numerals
-from odm.formats._shared.text_rows import refuse_classes
-from odm.formats._shared.text_tokens import lines_are, text_of
+from odm.formats._shared.text.label_rows import refuse_classes
+from odm.formats._shared.text.numbers import round_boxes
+from odm.formats._shared.text.records import numerals
+from odm.formats._shared.text.tokens import lines_are, text_of
 from odm.issues import Log, Trusted
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset

@@ -46,9 +46,9 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.items import BadRecord, Origin, Row, Rows, file_item, images_of
-from odm.formats._shared.json_preview import JsonPreview, sniff_json
-from odm.formats._shared.json_values import Nothing, Reader, choose_files, dump, may_write, read_lines
+from odm.formats._shared.json.items import BadRecord, Origin, Row, Rows, file_item, images_of
+from odm.formats._shared.json.preview import JsonPreview, sniff_json
+from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, may_write, read_lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
     SplitOptions,
@@ -58,7 +58,7 @@ from odm.formats._shared.split_names import (
     usual_split,
     write_splits,
 )
-from odm.formats._shared.text_tokens import lines_are
+from odm.formats._shared.text.tokens import lines_are
 from odm.issues import Log, Trusted, UsageError, printable
 from odm.names import refuse_name
 from odm.tables import Builder, Dataset, Flag

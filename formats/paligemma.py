@@ -28,11 +28,11 @@ from typing import Any
 from odm.files import Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.items import BadRecord, Item, Row, Rows, Size, line_items
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files
+from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, line_items
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name
 from odm.issues import Log, Trusted
 from odm.tables import Builder

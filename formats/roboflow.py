@@ -26,12 +26,12 @@ from odm.files import Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.items import BadRecord, Item, Row, file_items
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, below, choose_files
+from odm.formats._shared.json.items import BadRecord, Item, Row, file_items
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, below, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_items import numerals
+from odm.formats._shared.text.records import numerals
 from odm.issues import Log
 from odm.tables import Builder
 

@@ -19,12 +19,12 @@ import contextlib
 
 from odm.files import Source
 from odm.formats._contract import SURE, format_of
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Row, Size, file_item
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Row, Size, file_item
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.pixel_masks import BadMask, checked
+from odm.formats._shared.shapes.pixel_masks import BadMask, checked
 from odm.issues import Log
 from odm.tables import Builder
 

@@ -62,10 +62,10 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.groups import GroupSplitOptions
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import (
+from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import have_area
+from odm.formats._shared.json.values import (
     NUMBER_TYPES,
     Nothing,
     Reader,
@@ -76,11 +76,11 @@ from odm.formats._shared.json_values import (
     number,
 )
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import BadMask, colours_of_png, png_below
-from odm.formats._shared.row_shapes import have_area
-from odm.formats._shared.shapes import even_odd
+from odm.formats._shared.shapes.box_shapes import even_odd
+from odm.formats._shared.shapes.groups import GroupSplitOptions
+from odm.formats._shared.shapes.pixel_masks import BadMask, colours_of_png, png_below
+from odm.formats._shared.shapes.written_groups import images_with_groups
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
-from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, PathError, Trusted, first_few
 from odm.tables import Builder, Dataset
 

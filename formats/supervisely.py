@@ -53,16 +53,16 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import NAN, Corners, own_folder
-from odm.formats._shared.groups import GroupSplitOptions
 from odm.formats._shared.image_names import Place, image_places
-from odm.formats._shared.items import BadRecord, Box, Image, Item, Row, file_item
-from odm.formats._shared.json_preview import JsonPreview, check_head
-from odm.formats._shared.json_values import FLAG_NAMES, Reader, bounds, choose_files, dump, is_set, may_write
+from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, file_item
+from odm.formats._shared.json.preview import JsonPreview, check_head
+from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, is_set, may_write
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.pixel_masks import of_png, png_of, unpacked
-from odm.formats._shared.shapes import even_odd, turned_box
+from odm.formats._shared.shapes.box_shapes import even_odd, turned_box
+from odm.formats._shared.shapes.groups import GroupSplitOptions
+from odm.formats._shared.shapes.pixel_masks import of_png, png_of, unpacked
+from odm.formats._shared.shapes.written_groups import images_with_groups
 from odm.formats._shared.split_names import files_of_split
-from odm.formats._shared.written_groups import images_with_groups
 from odm.issues import Log, Trusted, printable
 from odm.names import stem
 from odm.tables import Builder, Dataset

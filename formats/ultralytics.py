@@ -32,7 +32,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Row,
@@ -44,10 +44,10 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import in_pixels, relative_points
+from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.row_shapes import in_pixels, relative_points
 from odm.formats._shared.split_names import SplitOptions, miss_split, usual_split
 from odm.issues import Log, Trusted, plural
 from odm.tables import Builder, Dataset, ShapeKind

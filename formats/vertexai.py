@@ -31,7 +31,7 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.items import (
+from odm.formats._shared.json.items import (
     BadRecord,
     Item,
     Origin,
@@ -44,12 +44,12 @@ from odm.formats._shared.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import Reader, choose_files, dump
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.row_shapes import in_pixels
+from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.row_shapes import in_pixels
 from odm.formats._shared.split_names import SplitOptions, miss_split
-from odm.formats._shared.text_items import numerals
+from odm.formats._shared.text.records import numerals
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Dataset
 

@@ -51,12 +51,12 @@ from typing import Any
 from odm.files import Output, Source
 from odm.formats._contract import SURE, format_of, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
-from odm.formats._shared.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import FLAG_NAMES, Nothing, Reader, choose_files, dump, is_set
+from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import FLAG_NAMES, Nothing, Reader, choose_files, dump, is_set
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_items import csv_records
+from odm.formats._shared.text.records import csv_records
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset
 

@@ -39,13 +39,13 @@ import numpy as np
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, SCORE_RANGE, UNKNOWN_CLASS
 from odm.formats._shared.gather import decide_kind
-from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER
 from odm.issues import Log
 from odm.tables import Builder, Dataset, Flag, region_classes
 
@@ -71,10 +71,10 @@ class VisdroneOptions(ImageOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers between commas, the sixth of which is whole."""
-    if not text_rows.are_text(source):
+    if not label_rows.are_text(source):
         return None
     lines = fits = 0
-    for cells in text_rows.sampled(source, text_rows.label_files(source, GRAMMAR), b","):
+    for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR), b","):
         lines += 1
         if len(cells) in (8, 9) and all(map(NUMBER.fullmatch, cells[:8])) and not any(cells[8:]):
             score, category, truncation, occlusion = map(float, cells[4:8])
@@ -84,23 +84,23 @@ def sniff(source: Source) -> Sniff | None:
                 and category.is_integer()
                 and {truncation, occlusion} <= {-1, 0, 1, 2}
             )
-    return text_rows.sniff_lines(fits, lines, "the eight numbers of VisDrone, separated by commas")
+    return label_rows.sniff_lines(fits, lines, "the eight numbers of VisDrone, separated by commas")
 
 
-def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
-    return text_rows.Shape(range(8)) if n == 8 or (n == 9 and not kind(8)) else None
+def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    return label_rows.Shape(range(8)) if n == 8 or (n == 9 and not kind(8)) else None
 
 
-GRAMMAR = text_rows.Grammar(
+GRAMMAR = label_rows.Grammar(
     _shape, FIELDS, "8 numbers separated by commas", sep=",", folders=re.compile("annotations", re.IGNORECASE)
 )
 
 
 def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -> None:
     """Read a folder of label files, or one."""
-    files = text_rows.label_files(source, GRAMMAR)
-    text_rows.report_files(source, files, log)
-    labels = text_rows.read_labels(text_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
+    files = label_rows.label_files(source, GRAMMAR)
+    label_rows.report_files(source, files, log)
+    labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     score, category, truncation, occlusion = labels.values[:, 4:].T
     confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(labels), np.uint16)
@@ -130,7 +130,7 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     if names is not None:
         wrong = good & ~known
         labels.report(UNKNOWN_CLASS, wrong, 5, "object_category", n=len(names), where=where)
-    xyxy, wh = text_rows.corners(labels.values)
+    xyxy, wh = label_rows.corners(labels.values)
     labels.add(good & known, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
@@ -141,7 +141,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     classes = [IGNORED if only_regions else name for name, only_regions in of_regions]
     official = set(classes) <= set(CLASSES)
     listed = [] if official else [name for name in classes if name != IGNORED]
-    if not text_rows.plan_files(dataset, target, log, listed=listed):
+    if not label_rows.plan_files(dataset, target, log, listed=listed):
         return
     ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
     det = dataset.kind == "det"
@@ -155,7 +155,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
         ["-1" if det else "1" if t else "0" for t in truncated],
         ["-1" if det else "1" if o else "0" for o in occluded],
     ]
-    text_rows.write_files(dataset, target, log, columns, ",", listed=listed)
+    label_rows.write_files(dataset, target, log, columns, ",", listed=listed)
 
 
 FORMAT = format_of(

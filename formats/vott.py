@@ -53,14 +53,23 @@ from msgspec.structs import replace
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.csv_tables import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
-from odm.formats._shared.items import BAD_SIZE, BadRecord, Item, Origin, Row, file_item, images_of, one_file
-from odm.formats._shared.json_preview import JsonPreview, sniff_json
-from odm.formats._shared.json_values import Reader, bounds, choose_files, dump
+from odm.formats._shared.json.items import (
+    BAD_SIZE,
+    BadRecord,
+    Item,
+    Origin,
+    Row,
+    file_item,
+    images_of,
+    one_file,
+)
+from odm.formats._shared.json.preview import JsonPreview, sniff_json
+from odm.formats._shared.json.values import Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
-from odm.formats._shared.number_text import decimals
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.table_rows import Columns, TableReader
+from odm.formats._shared.tables.csv_files import NO_HEADER, box_lines, head_rows, is_number, of_boxes, tables
+from odm.formats._shared.tables.rows import Columns, TableReader
+from odm.formats._shared.text.numbers import decimals
 from odm.issues import Code, Log, printable
 from odm.tables import Builder, Dataset
 

@@ -36,8 +36,9 @@ from odm.files import COLLISION, Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.column_roles import FORMS
-from odm.formats._shared.csv_tables import (
+from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.tables.column_roles import FORMS
+from odm.formats._shared.tables.csv_files import (
     NO_HEADER,
     Quote,
     Rows,
@@ -47,9 +48,8 @@ from odm.formats._shared.csv_tables import (
     of_boxes,
     tables,
 )
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.table_rows import Columns, TableReader
+from odm.formats._shared.tables.rows import Columns, TableReader
+from odm.formats._shared.text.numbers import decimals
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.tables import Builder, Dataset

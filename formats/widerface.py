@@ -64,8 +64,7 @@ from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, own_folder
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.shapes import Drawn
+from odm.formats._shared.shapes.box_shapes import Drawn
 from odm.formats._shared.split_names import (
     SplitOptions,
     files_of_split,
@@ -73,9 +72,10 @@ from odm.formats._shared.split_names import (
     split_in_name,
     write_splits,
 )
-from odm.formats._shared.text_files import listing, report_others
-from odm.formats._shared.text_rows import are_text, class_text, refuse_classes, report_numbers
-from odm.formats._shared.text_tokens import NUMBER, cells, text_of
+from odm.formats._shared.text.label_files import listing, report_others
+from odm.formats._shared.text.label_rows import are_text, class_text, refuse_classes, report_numbers
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER, cells, text_of
 from odm.issues import Code, Log, plural, shorten
 from odm.names import BAD_CLASS_NAME, BAD_NAME, PICTURE_SUFFIXES, refuse_class
 from odm.tables import Builder, Dataset, Flag, Kind

@@ -61,11 +61,11 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.number_text import decimals, whole_edges
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_files, write_splits
-from odm.formats._shared.table_rows import Columns, TableReader
-from odm.formats._shared.text_rows import refuse_classes
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.tables.rows import Columns, TableReader
+from odm.formats._shared.text.label_rows import refuse_classes
+from odm.formats._shared.text.numbers import decimals, whole_edges
+from odm.formats._shared.text.tokens import text_of
 from odm.issues import Log, PathError, first_few, printable, shorten
 from odm.names import BAD_NAME, PICTURE_SUFFIXES
 from odm.tables import Builder, Dataset

@@ -25,8 +25,7 @@ from odm.converters import Edits
 from odm.converters.selection import Selection
 from odm.files import Output, Source
 from odm.formats import coco, make_options
-from odm.formats._shared import json_columns as columns
-from odm.formats._shared import json_preview
+from odm.formats._shared.json import columns, preview
 from odm.formats.coco import reader as coco_reader
 from odm.formats.coco import writer as coco_writer
 from odm.issues import KEPT_PER_CODE, Log, UsageError
@@ -931,7 +930,7 @@ def test_it_leaves_others_alone(tmp_path, data):
 @given(st.binary(max_size=60) | st.text('[]{}",:\\ a1', max_size=60).map(str.encode))
 def test_a_glance_never_fails(head):
     """What such bytes hold is no COCO file, except an empty list: no key of it has room in them."""
-    look = json_preview.glance(head)
+    look = preview.glance(head)
     assert look.top == "[]" or coco._looks_like(look) is None
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from odm.files import Source
-from odm.formats._shared.items import file_items, have_sizes, images_of, line_items
-from odm.formats._shared.json_values import Reader
+from odm.formats._shared.json.items import file_items, have_sizes, images_of, line_items
+from odm.formats._shared.json.values import Reader
 from odm.formats._shared.pictures import ImageOptions
 from odm.issues import Log
 from odm.tables import Builder, Dataset

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import odm
-from odm.formats._shared import json_columns
-from odm.formats._shared.json_columns import Document, Field
+from odm.formats._shared.json import columns as json_columns
+from odm.formats._shared.json.columns import Document, Field
 from odm.issues import Log
 
 FIELDS = (Field("id", "id", required=True), Field("bbox", "numbers", required=True), Field("s", "number"))

@@ -156,7 +156,7 @@ def test_via_writes_the_annotations_alone(tmp_path):
 
 
 def test_lvis_reads_columns_and_records_alike(tmp_path, monkeypatch):
-    import odm.formats._shared.json_columns as under
+    import odm.formats._shared.json.columns as under
     from odm.formats.coco import reader
 
     text = (FIXTURES / "mixed" / "lvis" / "input.json").read_text(encoding="utf-8")

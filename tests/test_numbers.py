@@ -9,9 +9,9 @@ from one_format import WRITTEN
 
 import odm
 from odm.formats import FORMATS
-from odm.formats._shared import text_tokens
-from odm.formats._shared.number_text import decimals, fixed, fixed_cells
-from odm.formats._shared.text_tokens import pages
+from odm.formats._shared.text import tokens as text_tokens
+from odm.formats._shared.text.numbers import decimals, fixed, fixed_cells
+from odm.formats._shared.text.tokens import pages
 from odm.tables import Dataset
 
 NUMBERS = st.lists(

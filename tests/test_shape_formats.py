@@ -20,7 +20,7 @@ from selection import of_each
 import odm
 from odm import masks
 from odm.formats import FORMATS, make_options, option_specs
-from odm.formats._shared import pixel_masks
+from odm.formats._shared.shapes import pixel_masks
 from odm.issues import Log
 from odm.tables import Builder, ShapeKind, ShapeRows, keypoints_of
 

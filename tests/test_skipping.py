@@ -14,7 +14,7 @@ from selection import first_of, of_each, params
 import odm
 from odm.converters import Request, load, reference
 from odm.formats import DESCRIBING
-from odm.formats._shared.csv_tables import from_safe, to_safe
+from odm.formats._shared.tables.csv_files import from_safe, to_safe
 from odm.issues import CODES, DataError, Log, OdmError
 from odm.tables import Dataset
 

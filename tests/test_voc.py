@@ -20,7 +20,7 @@ from odm import checks
 from odm.files import Source
 from odm.formats import SURE, get
 from odm.formats import voc as module
-from odm.formats._shared.number_text import whole_edges
+from odm.formats._shared.text.numbers import whole_edges
 from odm.formats.voc import reader as voc_reader
 from odm.formats.voc import results as voc_results
 from odm.issues import Log, UsageError

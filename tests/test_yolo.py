@@ -18,7 +18,7 @@ from odm.cli._app import run
 from odm.evaluate import evaluate
 from odm.files import Source
 from odm.formats import FORMATS, SURE, detect
-from odm.formats._shared.safe_yaml import load
+from odm.formats._shared.text.safe_yaml import load
 from odm.issues import DataError, Log
 from odm.tables import Dataset
 

@@ -11,8 +11,8 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.safe_yaml import Node, is_none, load, shown
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text.safe_yaml import Node, is_none, load, shown
+from odm.formats._shared.text.tokens import text_of
 from odm.issues import Code, Log, shorten
 from odm.names import refuse_class
 from odm.tables import Builder

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from odm.files import HEAD, NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8
-from odm.formats._shared.json_preview import TOO_DEEP, line_column, too_deep
-from odm.formats._shared.text_tokens import wide_encoding
+from odm.formats._shared.json.preview import TOO_DEEP, line_column, too_deep
+from odm.formats._shared.text.tokens import wide_encoding
 from odm.issues import Log, Trusted, first_few, printable
 from odm.names import stem
 
@@ -54,7 +54,7 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         line, column = line_column(head, location)
         log.report(TOO_DEEP, path, line=line, column=column)
     elif path.lower().endswith(_JSON):
-        from odm.formats._shared.json_columns import Broken, Document, load
+        from odm.formats._shared.json.columns import Broken, Document, load
 
         # A small file is judged as a whole, another, or one of several records, by how it begins.
         whole = len(head) < HEAD

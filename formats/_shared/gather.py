@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, SOME_SCORES
 from odm.files import Source
 from odm.formats._shared.codes import BAD_LISTED_CLASS, DUPLICATE_IMAGE, SIZE_FROM_PICTURE, SIZE_MISSING
-from odm.formats._shared.groups import Groups
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures
-from odm.formats._shared.rotation import note_turned, turn_of
-from odm.formats._shared.shapes import ELLIPSE, Drawn, columns_of, ellipse
+from odm.formats._shared.shapes.box_shapes import ELLIPSE, Drawn, columns_of, ellipse
+from odm.formats._shared.shapes.groups import Groups
+from odm.formats._shared.shapes.rotation import note_turned, turn_of
 from odm.issues import Log, Trusted, plural, printable
 from odm.names import (
     BAD_CLASS_NAME,

@@ -77,8 +77,8 @@ from odm.codes import UNKNOWN_SPLIT
 from odm.files import UNREADABLE, Output, Source, Unreadable
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_of, option, parse_bool
 from odm.formats._shared.damaged_files import report_unread
-from odm.formats._shared.json_preview import JsonPreview, glance
-from odm.formats._shared.rotation import RotationOptions
+from odm.formats._shared.json.preview import JsonPreview, glance
+from odm.formats._shared.shapes.rotation import RotationOptions
 from odm.formats._shared.split_names import SPLITS, miss_split
 from odm.issues import Log, UsageError
 from odm.tables import Builder, Dataset

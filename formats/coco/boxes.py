@@ -22,8 +22,8 @@ from odm.formats._shared.codes import (
     UNKNOWN_CATEGORY,
     UNKNOWN_IMAGE,
 )
-from odm.formats._shared.json_columns import NONE, show
-from odm.formats._shared.rotation import note_turned
+from odm.formats._shared.json.columns import NONE, show
+from odm.formats._shared.shapes.rotation import note_turned
 from odm.formats.coco.ids import listed, look_up, near, with_other_type
 from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes, turn_boxes
 from odm.issues import Code, Log, Trusted, first_few, plural, printable

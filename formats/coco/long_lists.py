@@ -3,7 +3,7 @@
 A part is read where it is decoded, so the text is never held as a whole. All records must have just the four
 keys of a result, with numbers in them. If anything else is in any part, the whole file is read by `Reader`,
 which says what is wrong. A part is cut where ``}, {`` stands, and decoded strictly: a cut inside a string or
-an inner list leaves something unclosed, so none passes unseen (see `json_columns`).
+an inner list leaves something unclosed, so none passes unseen (see `odm.formats._shared.json.columns`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.files import Source, Unreadable
-from odm.formats._shared.json_columns import CUT, SLICE, Chunk, Shapes
+from odm.formats._shared.json.columns import CUT, SLICE, Chunk, Shapes
 from odm.formats.coco.boxes import SLACK, Table, put_edges
 from odm.formats.coco.values import RESULT
 from odm.parallel import Team, worker_count

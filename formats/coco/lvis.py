@@ -50,9 +50,9 @@ from msgspec.structs import replace
 
 from odm.files import Output, Source
 from odm.formats._contract import NARROWER, RELATIONAL, format_of
-from odm.formats._shared.json_columns import Field
-from odm.formats._shared.json_preview import JsonPreview
-from odm.formats._shared.json_values import choose_files, may_write
+from odm.formats._shared.json.columns import Field
+from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.values import choose_files, may_write
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.formats.coco.reader import Reader
 from odm.formats.coco.values import COCO, Dialect

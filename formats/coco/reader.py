@@ -31,7 +31,7 @@ from odm.formats._shared.codes import (
     WRONG_TYPE,
 )
 from odm.formats._shared.gather import decide_kind, own_folder
-from odm.formats._shared.json_columns import (
+from odm.formats._shared.json.columns import (
     NONE,
     Broken,
     Chunk,
@@ -42,7 +42,7 @@ from odm.formats._shared.json_columns import (
     show,
 )
 from odm.formats._shared.pictures import ImageOptions, Pictures
-from odm.formats._shared.rotation import turn_of
+from odm.formats._shared.shapes.rotation import turn_of
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
     category_readings,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
-from odm.formats._shared.rotation import turn_of
+from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of

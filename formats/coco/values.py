@@ -22,8 +22,8 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
     WRONG_TYPE,
 )
-from odm.formats._shared.json_columns import NONE, Chunk, Document, Field, Repeated, Token, show
-from odm.formats._shared.json_preview import JsonPreview, glance
+from odm.formats._shared.json.columns import NONE, Chunk, Document, Field, Repeated, Token, show
+from odm.formats._shared.json.preview import JsonPreview, glance
 from odm.formats.coco.ids import listed, other_type
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class

@@ -17,8 +17,8 @@ from odm.formats._shared.codes import (
     WRONG_BOX_TYPE,
     WRONG_TYPE,
 )
-from odm.formats._shared.json_columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
-from odm.formats._shared.json_preview import JsonPreview, glance
+from odm.formats._shared.json.columns import _PYTHON, NONE, Chunk, Column, Document, Field, show
+from odm.formats._shared.json.preview import JsonPreview, glance
 from odm.formats.coco.ids import category_readings, choose_reading, listed, packed, with_other_type
 from odm.formats.coco.values import ROW, TRACK, TRACK_KEYS, VIDEO, Values
 from odm.issues import Code, Log, Trusted

@@ -64,10 +64,10 @@ from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff, format_of
-from odm.formats._shared.column_roles import ROLES
-from odm.formats._shared.csv_tables import NO_HEADER, Quote, head_rows, utf8_text
 from odm.formats._shared.split_names import files_of_split
-from odm.formats._shared.text_tokens import NUMBER_TEXT
+from odm.formats._shared.tables.column_roles import ROLES
+from odm.formats._shared.tables.csv_files import NO_HEADER, Quote, head_rows, utf8_text
+from odm.formats._shared.text.tokens import NUMBER_TEXT
 from odm.formats.csv.layouts import (
     CsvOptions,
     HeaderFaults,

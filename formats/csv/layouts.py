@@ -15,11 +15,11 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import is_description, read_described
 from odm.formats._shared.codes import BAD_CLASS_LIST, NOT_UTF8
-from odm.formats._shared.column_roles import FORMS, Header, key_of, parse_columns
-from odm.formats._shared.csv_tables import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
-from odm.formats._shared.json_values import decode
+from odm.formats._shared.json.values import decode
 from odm.formats._shared.split_names import SplitOptions
-from odm.formats._shared.table_rows import NUMBER, Columns
+from odm.formats._shared.tables.column_roles import FORMS, Header, key_of, parse_columns
+from odm.formats._shared.tables.csv_files import BAD_HEADER, NO_HEADER, OPEN_QUOTE, STRAY_QUOTE, byte_shown
+from odm.formats._shared.tables.rows import NUMBER, Columns
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, number_of, refuse_class
 

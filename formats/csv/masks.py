@@ -13,8 +13,8 @@ import numpy as np
 
 from odm.files import Source
 from odm.formats._shared.codes import WRONG_TYPE
-from odm.formats._shared.csv_tables import head_rows
-from odm.formats._shared.pixel_masks import BadMask, in_image, png_below, stretched
+from odm.formats._shared.shapes.pixel_masks import BadMask, in_image, png_below, stretched
+from odm.formats._shared.tables.csv_files import head_rows
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Floats, Ints, Longs, Shapes
 

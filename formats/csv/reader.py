@@ -16,11 +16,18 @@ from msgspec.structs import replace
 from odm.csv_text import QUOTE_SPAN, QuoteFault, read_record, records
 from odm.files import Source
 from odm.formats._shared.codes import COMMENTED, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.csv_tables import NO_HEADER, NUL, byte_shown, from_safe, report_quote, utf8_text
 from odm.formats._shared.gather import own_folder
 from odm.formats._shared.known_keys import count_extra
 from odm.formats._shared.split_names import split_in_name
-from odm.formats._shared.table_rows import PartOfBoxes, TableReader, TableRows
+from odm.formats._shared.tables.csv_files import (
+    NO_HEADER,
+    NUL,
+    byte_shown,
+    from_safe,
+    report_quote,
+    utf8_text,
+)
+from odm.formats._shared.tables.rows import PartOfBoxes, TableReader, TableRows
 from odm.formats.csv.layouts import (
     MASKS,
     ClassNames,

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
-from odm.formats._shared.column_roles import FLAGS
-from odm.formats._shared.csv_tables import Quote, box_lines, of_boxes
-from odm.formats._shared.number_text import decimals, texts
 from odm.formats._shared.pictures import relative_to_images
-from odm.formats._shared.text_tokens import relative
+from odm.formats._shared.tables.column_roles import FLAGS
+from odm.formats._shared.tables.csv_files import Quote, box_lines, of_boxes
+from odm.formats._shared.text.numbers import decimals, texts
+from odm.formats._shared.text.tokens import relative
 from odm.formats.csv.layouts import CANONICAL, OPEN_IMAGES, OPEN_IMAGES_PREDICTIONS, PREDICTION_STRING, TFOD
 from odm.issues import Log
 from odm.names import BAD_CLASS_NAME, stem

@@ -71,13 +71,13 @@ from odm.formats._contract import LIKELY, SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import require_frames, track_numbers
-from odm.formats._shared.groups import GroupSplitOptions
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.pixel_masks import of_image, rows_of
-from odm.formats._shared.safe_xml import XML_BEGINS, root_of
-from odm.formats._shared.shapes import as_turned
+from odm.formats._shared.shapes.box_shapes import as_turned
+from odm.formats._shared.shapes.groups import GroupSplitOptions
+from odm.formats._shared.shapes.pixel_masks import of_image, rows_of
+from odm.formats._shared.shapes.written_groups import groups_to_write
 from odm.formats._shared.split_names import miss_split
-from odm.formats._shared.written_groups import groups_to_write
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.safe_xml import XML_BEGINS, root_of
 from odm.issues import Log, UsageError, plural
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Builder, Dataset, Flag, Ints, Longs, ShapeKind, Shapes

@@ -22,11 +22,13 @@ from odm.formats._shared.codes import (
     WRONG_COUNT,
 )
 from odm.formats._shared.gather import At, Corners, Gather, own_folder
-from odm.formats._shared.json_values import around_ellipse, bounds
+from odm.formats._shared.json.values import around_ellipse, bounds
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import parse_pixels, pixels_or_unknown
-from odm.formats._shared.pixel_masks import MOST, BadMask, in_image, of_rows
-from odm.formats._shared.safe_xml import (
+from odm.formats._shared.shapes.box_shapes import Drawn, turned_box
+from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, in_image, of_rows
+from odm.formats._shared.split_names import SplitOptions
+from odm.formats._shared.text.safe_xml import (
     BLANKS,
     PLAIN_NUMBERS,
     SafeXmlParser,
@@ -34,9 +36,7 @@ from odm.formats._shared.safe_xml import (
     number_of,
     track_id,
 )
-from odm.formats._shared.shapes import Drawn, turned_box
-from odm.formats._shared.split_names import SplitOptions
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT
+from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT
 from odm.issues import Log, printable
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Builder, Flag, Id

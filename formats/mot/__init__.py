@@ -49,12 +49,12 @@ import numpy as np
 
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
-from odm.formats._shared import text_rows
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.frames import box_tracks, check_frames, track_numbers
 from odm.formats._shared.gather import Gather, own_folder
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.text_tokens import NUMBER, lines_are
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.tokens import NUMBER, lines_are
 from odm.formats.mot.sequences import (
     CLASSES,
     NO_IMAGE,
@@ -77,7 +77,7 @@ def sniff(source: Source) -> Sniff | None:
     """A sequence by its layout, or lines of 7, 9 or 10 numbers between commas that begin with a frame."""
     files = _files(source, "gt") or _files(source, "det")
     if not files and source.is_dir:
-        rows = list(text_rows.sampled(source, _of_trackers(source), b","))
+        rows = list(label_rows.sampled(source, _of_trackers(source), b","))
         ends = [row[7:] for row in rows if len(row) == 10 and all(map(NUMBER.fullmatch, row))]
         fits = sum({*map(float, end)} == {-1} for end in ends)  # which no other format has
         if not rows or 3 * fits < 2 * len(rows):
@@ -87,7 +87,7 @@ def sniff(source: Source) -> Sniff | None:
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
     lines = fits = 0
-    for cells in text_rows.sampled(source, files, b","):
+    for cells in label_rows.sampled(source, files, b","):
         lines += 1
         numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
         fits += (
@@ -103,7 +103,7 @@ def sniff(source: Source) -> Sniff | None:
 def _of_trackers(source: Source) -> list[str]:
     """The files of a folder of results, one for each sequence, if most of their lines look like it."""
     files = [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() not in _OTHERS]
-    rows = list(text_rows.sampled(source, files, b","))
+    rows = list(label_rows.sampled(source, files, b","))
     fits = sum(len(row) >= 7 and all(map(NUMBER.fullmatch, row[:6])) for row in rows)
     return files if rows and 3 * fits >= 2 * len(rows) else []
 
@@ -115,14 +115,14 @@ def _files(source: Source, kind: str) -> list[str]:
     return [f for f in source.with_suffix(".txt") if f.rsplit("/", 1)[-1].lower() == f"{kind}.txt"]
 
 
-def _shape(n: int, kind: text_rows.KindOf) -> text_rows.Shape | None:
+def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """9 columns end with class and visibility; the last three of 10 are world coordinates."""
     if n < 7 or n > 13 or (n == 8 and kind(7)):  # two rows in a line; a comma at the end of 7 columns
         return None
-    return text_rows.Shape(range(9 if n == 9 or n > 10 else 7))
+    return label_rows.Shape(range(9 if n == 9 or n > 10 else 7))
 
 
-GRAMMAR = text_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=",")
+GRAMMAR = label_rows.Grammar(_shape, FIELDS, "7, 9 or 10 numbers separated by commas", default=-1.0, sep=",")
 
 
 def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> None:
@@ -137,7 +137,7 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         log.report(NO_FILES, source.path, expected=f"{kind or 'gt'}.txt", n=len(source.files))
     gather = Gather(source, builder, log, options, own_folder(source))
     tables = [
-        (text_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
+        (label_rows.read_labels(gather, [file], GRAMMAR), list_classes(source, file, log, options))
         for file in files
     ]
     first = find_first_class(source, tables, log) if options.first_class is None else int(options.first_class)
@@ -162,7 +162,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: MotOptions) -> None:
     for sequence in sequences:
         names |= dict.fromkeys(sequence.files, f"the sequence {sequence.name!r}")
     fits = check_frames(dataset, log)
-    refused = text_rows.refuse_classes(dataset, log, words=False, unused=True)
+    refused = label_rows.refuse_classes(dataset, log, words=False, unused=True)
     if not target.plan(list(names), list(names.values()), log) or refused or not fits:
         return
     numbers = track_numbers(dataset, log)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from odm.codes import SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._contract import option
-from odm.formats._shared import text_rows
 from odm.formats._shared.class_lists import class_list_option, given_list
 from odm.formats._shared.codes import BAD_FLAG, BAD_FRAME, BAD_IMAGE_SIZE, UNKNOWN_CLASS
 from odm.formats._shared.gather import At, with_extension
 from odm.formats._shared.pictures import ImageOptions, parse_pixels
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text import label_rows
+from odm.formats._shared.text.tokens import text_of
 from odm.issues import Code, Log, Trusted, printable
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Flag, Kind
@@ -182,7 +182,7 @@ def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> Cl
     return ClassList(names if where else list(CLASSES[1:]), where, options.classes is not None)
 
 
-def find_first_class(source: Source, tables: list[tuple[text_rows.Labels, ClassList]], log: Log) -> int:
+def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, ClassList]], log: Log) -> int:
     """Find the number of the first class by the rows of all sequences; a doubt about it is reported.
 
     A class 0 shows that classes are counted from 0, as by X-AnyLabeling; so does a list of n names that the
@@ -214,7 +214,7 @@ def find_first_class(source: Source, tables: list[tuple[text_rows.Labels, ClassL
 
 
 def add_sequence(
-    labels: text_rows.Labels,
+    labels: label_rows.Labels,
     file: str,
     sequence: Sequence,
     classes: ClassList,
@@ -247,7 +247,7 @@ def add_sequence(
     frames, which = np.unique(np.where(good, frame, -1), return_inverse=True)
     image = np.array([rows.get(n, -1) for n in frames.tolist()], np.int32)[which]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
-    xyxy, wh = text_rows.corners(values[:, 2:6])
+    xyxy, wh = label_rows.corners(values[:, 2:6])
     columns: dict[str, Any] = {"xyxy": xyxy, "wh": wh, "flags": flags, "file": number, "category": category}
     if (ids >= 0).any():
         columns["track"] = builder.tracks(np.full(len(ids), video), ids)
@@ -256,7 +256,12 @@ def add_sequence(
 
 
 def _add_images(
-    labels: text_rows.Labels, used: set[int], sequence: Sequence, number: int, video: int, options: MotOptions
+    labels: label_rows.Labels,
+    used: set[int],
+    sequence: Sequence,
+    number: int,
+    video: int,
+    options: MotOptions,
 ) -> dict[int, int]:
     """Add an image for every frame; the row of each."""
     gather, log = labels.gather, labels.log
@@ -295,7 +300,7 @@ def _add_images(
 
 
 def _add_classes(
-    labels: text_rows.Labels, good: NDArray[np.bool_], classes: ClassList, first: int
+    labels: label_rows.Labels, good: NDArray[np.bool_], classes: ClassList, first: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
     names = None if classes.names is None else ["", *classes.names]

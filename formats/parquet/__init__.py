@@ -49,8 +49,8 @@ from numpy.typing import NDArray
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Part, Sniff, format_of, option
 from odm.formats._shared.codes import NO_FILES
-from odm.formats._shared.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.tables.column_roles import BOX_ROLES, DUPLICATE_COLUMN, FLAGS, parse_columns
 from odm.formats.parquet.arrow import MAGIC, METADATA_KEY, SUFFIXES, described, open_file, pyarrow, reporting
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.flat import FlatLayout, FlatRows

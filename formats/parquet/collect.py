@@ -11,7 +11,7 @@ from odm.files import Source
 from odm.formats._shared.codes import NO_IMAGE_NAME, UNKNOWN_CLASS
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.table_images import Origin, TableImages
+from odm.formats._shared.tables.images import Origin, TableImages
 from odm.formats.parquet.arrow import codes_of
 from odm.issues import Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class

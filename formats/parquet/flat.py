@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import BAD_FLAG, BAD_IMAGE_SIZE, NOT_FINITE, WRONG_COUNT, WRONG_TYPE
-from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
-from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
-from odm.formats._shared.table_images import Origin
+from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, Header, edges_of, key_of
+from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
+from odm.formats._shared.tables.images import Origin
 from odm.formats.parquet.arrow import codes_of, floats, is_list, is_name, is_number, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.formats.parquet.nested import BOX_FORM_UNCLEAR
@@ -22,7 +22,7 @@ from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import NO_ID, Floats, Ints
 
 MORE = ("area", "id", "image_id", "split")
-"""Columns that have no other name, beside those of `odm.formats._shared.column_roles`."""
+"""Columns that have no other name, beside those of `odm.formats._shared.tables.column_roles`."""
 
 
 class FlatLayout:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.formats._shared.codes import NOT_FINITE, WRONG_COUNT, WRONG_TYPE
-from odm.formats._shared.column_roles import edges_of
-from odm.formats._shared.table_images import Origin
+from odm.formats._shared.tables.column_roles import edges_of
+from odm.formats._shared.tables.images import Origin
 from odm.formats.parquet.arrow import codes_of, floats, is_list, pyarrow
 from odm.formats.parquet.collect import Collect
 from odm.issues import Code, Log, Trusted

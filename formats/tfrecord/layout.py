@@ -9,7 +9,7 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.codes import BAD_CLASS_LIST, BAD_LISTED_CLASS
 from odm.formats._shared.split_names import SplitOptions
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text.tokens import text_of
 from odm.issues import Code, Log
 from odm.names import refuse_class
 from odm.tables import Flag

@@ -64,11 +64,11 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.image_names import note_folders
-from odm.formats._shared.number_text import Cells, decimals, fixed_cells
 from odm.formats._shared.pictures import FAR, LINKED_PICTURE, are_far, relative_to_images
-from odm.formats._shared.text_files import listing, report_others, sample
-from odm.formats._shared.text_rows import Labels, gather_labels
-from odm.formats._shared.text_tokens import NUMBER, Cell, lines_are, pages, relative
+from odm.formats._shared.text.label_files import listing, report_others, sample
+from odm.formats._shared.text.label_rows import Labels, gather_labels
+from odm.formats._shared.text.numbers import Cells, decimals, fixed_cells
+from odm.formats._shared.text.tokens import NUMBER, Cell, lines_are, pages, relative
 from odm.formats.txt.meaning import (
     BOX_FIELDS,
     QUOTED,

@@ -22,9 +22,9 @@ from odm.formats._contract import option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.pictures import FAR, ImageOptions
-from odm.formats._shared.text_files import listing
-from odm.formats._shared.text_rows import Grammar, KindOf, Labels, Shape
-from odm.formats._shared.text_tokens import EMPTY, NON_FINITE, NUMBER, Cell, every, second_row
+from odm.formats._shared.text.label_files import listing
+from odm.formats._shared.text.label_rows import Grammar, KindOf, Labels, Shape
+from odm.formats._shared.text.tokens import EMPTY, NON_FINITE, NUMBER, Cell, every, second_row
 from odm.issues import Code, Log, Trusted, shorten
 from odm.names import BAD_CLASS_NAME, refuse_class
 from odm.tables import Floats

@@ -77,9 +77,9 @@ from odm.formats._contract import LIKELY, SURE, Sniff, format_of
 from odm.formats._shared.codes import NO_FILES
 from odm.formats._shared.gather import Gather, own_folder
 from odm.formats._shared.image_names import image_places, note_folders
-from odm.formats._shared.number_text import decimals, whole_edges
-from odm.formats._shared.safe_xml import XML_BEGINS, root_of
-from odm.formats._shared.text_tokens import Column, assemble
+from odm.formats._shared.text.numbers import decimals, whole_edges
+from odm.formats._shared.text.safe_xml import XML_BEGINS, root_of
+from odm.formats._shared.text.tokens import Column, assemble
 from odm.formats.voc.dialects import HRSC
 from odm.formats.voc.results import RESULT_NAME, read_results, result_files, write_results
 from odm.formats.voc.terms import FLAGS, NO_SPLIT, VocOptions, refuse_names

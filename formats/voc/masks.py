@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from odm.files import Source
 from odm.formats._shared.codes import WRONG_TYPE
 from odm.formats._shared.image_names import Place
-from odm.formats._shared.pixel_masks import BadMask, numbers_of_png, of_numbers, png_below
+from odm.formats._shared.shapes.pixel_masks import BadMask, numbers_of_png, of_numbers, png_below
 from odm.issues import Log, Trusted
 from odm.tables import Builder, Ints, Shapes
 

@@ -31,8 +31,8 @@ from odm.formats._shared.codes import (
 from odm.formats._shared.gather import At, Gather, decide_kind, with_extension
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import pixels_or_unknown
-from odm.formats._shared.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
-from odm.formats._shared.shapes import turned_box
+from odm.formats._shared.shapes.box_shapes import turned_box
+from odm.formats._shared.text.safe_xml import BLANKS, SafeXmlParser, frame_number, number_of, track_id
 from odm.formats.voc.dialects import CORNERS, HRSC, unify
 from odm.formats.voc.masks import ObjectMasks
 from odm.formats.voc.terms import EDGES, FLAGS, SCORES, WHITE, count_from_zero, refuse_class

@@ -13,9 +13,9 @@ from odm.files import COLLISION, Output, Source
 from odm.formats._shared.class_lists import note_spaces
 from odm.formats._shared.codes import NO_FILES, NOT_UTF8, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, with_extension
-from odm.formats._shared.number_text import decimals
-from odm.formats._shared.safe_xml import number_of
-from odm.formats._shared.text_tokens import NUMBER_TEXT, second_row
+from odm.formats._shared.text.numbers import decimals
+from odm.formats._shared.text.safe_xml import number_of
+from odm.formats._shared.text.tokens import NUMBER_TEXT, second_row
 from odm.formats.voc.terms import (
     EDGES,
     UNWRITABLE,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from odm.formats._contract import option
-from odm.formats._shared.rotation import RotationOptions
-from odm.formats._shared.safe_xml import BLANKS
+from odm.formats._shared.shapes.rotation import RotationOptions
+from odm.formats._shared.text.safe_xml import BLANKS
 from odm.issues import Code, Log
 from odm.names import MOST_OF_CLASS
 from odm.tables import Flag, Floats

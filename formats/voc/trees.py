@@ -9,8 +9,8 @@ from odm.codes import UNKNOWN_SPLIT
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.image_names import ANNOTATIONS, Place
-from odm.formats._shared.safe_xml import BLANKS
 from odm.formats._shared.split_names import SPLITS
+from odm.formats._shared.text.safe_xml import BLANKS
 from odm.formats.voc.terms import NO_SPLIT
 from odm.issues import Code, Log, Trusted, listed, plural, printable
 from odm.names import PICTURE_SUFFIXES, stem

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from odm.files import NamedSource, Source
 from odm.formats._shared.class_lists import BAD_DATA_YAML, CLASS_COUNT, described_names, read_list
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.safe_yaml import Node, is_none, load, shown
 from odm.formats._shared.split_names import SPLITS
-from odm.formats._shared.text_files import listing, lists_pictures
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text.label_files import listing, lists_pictures
+from odm.formats._shared.text.safe_yaml import Node, is_none, load, shown
+from odm.formats._shared.text.tokens import text_of
 from odm.formats.yolo.layouts import ALIASES, PICTURE_FOLDERS, Group, Plan, YoloOptions, check_split
 from odm.issues import Code, Log, Trusted, first_few, listed, printable, shorten
 from odm.names import PICTURE_SUFFIXES, accept_name, stem

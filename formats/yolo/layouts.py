@@ -24,7 +24,7 @@ from odm.formats._shared.gather import At, Gather, Unsized, stay_fractions, with
 from odm.formats._shared.image_names import find_apart
 from odm.formats._shared.pictures import ImageOptions, Picture, Pictures, picture_in
 from odm.formats._shared.split_names import SPLITS
-from odm.formats._shared.text_files import Listing, image_key, listing
+from odm.formats._shared.text.label_files import Listing, image_key, listing
 from odm.issues import Code, Log, PathError, Trusted, first_few, printable, shorten
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import Builder, Ints, Longs

@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape
-from odm.formats._shared.json_preview import (
+from odm.formats._shared.json.preview import (
     TOO_DEEP,
     deep_location,
     is_deeper,
     line_column,
 )
-from odm.formats._shared.text_tokens import wide_encoding
+from odm.formats._shared.text.tokens import wide_encoding
 from odm.issues import Code, Log, shorten
 from odm.tables.other_fields import NOTHING
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.shapes import Drawn, joined
+from odm.formats._shared.shapes.box_shapes import Drawn, joined
 from odm.formats._shared.split_names import SplitOptions
 from odm.issues import Log, plural, printable
 from odm.tables import Builder, Floats

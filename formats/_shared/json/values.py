@@ -1,6 +1,6 @@
 """JSON of nested records: one list of boxes per image. Values are checked where they stand, with their place.
 
-`json_columns` turns long flat lists into columns. In the formats of annotation tools every image
+`columns` turns long flat lists into columns. In the formats of annotation tools every image
 has a small list of its own, so their values are decoded as Python values and looked at one by one. `Reader`
 holds what all of them share: images and classes are added once, boxes wait until it is known whether they are
 detections, and every fault is reported with its JSON pointer.
@@ -36,7 +36,7 @@ from odm.formats._shared.codes import (
 )
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import NAN, At, Corners, Gather, own_folder
-from odm.formats._shared.json_columns import (
+from odm.formats._shared.json.columns import (
     _PYTHON,
     SYNTAX,
     Broken,
@@ -47,7 +47,7 @@ from odm.formats._shared.json_columns import (
     show,
     syntax_error,
 )
-from odm.formats._shared.json_preview import (
+from odm.formats._shared.json.preview import (
     LOOKED_AT,
     MOST_LEVELS,
     TOO_DEEP,
@@ -59,7 +59,7 @@ from odm.formats._shared.json_preview import (
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES, KnownKeys, count_extra
 from odm.formats._shared.pictures import ImageOptions, Picture
-from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NUMBER_TEXT, wide_encoding
 from odm.issues import Log, Trusted, Verbatim, printable
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag

@@ -13,7 +13,7 @@ from odm.csv_text import QuoteFault, read_record, records
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_tokens import NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NUMBER_TEXT, wide_encoding
 from odm.issues import Code, Log
 from odm.tables import Builder, Dataset
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from odm.formats._shared.text_tokens import text_of
+from odm.formats._shared.text.tokens import text_of
 from odm.issues import Code, Log
 
 BAD_YAML = Code(

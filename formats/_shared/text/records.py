@@ -17,11 +17,11 @@ from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.damaged_files import report_unread
 from odm.formats._shared.gather import At
-from odm.formats._shared.items import Item, Origin, Rows
-from odm.formats._shared.json_columns import Token
-from odm.formats._shared.json_values import Reader
-from odm.formats._shared.safe_xml import SafeXmlParser, root_of
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT, text_of
+from odm.formats._shared.json.columns import Token
+from odm.formats._shared.json.items import Item, Origin, Rows
+from odm.formats._shared.json.values import Reader
+from odm.formats._shared.text.safe_xml import SafeXmlParser, root_of
+from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, text_of
 from odm.issues import Log, Trusted, printable
 from odm.names import BAD_NAME, refuse_class
 from odm.tables import Dataset

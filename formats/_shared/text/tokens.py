@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats._shared.codes import LONG_LINE, NOT_A_NUMBER, NOT_FINITE, NOT_UTF8, WRONG_COUNT
-from odm.formats._shared.number_text import Cells, fixed_cells
+from odm.formats._shared.text.numbers import Cells, fixed_cells
 from odm.issues import Code, Log
 from odm.tables import Floats, Ints, Longs, distinct
 

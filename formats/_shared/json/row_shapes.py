@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json_values import (
+from odm.formats._shared.json.values import (
     NUMBER_TYPES,
     Reader,
     around_ellipse,
@@ -16,8 +16,8 @@ from odm.formats._shared.json_values import (
     number,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES
-from odm.formats._shared.pixel_masks import BadMask, in_image
-from odm.formats._shared.shapes import Drawn, Points
+from odm.formats._shared.shapes.box_shapes import Drawn, Points
+from odm.formats._shared.shapes.pixel_masks import BadMask, in_image
 from odm.tables import Floats
 
 

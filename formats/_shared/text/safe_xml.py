@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.formats._shared.codes import NOT_A_NUMBER, NOT_FINITE, NOT_UTF8
-from odm.formats._shared.text_tokens import NON_FINITE_TEXT, NUMBER_TEXT, wide_encoding
+from odm.formats._shared.text.tokens import NON_FINITE_TEXT, NUMBER_TEXT, wide_encoding
 from odm.issues import Code, Log, Trusted, shorten
 from odm.tables import Id
 

@@ -9,7 +9,7 @@ import msgspec
 
 from odm.codes import STRAY_FILE
 from odm.files import Source
-from odm.formats._shared.text_tokens import BOM, NUMBER, text_of
+from odm.formats._shared.text.tokens import BOM, NUMBER, text_of
 from odm.issues import Log, first_few, printable
 from odm.names import PICTURE_SUFFIXES
 

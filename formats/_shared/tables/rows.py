@@ -25,11 +25,11 @@ from odm.formats._shared.codes import (
     RELATIVE_RANGE,
     UNKNOWN_CLASS,
 )
-from odm.formats._shared.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
-from odm.formats._shared.csv_tables import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import ImageOptions, are_far
-from odm.formats._shared.table_images import Origin, TableImages
+from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
+from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
+from odm.formats._shared.tables.images import Origin, TableImages
 from odm.issues import Code, Log, Trusted
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Builder, Floats, Ints, Shapes

@@ -29,7 +29,8 @@ from odm.codes import NO_SIZE
 from odm.files import Output
 from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.gather import NAN, At, Corners
-from odm.formats._shared.json_values import (
+from odm.formats._shared.json.row_shapes import DrawnRow
+from odm.formats._shared.json.values import (
     FLAG_NAMES,
     NUMBER_TYPES,
     Nothing,
@@ -40,11 +41,10 @@ from odm.formats._shared.json_values import (
     read_lines,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES
-from odm.formats._shared.number_text import fixed_rows
-from odm.formats._shared.pixel_masks import of_image
-from odm.formats._shared.row_shapes import DrawnRow
-from odm.formats._shared.shapes import Drawn
-from odm.formats._shared.text_tokens import decimals_for
+from odm.formats._shared.shapes.box_shapes import Drawn
+from odm.formats._shared.shapes.pixel_masks import of_image
+from odm.formats._shared.text.numbers import fixed_rows
+from odm.formats._shared.text.tokens import decimals_for
 from odm.issues import Code, Log, Trusted, printable
 from odm.tables import Builder, Dataset, Flag, Keypoints, ShapeKind, Shapes
 

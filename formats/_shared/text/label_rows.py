@@ -25,8 +25,8 @@ from odm.formats._shared.codes import BAD_FLAG, OUTLINES, WRONG_COUNT
 from odm.formats._shared.gather import At, Gather, decide_kind, kept_rows, own_folder, with_extension
 from odm.formats._shared.image_names import image_places, note_folders
 from odm.formats._shared.pictures import ImageOptions
-from odm.formats._shared.text_files import listing, report_others
-from odm.formats._shared.text_tokens import (
+from odm.formats._shared.text.label_files import listing, report_others
+from odm.formats._shared.text.tokens import (
     EMPTY,
     NON_FINITE,
     NUMBER,

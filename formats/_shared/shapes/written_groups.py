@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.formats._shared.items import Image, images_of
+from odm.formats._shared.json.items import Image, images_of
 from odm.tables import Boxes, Dataset, ShapeKind
 
 

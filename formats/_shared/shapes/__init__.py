@@ -1,0 +1,1 @@
+"""Polygons, masks, oriented boxes and keypoints as readers collect them, and groups of shapes."""
