@@ -16,7 +16,7 @@ from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten
 from odm.names import number_of, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, frozen
-from odm.tables.other_fields import take_own
+from odm.tables.extra_fields import take_extra
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
 CATEGORY_IDS = get_args(CategoryIds)
@@ -108,12 +108,12 @@ def _with_classes(
         **columns,
     }
     given["source_id"] = frozen(given["source_id"])
-    own = take_own(old.own, rows)
+    extra = take_extra(old.extra, rows)
     refuse_other_points([old], [row_of], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
         given[name] = column and tuple((*column, ())[row] for row in rows)
-    categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), own=own, **given)
+    categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **given)
     boxes = replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
     # Of whole images: what several classes were merged into is absent only where all of them are.
     labels = dataset.labels

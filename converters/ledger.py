@@ -12,7 +12,7 @@ from odm.formats import Format
 from odm.issues import first_few, plural, printable
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct, frozen
-from odm.tables.other_fields import NOTHING, count_own, join_members
+from odm.tables.extra_fields import NOTHING, count_extra, join_members
 from odm.views import Shown
 
 BAD_FILES = "files left out, with their images"
@@ -185,7 +185,7 @@ def drop_unsupported(
     for name, n in dataset.extras.items():
         if name not in keeps:
             _lose_field(name, n, target, ledger)
-    _book_own(dataset, target, ledger)
+    _book_extra(dataset, target, ledger)
     if "extension" not in keeps:
         ledger.change("image names without their extension", sum(stem(name) != name for name in images.name))
     ids_differ = categories.source_id != NO_ID
@@ -227,25 +227,25 @@ def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
     ledger.lose(words + target.shape_advice(shape), n)
 
 
-def _book_own(dataset: Dataset, target: Format, ledger: Ledger) -> None:
+def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
-        said = count_own(images.own) + count_own(dataset.categories.own)
+        said = count_extra(images.extra) + count_extra(dataset.categories.extra)
         for name in ("keypoints", "skeleton"):  # which say what those of boxes are
             del said[name]
-        said += count_own(dataset.boxes.own)
+        said += count_extra(dataset.boxes.extra)
         del said["num_keypoints"]
         for file in dataset.files:
-            said.update(key for key, value in file.own.items() if value not in NOTHING)
+            said.update(key for key, value in file.extra.items() if value not in NOTHING)
         for name, n in said.items():
             if name not in keeps:
                 _lose_field(name, n, target, ledger)
         return
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
-    for split in dict.fromkeys(splits) if any(file.own for file in dataset.files) else ():
-        files = [dataset.files[file].own for own, file in pairs if own == split and file >= 0]
+    for split in dict.fromkeys(splits) if any(file.extra for file in dataset.files) else ():
+        files = [dataset.files[file].extra for own, file in pairs if own == split and file >= 0]
         for what, n in join_members(files)[2].items():
             ledger.change(what, n)
 

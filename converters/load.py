@@ -336,7 +336,7 @@ def _check(
         bad += int(np.count_nonzero(wrong))
         dataset = dataset.take(~wrong)
     boxes = dataset.boxes
-    if boxes.shapes is not None or boxes.keypoints is not None or "keypoints" in dataset.categories.own:
+    if boxes.shapes is not None or boxes.keypoints is not None or "keypoints" in dataset.categories.extra:
         from odm.converters.shapes import settle  # which most evaluations do without
 
         dataset = settle(dataset)

@@ -36,7 +36,7 @@ from odm.tables import (
     distinct,
     frozen,
 )
-from odm.tables.other_fields import Own, join_own, take_own
+from odm.tables.extra_fields import ExtraFields, join_extra, take_extra
 from odm.tables.shapes import RAGGED, join_ragged
 
 SameImage = Literal["error", "prefix", "join"]
@@ -327,13 +327,13 @@ class _Rows:
         first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
         return [flat[i] if i >= 0 else "" for i in first]
 
-    def first_own(self, fields: Sequence[Own]) -> Own:
+    def first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
         """The other fields of each merged row: those of the first source that has it."""
         whole: dict[str, tuple[bytes, ...]] = {}
         for key in dict.fromkeys(itertools.chain(*fields)):
             parts = (own.get(key, (b"",) * len(rows)) for own, rows in zip(fields, self.each, strict=True))
             whole[key] = tuple(itertools.chain(*parts))
-        return take_own(whole, self.first().tolist())
+        return take_extra(whole, self.first().tolist())
 
     def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
         """The names and the skeleton of the key points of each merged class."""
@@ -442,7 +442,7 @@ def _images(
         line=frozen(_pick(np.concatenate([images.line for images in tables]), placed, 0)),
         video=frozen(_pick(video, framed, -1)) if has_frames else None,
         frame=frozen(_pick(np.concatenate(numbers), framed, -1)) if has_frames else None,
-        own=rows.first_own([images.own for images in tables]),
+        extra=rows.first_extra([images.extra for images in tables]),
     )
 
 
@@ -514,7 +514,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
         named=all(c.named for c in some),
         ordered=all(c.ordered for c in some),
         **rows.first_points(tables),
-        own=rows.first_own([categories.own for categories in tables]),
+        extra=rows.first_extra([categories.extra for categories in tables]),
     )
     return rows, categories
 
@@ -523,10 +523,10 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     """The boxes of all datasets one after the other; their ids are as they were."""
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
-    own = join_own([d.boxes.own for d in datasets], sizes)
+    extra = join_extra([d.boxes.extra for d in datasets], sizes)
     for name in Boxes.__struct_fields__:
         parts = [getattr(d.boxes, name) for d in datasets]
-        if name == "own" or all(part is None for part in parts):
+        if name == "extra" or all(part is None for part in parts):
             continue
         if (table := RAGGED.get(name)) is not None:
             columns[name] = join_ragged(table, parts, sizes)
@@ -544,7 +544,7 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
             parts = [np.full(n, -1) if p is None else p for p, n in zip(parts, sizes, strict=True)]
             parts = [np.where(p < 0, p, p.astype(np.int64) * len(parts) + i) for i, p in enumerate(parts)]
         columns[name] = frozen(np.concatenate(parts))
-    return Boxes(**columns, own=own)
+    return Boxes(**columns, extra=extra)
 
 
 def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind: Kind) -> NDArray[np.bool_]:

@@ -284,7 +284,7 @@ class PendingSource:
 
     def _builder(self, counterpart: Counterpart | None) -> Builder:
         builder = Builder(counterpart)
-        builder.kind, builder.keeps_own = self.request.kind, self.request.own_fields
+        builder.kind, builder.keeps_extra = self.request.kind, self.request.own_fields
         builder.unlisted = self.request.unlisted
         keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
         builder.passes_shapes_on = "own_fields" in keeps and not self.request.wants <= SHAPE_WORDS

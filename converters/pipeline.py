@@ -39,12 +39,12 @@ from odm.formats import for_target, get_target, make_options
 from odm.issues import Log, UsageError, plural, printable
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
-from odm.tables.other_fields import SHAPES
+from odm.tables.extra_fields import SHAPES
 
 
 def _check_unclipped(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
     """Check what is converted; whether shapes that are passed on as JSON cover a pixel is not looked at."""
-    without = () if SHAPES.isdisjoint(dataset.boxes.own) else ("shape-empty",)
+    without = () if SHAPES.isdisjoint(dataset.boxes.extra) else ("shape-empty",)
     return checks.run(dataset, log, options, also=CONTRADICTIONS, without=without)
 
 

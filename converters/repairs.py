@@ -21,7 +21,7 @@ from odm.converters.shapes import clip_outlines
 from odm.issues import Log, UsageError, first_few, hint, printable
 from odm.names import accept_name, stem
 from odm.tables import NO_ID, Boxes, Dataset, frozen
-from odm.tables.other_fields import SHAPES, count_own
+from odm.tables.extra_fields import SHAPES, count_extra
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
@@ -84,7 +84,7 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     gone = rows & (inner_high <= inner_low).any(axis=1)
     ledger.change("boxes clipped to their image", int(np.count_nonzero(rows & ~gone)))
-    for key, said in count_own(boxes.take(rows & ~gone).own).items() if boxes.own else ():
+    for key, said in count_extra(boxes.take(rows & ~gone).extra).items() if boxes.extra else ():
         if key in SHAPES:
             ledger.change(f"{key} of clipped boxes, not clipped", said)
     dataset = _with(

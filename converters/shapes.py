@@ -16,8 +16,8 @@ from odm.issues import Log, UsageError
 from odm.masks.runs import Runs, pieces, sums
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
+from odm.tables.extra_fields import NOTHING, SHAPES
 from odm.tables.groups import find_objects
-from odm.tables.other_fields import NOTHING, SHAPES
 from odm.tables.quadrilaterals import off_rectangle, smallest_rectangle
 from odm.tables.shapes import bridged
 
@@ -39,26 +39,26 @@ def settle(dataset: Dataset) -> Dataset:
 
     Of a box with a short part the JSON goes instead, so that it is written from the shape.
     """
-    if "keypoints" in dataset.categories.own:
+    if "keypoints" in dataset.categories.extra:
         categories = replace(dataset.categories, keypoints=None, skeleton=None)
         dataset = replace(dataset, categories=categories)
     boxes = dataset.boxes
-    keypoints = None if "keypoints" in boxes.own else boxes.keypoints
+    keypoints = None if "keypoints" in boxes.extra else boxes.keypoints
     if boxes.shapes is None:
         return dataset if keypoints is boxes.keypoints else _with(dataset, keypoints=keypoints)
-    shapes, own = boxes.shapes.without_short_parts(), boxes.own
+    shapes, extra = boxes.shapes.without_short_parts(), boxes.extra
     kept: Shapes | None = shapes
-    if not SHAPES.isdisjoint(own):
+    if not SHAPES.isdisjoint(extra):
         is_cut = np.diff(shapes.ring) < np.diff(boxes.shapes.ring)
         if is_cut.any():
-            texts = zip(own["segmentation"], is_cut.tolist(), strict=True)
-            own = {**own, "segmentation": tuple(b"" if cut else text for text, cut in texts)}
+            texts = zip(extra["segmentation"], is_cut.tolist(), strict=True)
+            extra = {**extra, "segmentation": tuple(b"" if cut else text for text, cut in texts)}
         has_json = np.zeros(len(boxes), np.bool_)
-        for key in (SHAPES - {"keypoints"}) & own.keys():
-            has_json |= ~np.fromiter(map(NOTHING.__contains__, own[key]), np.bool_, len(boxes))
+        for key in (SHAPES - {"keypoints"}) & extra.keys():
+            has_json |= ~np.fromiter(map(NOTHING.__contains__, extra[key]), np.bool_, len(boxes))
         rows = np.flatnonzero(~has_json & (shapes.kind > 0))
         kept = Shapes.none(len(boxes)).replaced(rows, shapes.take(rows)) if len(rows) else None
-    return _with(dataset, shapes=kept, own=own, keypoints=keypoints)
+    return _with(dataset, shapes=kept, extra=extra, keypoints=keypoints)
 
 
 def report_too_large(

@@ -159,10 +159,10 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     """Plain data by the name of the analysis, see `odm.evaluate.analysis.analyses`."""
     intervals: dict[str, list[float | None]] = msgspec.field(default_factory=dict)
     """Low and high end for keys of the summary, if they were asked for; None = undefined."""
-    truth: Dataset | None = None
-    """Where the ground truths came from, if it is known; their rows are rows of its boxes."""
-    found: Dataset | None = None
-    """The same of the detections."""
+    truth_dataset: Dataset | None = None
+    """The dataset of the ground truths, if it is known. Rows of ground truths are rows of its boxes."""
+    detections_dataset: Dataset | None = None
+    """The dataset of the detections, if it is known. Rows of detections are rows of its boxes."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "classes", Classes(self.classes, self))
@@ -282,20 +282,27 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
     results: list[Result]
     log: Log
     truth: Dataset | None = None
-    """Where the ground truths came from; rows of results are rows of its boxes."""
-    found: Dataset | None = None
-    """Where the detections came from; the same of them."""
+    """The former name of `truth_dataset`."""
+    detections_dataset: Dataset | None = None
+    """The dataset of the detections, if it is known. Rows of detections are rows of its boxes."""
     tags: Mapping[str, Longs] = msgspec.field(default_factory=dict)
     """The numbers of the images of each tag that an analysis by slices was given, by ``name=value``."""
 
     def __post_init__(self) -> None:
         self.results[:] = [
-            one if one.truth is self.truth else replace(one, truth=self.truth, found=self.found)
-            for one in self.results
+            result
+            if result.truth_dataset is self.truth
+            else replace(result, truth_dataset=self.truth, detections_dataset=self.detections_dataset)
+            for result in self.results
         ]
 
     def __repr__(self) -> str:
         return f"<Evaluation: {len(self.joined.images)} images, results {self.results!r}>"
+
+    @property
+    def truth_dataset(self) -> Dataset | None:
+        """The dataset of the ground truths, if it is known. Rows of ground truths are rows of its boxes."""
+        return self.truth
 
     @property
     def join(self) -> JoinReport:

@@ -573,7 +573,7 @@ def test_slices_of_marked_ground_truths():
     inside = (table.truth.flags & np.uint16(Flag.TRUNCATED)) != 0
     of, found = (
         np.bincount(table.truth.category[inside & mask], minlength=4)
-        for mask in (table.counting, table.counting & table.found)
+        for mask in (table.counting, table.counting & table.is_found)
     )
     assert rows["truncated"]["gt"] == of.sum()
     assert rows["truncated"]["recall"] == pytest.approx((found / of).mean())

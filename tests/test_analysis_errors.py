@@ -361,7 +361,7 @@ def test_suspects_against_a_plain_loop(seed):
         ):
             k = truth.category[g]
             n = table.n[k]
-            if n > 1 and (table.found & (truth.category == k)).sum() / (n - 1) >= 0.5:
+            if n > 1 and (table.is_found & (truth.category == k)).sum() / (n - 1) >= 0.5:
                 expected.add(("spurious", int(truth.row[g])))
     found = suspects(table, overlaps)
     assert {(row["kind"], row["gt"] if row["det"] is None else row["det"]) for row in found} == expected

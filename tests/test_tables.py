@@ -28,7 +28,7 @@ def test_dtypes_and_size():
     columns = {name: getattr(data.boxes, name) for name in data.boxes.__struct_fields__}
     for name in ("track", "group", "wh_given", "shapes", "keypoints"):  # what has none holds none
         assert columns.pop(name) is None
-    assert columns.pop("own") == {}
+    assert columns.pop("extra") == {}
     assert data.images.video is data.images.frame is None
     kinds = {name: column.dtype.name for name, column in columns.items()}
     assert kinds == {

@@ -19,7 +19,7 @@ from odm.formats import FORMATS, detect, make_options
 from odm.formats._shared.known_keys import declare_keys
 from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder
-from odm.tables.other_fields import NOTHING, count_own
+from odm.tables.extra_fields import NOTHING, count_extra
 
 BINARY = ("parquet", "tfrecord")
 SAYS_NOTHING = (None, [], {}, "", False)
@@ -65,12 +65,12 @@ def read(case, name, path):
         return None, set(), {}
     lost = (
         Counter(data.extras)
-        + count_own(data.images.own)
-        + count_own(data.categories.own)
-        + count_own(data.boxes.own)
+        + count_extra(data.images.extra)
+        + count_extra(data.categories.extra)
+        + count_extra(data.boxes.extra)
     )
     for file in data.files:
-        lost.update(key for key, value in file.own.items() if value not in NOTHING)
+        lost.update(key for key, value in file.extra.items() if value not in NOTHING)
     return data, set(log.counts), lost
 
 

@@ -112,16 +112,21 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         return counting
 
     @functools.cached_property
+    def is_found(self) -> Mask:
+        """(g,) mask of the ground truths that a true positive is matched to."""
+        is_found = np.zeros(len(self.truth), np.bool_)
+        is_found[self.gt[self.outcome == TP]] = True
+        return is_found
+
+    @property
     def found(self) -> Mask:
-        """(g,) the ground truths that a TP took."""
-        found = np.zeros(len(self.truth), np.bool_)
-        found[self.gt[self.outcome == TP]] = True
-        return found
+        """The former name of `is_found`."""
+        return self.is_found
 
     @property
     def missed(self) -> Mask:
-        """(g,) the ground truths that count and that nothing found."""
-        return self.counting & ~self.found
+        """(g,) mask of the ground truths that count and have no true positive."""
+        return self.counting & ~self.is_found
 
     @functools.cached_property
     def n(self) -> Longs:

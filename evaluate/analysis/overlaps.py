@@ -67,7 +67,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rules = table.rules
     joined, _ = prepare(joined, rules)
     n, g = len(table.score), len(table.truth)
-    counting, found = table.counting, table.found
+    counting, found = table.counting, table.is_found
     # The row of the table of each detection of the prepared sides.
     by_row = np.argsort(table.matches.row)
     places = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]

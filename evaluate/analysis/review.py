@@ -100,7 +100,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         own["det"] = int(table.matches.row[row])
         suspicion = float(share[row])
         found.append((-suspicion, -iou, own["det"], {"kind": name, "suspicion": suspicion, **own}))
-    tp = np.bincount(table.truth.category[table.found & table.counting], minlength=len(table.classes))
+    tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
     best_iou = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
     spurious = table.missed & (best_iou <= BACKGROUND)
     for g in np.flatnonzero(spurious).tolist():

@@ -282,7 +282,7 @@ def side_table(boxes: Boxes, image_number: Longs, class_number: Sequence[int] | 
     category = np.array(class_number, np.int32)[boxes.category] if len(boxes) else boxes.category
     row = np.arange(len(boxes), dtype=np.int32)
     columns = boxes.xyxy, boxes.wh, boxes.score, boxes.flags, boxes.area
-    more = boxes.shapes is not None or boxes.keypoints is not None or boxes.own
+    more = boxes.shapes is not None or boxes.keypoints is not None or boxes.extra
     table = SideTable(image, category, *columns, row, source=boxes if more else None)
     rises = (image[1:] >= image[:-1]).all()
     return table if rises else table.take(np.argsort(image, kind="stable"))

@@ -19,7 +19,7 @@ from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.pairing import last_part, unique
 from odm.tables import NO_ID, Dataset, Floats, Images, LabelState, Longs, distinct
-from odm.tables.other_fields import numbers_of
+from odm.tables.extra_fields import numbers_of
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
@@ -156,9 +156,9 @@ def column_of(side: SideTable, name: str) -> Floats:
     """(n,) a column of `Bound`: the height of boxes, or the numbers of a field, NaN where there is none."""
     if name == "height":
         return side.wh[:, 1]
-    if side.source is None or name not in side.source.own:
+    if side.source is None or name not in side.source.extra:
         return np.full(len(side), np.nan)
-    return numbers_of(side.source.own[name])[side.row]
+    return numbers_of(side.source.extra[name])[side.row]
 
 
 def outside_of(side: SideTable, area: AreaRange) -> Mask:

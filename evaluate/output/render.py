@@ -142,7 +142,7 @@ def detections_csv(evaluation: Evaluation) -> str:
         evaluation,
         DETECTIONS,
         lambda result: len(result.detections.row),
-        lambda result, part: _detection_columns(result, evaluation.truth, part),
+        lambda result, part: _detection_columns(result, evaluation.truth_dataset, part),
     )
 
 
@@ -174,7 +174,7 @@ def _detection_columns(result: Result, truth: Dataset | None, part: slice) -> It
 
 def detection_frame(result: Result) -> dict[str, list[Any]]:
     """The columns of ``detections.csv`` of one result, by name."""
-    columns = zip(DETECTIONS, _detection_columns(result, result.truth, slice(None)), strict=True)
+    columns = zip(DETECTIONS, _detection_columns(result, result.truth_dataset, slice(None)), strict=True)
     n = len(result.detections)
     head = {name: [value] * n for name, value in zip(_HEAD, _reference(result), strict=True)}
     return head | {name: list(map(_or_none, column)) for name, column in columns}
@@ -191,7 +191,7 @@ def missed_of(result: Result) -> Rows[dict[str, Any]]:
     from odm.evaluate.analysis.review import MISSED, review_rows
 
     head = dict(zip(_HEAD, _reference(result), strict=True))
-    rows = review_rows(result, result.truth, result.found)[0]
+    rows = review_rows(result, result.truth_dataset, result.detections_dataset)[0]
     return Rows([{**head, **dict(zip(MISSED, row, strict=True))} for row in rows], (*_HEAD, *MISSED))
 
 
@@ -217,7 +217,7 @@ def accumulated_csv(evaluation: Evaluation) -> str:
         yield table.rank[part].tolist()
         yield row.tolist()
         yield map(by_row.images.__getitem__, table.image[part].tolist())
-        yield from places_of(evaluation.found, row)
+        yield from places_of(evaluation.detections_dataset, row)
         yield table.score[part].tolist()
         yield by_row.best_iou[np.searchsorted(by_row.row, row)].tolist()
         for flags in (table.tp, table.fp):
@@ -279,7 +279,7 @@ def review_csv(evaluation: Evaluation) -> dict[str, str]:
     """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
     from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
-    sides = evaluation.truth, evaluation.found
+    sides = evaluation.truth_dataset, evaluation.detections_dataset
     found = {id(result): review_rows(result, *sides) for result in evaluation.results}
     return {
         "missed.csv": _csv_of(evaluation, MISSED, lambda result: found[id(result)][0]),

@@ -28,7 +28,7 @@ from odm.formats.coco.ids import listed, look_up, near, with_other_type
 from odm.formats.coco.shapes import ORIENTED_KEYS, Drawn, Fault, boxes_of, read_shapes, turn_boxes
 from odm.issues import Code, Log, Trusted, first_few, plural, printable
 from odm.tables import NO_ID, Builder, Flag, Floats, Id, Ints, Keypoints, Longs, Shapes
-from odm.tables.other_fields import OwnRows, count_own
+from odm.tables.extra_fields import ExtraRows, count_extra
 
 FEW_IMAGES = 10
 """Up to so many unknown images may be separate mistakes; more have one cause, such as another split."""
@@ -60,7 +60,7 @@ class Table(msgspec.Struct, eq=False):
     categories: dict[Id, int] = msgspec.field(default_factory=dict)
     unlisted: set[str] = msgspec.field(default_factory=set)
     """``image_id`` or ``category_id`` whose list is missing, reported once for all boxes."""
-    own: OwnRows = msgspec.field(default_factory=OwnRows)
+    own: ExtraRows = msgspec.field(default_factory=ExtraRows)
     references: dict[Id, str] = msgspec.field(default_factory=dict)
     """The repeated ids of boxes to which a field of the file refers, with its key."""
     hint: str = ""
@@ -101,7 +101,7 @@ class Table(msgspec.Struct, eq=False):
         if self.shape_keys:
             drawn = {key: own[key] for key in self.shape_keys if key in own}
             if not self.outlines and drawn.keys().isdisjoint(ORIENTED_KEYS):
-                self.unread += count_own({"segmentation": tuple(drawn.pop("segmentation", ()))})
+                self.unread += count_extra({"segmentation": tuple(drawn.pop("segmentation", ()))})
             self.drawn.append(read_shapes(drawn, len(index)))
             if not self.passes_shapes_on:
                 own = {key: values for key, values in own.items() if key not in self.shape_keys}
@@ -282,7 +282,7 @@ class Table(msgspec.Struct, eq=False):
                 for name, values in columns.items()
             }
         given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
-        builder.boxes(**given, own=fields, file=builder.file(self.path, self.pointer or "/"))
+        builder.boxes(**given, extra=fields, file=builder.file(self.path, self.pointer or "/"))
 
     def _drop_boxless(self, builder: Builder, log: Log, good: NDArray[np.bool_]) -> int:
         """Drop annotations without a box or shape; where others have boxes they are counted, not errors."""

@@ -75,7 +75,7 @@ from odm.formats.coco.videos import Frames, TubeReader, is_tubes, read_scores, t
 from odm.issues import Code, Log, Trusted, Verbatim, printable
 from odm.names import accept_name, is_usual
 from odm.tables import Builder, Dataset, Id
-from odm.tables.other_fields import NOTHING, OwnRows
+from odm.tables.extra_fields import NOTHING, ExtraRows
 
 RESULTS_BESIDE_IMAGES = Code(
     "results-beside-images",
@@ -162,7 +162,7 @@ class Reader:
         path = self._source.full(file)
         self._folders = posixpath.dirname(file), split, f"images/{split}"
         values = Values(path, self._builder, self._log, self._dialect)
-        plain = not (self._builder.keeps_own or any(self._shapes.values()))
+        plain = not (self._builder.keeps_extra or any(self._shapes.values()))
         if not file and self._dialect.results and plain and self._span is None:
             quick, table = self._source.once(begin), Table(path, "")
             if quick is not None and quick.fill(table):
@@ -277,7 +277,7 @@ class Reader:
                 continue
             if key not in ("images", "annotations", "categories"):
                 text = document.raw()
-                wanted = self._builder.keeps_own and key not in ("videos", "tracks")
+                wanted = self._builder.keeps_extra and key not in ("videos", "tracks")
                 if wanted and text is not None and len(text) <= _MOST_OWN:
                     own[key] = text
                 elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.unsaid:
@@ -327,7 +327,7 @@ class Reader:
         labels: Mapping[str, list[tuple[int, list[int]]]],
     ) -> None:
         path, builder, dialect = values.path, self._builder, self._dialect
-        own = OwnRows() if builder.keeps_own else None
+        own = ExtraRows() if builder.keeps_extra else None
         first, first_ids = builder.n_images, dict[Id, int]()
         kept: list[tuple[str, int, int, str, Id, int]] = []
 
@@ -381,7 +381,7 @@ class Reader:
                 line=lines,
             )
             if own is not None:
-                builder.add_own("images", range(first, first + len(kept)), own.at(lines))
+                builder.add_extra("images", range(first, first + len(kept)), own.at(lines))
 
     def _take_images(
         self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
@@ -444,7 +444,7 @@ class Reader:
         return 0, 0, file
 
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
-        keeps, shapes = self._builder.keeps_own, table.shape_keys
+        keeps, shapes = self._builder.keeps_extra, table.shape_keys
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # which say what the box is, where it is not given
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
@@ -479,7 +479,7 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        own, more, keeps, shapes = OwnRows(), OwnRows(), self._builder.keeps_own, table.shape_keys
+        own, more, keeps, shapes = ExtraRows(), ExtraRows(), self._builder.keeps_extra, table.shape_keys
         drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given

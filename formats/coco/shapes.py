@@ -18,7 +18,7 @@ from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
 from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
-from odm.tables.other_fields import NOTHING
+from odm.tables.extra_fields import NOTHING
 from odm.tables.shapes import as_rectangles, rectangles
 
 ORIENTED_KEYS = ("obb", "rbox", "poly")

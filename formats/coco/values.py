@@ -28,7 +28,7 @@ from odm.formats.coco.ids import listed, other_type
 from odm.issues import Code, Log, Trusted
 from odm.names import refuse_class
 from odm.tables import FREQUENCIES, Builder, Dataset, Flag, Id, LabelState
-from odm.tables.other_fields import OwnRows, count_own
+from odm.tables.extra_fields import ExtraRows, count_extra
 
 FLOAT_ID = Code(
     "id-written-as-float",
@@ -140,7 +140,7 @@ class Values:
         document: Document,
         pointer: str,
         fields: Sequence[Field],
-        own: OwnRows | None = None,
+        own: ExtraRows | None = None,
         *,
         count: bool = True,
         take: Callable[[Chunk], bool] = lambda _: False,
@@ -316,7 +316,7 @@ class Values:
         """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
         builder, fields = self._builder, self.dialect.category
         points = "keypoints" in builder.wants
-        own = OwnRows() if builder.keeps_own or points else None
+        own = ExtraRows() if builder.keeps_extra or points else None
         first: dict[Id, int] = {}
         rows: dict[Id, int] = {}
         id_of: dict[str, str] = {}
@@ -359,10 +359,10 @@ class Values:
             for row, of, lines in zip(kept, names, skeletons, strict=True):
                 if found := points_of_class(of, lines):
                     builder.describe_points(row, *found)
-        if builder.keeps_own:
-            builder.add_own("categories", [*kept], fields_of)
+        if builder.keeps_extra:
+            builder.add_extra("categories", [*kept], fields_of)
         else:
-            self.count(count_own({key: tuple(values) for key, values in fields_of.items()}))
+            self.count(count_extra({key: tuple(values) for key, values in fields_of.items()}))
         return rows
 
 

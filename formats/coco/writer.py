@@ -20,7 +20,7 @@ from odm.issues import Log, Trusted, hint
 from odm.masks.runs import read_texts
 from odm.names import stem
 from odm.tables import NO_ID, Dataset, Flag, Floats, Id, Longs, ShapeKind, distinct
-from odm.tables.other_fields import join_members
+from odm.tables.extra_fields import join_members
 from odm.tables.shapes import as_rectangles
 
 _BATCH = 4096
@@ -90,7 +90,7 @@ def results_of(
     columns["bbox"] = _ltwh(dataset, rows)
     columns["score"] = boxes.score[rows] + 0.0
     _, tracks = tracks_of(dataset, rows, log)
-    own = _own_of_boxes(dataset, rows, rle)
+    own = _extra_of_boxes(dataset, rows, rle)
     lines = _lines(columns, "write detections", log, heads, optional=tracks, own=own)
     return b"".join([*_array(lines), b"\n"])
 
@@ -110,20 +110,20 @@ def object_of(
     # What the files of these images say of themselves, and the other fields of the images.
     file_of = dataset.images.file[image_rows].tolist()
     used = [row for row in dict.fromkeys(file_of) if row >= 0]
-    files = [dataset.files[row].own for row in used] or [f.own for f in dataset.files if f.own]
+    files = [dataset.files[row].extra for row in used] or [f.extra for f in dataset.files if f.extra]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
-    own: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.own, image_rows)}
+    own: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.extra, image_rows)}
     if any(ids) and "license" in own:
         new = dict(zip(used, ids, strict=True))
         own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
-    own_of_boxes = _own_of_boxes(dataset, box_rows, rle)
+    extra_of_boxes = _extra_of_boxes(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
-        outlines = own_of_boxes.pop("segmentation", [b""] * len(box_rows))
-        own_of_boxes["segmentation"] = [value or b"[]" for value in outlines]
-    own_of_categories: Mapping[str, Sequence[bytes]] = categories.own
+        outlines = extra_of_boxes.pop("segmentation", [b""] * len(box_rows))
+        extra_of_boxes["segmentation"] = [value or b"[]" for value in outlines]
+    extra_of_categories: Mapping[str, Sequence[bytes]] = categories.extra
     if categories.keypoints is not None:
-        own_of_categories = _with_shapes(own_of_categories, _points_of_classes(dataset))
+        extra_of_categories = _with_shapes(extra_of_categories, _points_of_classes(dataset))
     names = {"id": category_ids, "name": categories.name, **dialect.of_categories(dataset)}
     ids_by_row = np.zeros(len(dataset.images), np.int64)
     ids_by_row[image_rows] = image_ids
@@ -132,9 +132,9 @@ def object_of(
     lists = {
         "images": _array(_image_lines(dataset, image_rows, image_ids, category_ids, own, log, dialect)),
         "annotations": _array(
-            _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=own_of_boxes)
+            _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=extra_of_boxes)
         ),
-        "categories": _array(_lines(names, "write categories", log, own=own_of_categories)),
+        "categories": _array(_lines(names, "write categories", log, own=extra_of_categories)),
     }
     lists = {**lists, **tables} if dialect.all_tracks else {**tables, **lists}
     head = b",".join(_member(key, value) for key, value in members.items())
@@ -147,10 +147,10 @@ def _rows_of(own: Mapping[str, Sequence[bytes]], rows: NDArray[Any]) -> dict[str
     return {key: [column[row] for row in rows.tolist()] for key, column in own.items()}
 
 
-def _own_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
+def _extra_of_boxes(dataset: Dataset, rows: NDArray[Any], rle: str | None) -> dict[str, Sequence[bytes]]:
     """The other fields of these boxes and their shapes, by key."""
     boxes = dataset.boxes
-    own: dict[str, Sequence[bytes]] = {**_rows_of(boxes.own, rows)}
+    own: dict[str, Sequence[bytes]] = {**_rows_of(boxes.extra, rows)}
     if boxes.shapes is None and boxes.keypoints is None:
         return own
     return _with_shapes(own, _shapes_of(dataset, rows, rle))
@@ -249,7 +249,7 @@ def _member(key: str, value: bytes) -> bytes:
     return msgspec.json.encode(key) + b":" + value
 
 
-def _with_own(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
+def _with_extra(lines: bytes, own: Mapping[str, Sequence[bytes]]) -> bytes:
     """Records, one a line, with other fields as JSON, of which empty ones are left out."""
     heads = [b"," + _member(key, b"") for key in own]
     records = []
@@ -389,7 +389,7 @@ def _lines(
         raw = [msgspec.Raw(v) if v else nothing for v in outlines[start : start + _BATCH]]
         text = encode(list(map(record, *batch, raw or itertools.repeat(nothing), *more)))
         if own:
-            text = _with_own(text, {key: column[start : start + _BATCH] for key, column in own.items()})
+            text = _with_extra(text, {key: column[start : start + _BATCH] for key, column in own.items()})
         text = text[:-1].replace(b"\n", b",\n")
         if heads:
             lines = zip(heads[start : start + _BATCH], text.split(b"\n"), strict=True)

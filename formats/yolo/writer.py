@@ -198,7 +198,7 @@ def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_poi
 
 def _point_lines(dataset: Dataset, n: int) -> list[str]:
     """What ``data.yaml`` says of key points."""
-    flip = next((file.own["flip_idx"] for file in dataset.files if "flip_idx" in file.own), b"").decode()
+    flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
     lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]
     named = [(i, names) for i, names in enumerate(dataset.categories.keypoints or ()) if names]

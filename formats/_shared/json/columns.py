@@ -42,7 +42,7 @@ from odm.formats._shared.json.preview import (
 )
 from odm.formats._shared.text.tokens import wide_encoding
 from odm.issues import Code, Log, shorten
-from odm.tables.other_fields import NOTHING
+from odm.tables.extra_fields import NOTHING
 
 SYNTAX = Code(
     "json-syntax",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from odm.issues import Code, Severity, Trusted, printable, without_noise
 from odm.pairing import iou as iou_of
 from odm.tables import Dataset, Floats
-from odm.tables.other_fields import SHAPES
+from odm.tables.extra_fields import SHAPES
 
 Location = tuple[str, int, str]
 """Path, line and JSON pointer."""
@@ -322,7 +322,7 @@ def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np
     keys = [boxes.image[rows], boxes.category[rows], *boxes.xyxy[rows].T]
     if dataset.kind == "det":
         keys.append(boxes.score[rows])
-    drawn = [[boxes.own[field][i] for i in rows.tolist()] for field in SHAPES & boxes.own.keys()]
+    drawn = [[boxes.extra[field][i] for i in rows.tolist()] for field in SHAPES & boxes.extra.keys()]
     drawn += [
         column.take(rows).row_keys() for column in (boxes.shapes, boxes.keypoints) if column is not None
     ]

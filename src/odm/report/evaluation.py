@@ -77,7 +77,7 @@ def evaluation_page(
         "misses": list(MISSES),
         "background": BACKGROUND,
         "sides": list(SIDES),
-        "skeletons": skeletons(evaluation.truth, evaluation.found),
+        "skeletons": skeletons(evaluation.truth_dataset, evaluation.detections_dataset),
         "tags": {
             tag: own.tolist()
             for tag, numbers in evaluation.tags.items()
@@ -237,7 +237,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
     own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
     place_det, place_gt = _places(table, on_page)
     shown = place_det[pairing.det] >= 0
-    found, drawn = evaluation.found, evaluation.truth
+    found, drawn = evaluation.detections_dataset, evaluation.truth_dataset
     least = 0.5 * table.levels[table.best]  # the shapes of doubtful detections would be most of the page
     sure = np.where(detections.score[own_det] >= least, detections.row[own_det], -1)
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -11,7 +12,7 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
-from odm.tables.other_fields import Own, take_own
+from odm.tables.extra_fields import ExtraFields, take_extra
 from odm.tables.shapes import Keypoints, Shapes
 from odm.views import Framed, later
 
@@ -72,8 +73,8 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     path: str
     pointer: str = ""
-    own: Mapping[str, bytes] = msgspec.field(default_factory=dict)
-    """What it says of itself beyond its rows: by key, the JSON of the value."""
+    extra: Mapping[str, bytes] = msgspec.field(default_factory=dict)
+    """The members of the file beside its rows, such as ``info``: by key, the JSON of the value."""
 
     def location(self, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row; the empty ones of the last two are 0 and ``""``."""
@@ -98,7 +99,7 @@ class _Rows(_Table, frozen=True):
 
     def take(self, rows: NDArray[Any]) -> Self:
         """The same table with the rows at `rows`, a mask or row numbers."""
-        lists = hasattr(self, "name") or getattr(self, "own", None)
+        lists = hasattr(self, "name") or getattr(self, "extra", None)
         listed = np.arange(len(self))[rows].tolist() if lists else []
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, column in columns.items():
@@ -106,11 +107,14 @@ class _Rows(_Table, frozen=True):
                 columns[name] = frozen(column[rows])
             elif isinstance(column, tuple):
                 columns[name] = tuple(column[i] for i in listed)
-            elif name == "own":
-                columns[name] = take_own(column, listed)
+            elif name == "extra":
+                columns[name] = take_extra(column, listed)
             elif isinstance(column, Shapes | Keypoints):
                 columns[name] = column.take(rows)
         return type(self)(**columns)
+
+
+_FORMER_EXTRA = property(operator.attrgetter("extra"), doc="The former name of `extra`.")
 
 
 class Images(_Rows, Framed, frozen=True):
@@ -134,8 +138,9 @@ class Images(_Rows, Framed, frozen=True):
     """Row of the video that the image is a frame of, -1 = none; (n,). None where no image has one."""
     frame: Ints | None = None
     """Its number in that video as the source counts, -1 = not given; (n,). None where no image has one."""
-    own: Own = msgspec.field(default_factory=dict)
-    """Other fields of the source, if the reader was asked to keep them."""
+    extra: ExtraFields = msgspec.field(default_factory=dict)
+    """Fields of the source beyond the model, by key, if the reader keeps them."""
+    own = _FORMER_EXTRA
 
     def columns(self) -> dict[str, Any]:
         """``image``, ``width``, ``height`` (None = unknown), and if there are any ``split``, ``path``."""
@@ -162,8 +167,9 @@ class Categories(_Table, frozen=True):
     """False where the source gave only numbers: the names are then those numbers."""
     ordered: bool = True
     """False where the order is that of first appearance, so that a class number is meaningless."""
-    own: Own = msgspec.field(default_factory=dict)
-    """Other fields of the source, if the reader was asked to keep them."""
+    extra: ExtraFields = msgspec.field(default_factory=dict)
+    """Fields of the source beyond the model, by key, if the reader keeps them."""
+    own = _FORMER_EXTRA
     keypoints: tuple[tuple[str, ...], ...] | None = None
     """The names of the key points of each, in their order; None where no category has any."""
     skeleton: tuple[tuple[tuple[int, int], ...], ...] | None = None
@@ -193,8 +199,9 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
     """Row of the track, -1 = none; (n,). None where no box has one."""
     wh_given: NDArray[np.bool_] | None = None
     """(n, 2) which of `wh` the source gives, to be written as they are. None where it gives none."""
-    own: Own = msgspec.field(default_factory=dict)
-    """Other fields of the source, such as ``attributes``, if the reader was asked to keep them."""
+    extra: ExtraFields = msgspec.field(default_factory=dict)
+    """Fields of the source beyond the model, such as ``attributes``, by key, if the reader keeps them."""
+    own = _FORMER_EXTRA
     shapes: Shapes | None = None
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
     keypoints: Keypoints | None = None
@@ -207,9 +214,9 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
         names = (images, categories, scored)
         known = getattr(self, "_names", names)
         same = known[0] is images and known[1] is categories and known[2] is scored
-        own = self if same else replace(self)
-        force_setattr(own, "_names", names)
-        return own
+        boxes = self if same else replace(self)
+        force_setattr(boxes, "_names", names)
+        return boxes
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """``image``, ``class``, ``left``, ``top``, ``right``, ``bottom``, and where there are any ``score``,

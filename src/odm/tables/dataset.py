@@ -31,7 +31,7 @@ from odm.tables.columns import (
     frozen,
     listed_names,
 )
-from odm.tables.other_fields import Own, join_own
+from odm.tables.extra_fields import join_extra, place_extra
 from odm.tables.shapes import RAGGED, Keypoints, Shapes, join_ragged, shapes_of_arrays
 from odm.views import DatasetViews
 
@@ -225,7 +225,7 @@ class Builder:
         """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
         others as well."""
         self.unlisted: frozenset[str] = frozenset()
-        self.keeps_own = self.passes_shapes_on = False
+        self.keeps_extra = self.passes_shapes_on = False
         """Whether fields that the model has no column for are kept, and the JSON of shapes among them."""
         self._counterpart = counterpart
         self._files: list[SourceFile] = []
@@ -244,8 +244,8 @@ class Builder:
         self._points_of: dict[int, tuple[tuple[str, ...], tuple[tuple[int, int], ...]]] = {}
         self._labels: list[NDArray[np.int32]] = []
         self._chunks: list[dict[str, Any]] = []
-        self._own_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
-        self._own: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
+        self._extra_of_boxes: list[Mapping[str, Sequence[bytes]]] = []
+        self._extra: dict[str, list[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]]] = {}
 
     def counterpart(self) -> Dataset | None:
         """The dataset on the other side, if there is one."""
@@ -256,18 +256,18 @@ class Builder:
         self._files.append(SourceFile(path, pointer))
         return len(self._files) - 1
 
-    def describe(self, file: int, own: Mapping[str, bytes]) -> None:
+    def describe(self, file: int, extra: Mapping[str, bytes]) -> None:
         """Keep what a file says of itself, as the JSON of its members."""
-        self._files[file] = replace(self._files[file], own=own)
+        self._files[file] = replace(self._files[file], extra=extra)
 
-    def add_own(
+    def add_extra(
         self,
         table: Literal["images", "categories"],
         rows: Sequence[int],
-        own: Mapping[str, Sequence[bytes]],
+        extra: Mapping[str, Sequence[bytes]],
     ) -> None:
         """Keep other fields of some rows, as the JSON of their values; empty = none."""
-        self._own.setdefault(table, []).append((rows, own))
+        self._extra.setdefault(table, []).append((rows, extra))
 
     def location(self, file: int, line: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row of a file; the empty ones of the last two are 0 and ``""``."""
@@ -385,12 +385,12 @@ class Builder:
 
     def tracks(self, video: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
         """(n,) rows of the tracks of n boxes by the video and id of each; None and `NO_ID` are no track."""
-        found = np.full(len(video), -1, np.int32)
+        track_rows = np.full(len(video), -1, np.int32)
         if not isinstance(source_id, np.ndarray) or source_id.dtype == object:
-            for i, (own, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
+            for i, (video_row, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
                 if id_ is not None and id_ != NO_ID:
-                    found[i] = self.track(own, id_)
-            return found
+                    track_rows[i] = self.track(video_row, id_)
+            return track_rows
         has = np.flatnonzero(source_id != NO_ID)
         ids, of = source_id[has].astype(np.int64), video[has].astype(np.int64)
         if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
@@ -401,8 +401,8 @@ class Builder:
         rows = np.empty(len(first), np.int32)
         for k in np.argsort(first).tolist():  # in the order of their first boxes
             rows[k] = self.track(int(of[first[k]]), int(ids[first[k]]))
-        found[has] = rows[which.reshape(-1)]
-        return found
+        track_rows[has] = rows[which.reshape(-1)]
+        return track_rows
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
         """The same by the image of each box, whose video was given."""
@@ -492,12 +492,12 @@ class Builder:
         group: NDArray[Any] | None = None,
         shapes: Shapes | None = None,
         keypoints: Keypoints | None = None,
-        own: Mapping[str, Sequence[bytes]] | None = None,
+        extra: Mapping[str, Sequence[bytes]] | None = None,
     ) -> None:
         """Add n boxes: ``image``, ``category`` (n,) row numbers; ``xyxy`` (n, 4); the rest (n,) or left out.
 
         ``wh`` (n, 2) is what the source gives, NaN where it gives none; ``shapes`` and ``keypoints`` have n
-        rows; ``own`` is the JSON of other fields.
+        rows; ``extra`` is the JSON of other fields.
 
         ValueError if the shapes disagree.
         """
@@ -535,7 +535,7 @@ class Builder:
             if ragged is not None:
                 chunk[name] = ragged
         self._chunks.append(chunk)
-        self._own_of_boxes.append(own or {})
+        self._extra_of_boxes.append(extra or {})
 
     def _joined_boxes(self) -> Boxes:
         """The boxes of all chunks, which are used up."""
@@ -547,7 +547,7 @@ class Builder:
                 for chunk in self._chunks:
                     chunk.setdefault(name, np.full((len(chunk["image"]), *_INNER.get(name, ())), absent))
         sizes = [len(chunk["image"]) for chunk in self._chunks]
-        own = join_own(self._own_of_boxes, sizes) if any(self._own_of_boxes) else {}
+        extra = join_extra(self._extra_of_boxes, sizes) if any(self._extra_of_boxes) else {}
         columns: dict[str, Any] = {}
         for name, table in RAGGED.items():
             parts = [chunk.pop(name, None) for chunk in self._chunks]
@@ -557,7 +557,7 @@ class Builder:
             parts = [chunk.pop(name) for chunk in self._chunks]
             columns[name] = frozen(parts[0] if len(parts) == 1 else np.concatenate(parts))
             parts.clear()
-        return Boxes(**columns, own=own)
+        return Boxes(**columns, extra=extra)
 
     def _points_of_categories(self) -> dict[str, Any]:
         rows = [self._points_of.get(row, ((), ())) for row in range(len(self._category_rows))]
@@ -578,7 +578,7 @@ class Builder:
         if boxes.track is not None and len(boxes) and boxes.track.max() >= len(self._tracks):
             raise ValueError(f"a track is outside 0..{len(self._tracks) - 1}")
         sizes = {"images": n_images, "categories": n_categories}
-        own = {table: _own_columns(parts, sizes[table]) for table, parts in self._own.items()}
+        extra = {table: place_extra(parts, sizes[table]) for table, parts in self._extra.items()}
         kind = self.kind
         if kind is None:
             kind = "det" if len(boxes) and not np.isnan(boxes.score).all() else "gt"
@@ -592,14 +592,14 @@ class Builder:
                 **_columns(self._image_columns),
                 video=video,
                 frame=frame,
-                own=own.get("images", {}),
+                extra=extra.get("images", {}),
             ),
             categories=Categories(
                 name=tuple(self._category_rows),
                 **_columns(self._category_columns),
                 **(self._points_of_categories() if self._points_of else {}),
                 named=self.named,
-                own=own.get("categories", {}),
+                extra=extra.get("categories", {}),
             ),
             boxes=boxes,
             kind=kind,
@@ -636,17 +636,6 @@ def _add_categories(
 _INNER = {"xyxy": (4,), "wh": (2,), "wh_given": (2,)}
 _OPTIONAL = {"track": np.int32(-1), "group": np.int32(-1), "wh_given": np.False_}
 """Columns that are None where no box has them, and what the others then hold."""
-
-
-def _own_columns(parts: Sequence[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]], n: int) -> Own:
-    """The fields of n rows, of which each part has some; the first that says something of a row holds."""
-    columns: dict[str, list[bytes]] = {}
-    for rows, own in parts:
-        for key, values in own.items():
-            column = columns.setdefault(key, [b""] * n)
-            for row, value in zip(rows, values, strict=True):
-                column[row] = column[row] or value
-    return {key: tuple(column) for key, column in columns.items()}
 
 
 def _extent(xyxy: Floats) -> Floats:

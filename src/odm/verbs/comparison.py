@@ -171,7 +171,7 @@ def tables_of(
         if given["report"] or given.get("keep") or not evaluations:
             evaluations.append(evaluation)
     images = next(iter(tables.values())).images
-    return tables, evaluations, slices_of(given, images, evaluations[0].truth, log)
+    return tables, evaluations, slices_of(given, images, evaluations[0].truth_dataset, log)
 
 
 def compared(
@@ -215,7 +215,7 @@ def page_of(
     """The page of the runs."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
-    sets_of = attrgetter("truth", "found")
+    sets_of = attrgetter("truth_dataset", "detections_dataset")
     first, *others = evaluations
     sets = [one for one in sets_of(first) if one is not None]
     most = max(1, given["report_images"] // len(others))

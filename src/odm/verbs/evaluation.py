@@ -251,7 +251,7 @@ class Job(msgspec.Struct, frozen=True):
             evaluation = evaluate_in_parts(self.gt, self.det, self.given, log, tell)
         else:
             evaluation = evaluate_sources(self.gt, self.det, self.given, log)
-        return self.asked.applied(evaluation, evaluation.truth, log, tell)
+        return self.asked.applied(evaluation, evaluation.truth_dataset, log, tell)
 
     def complete(self, log: Log) -> Evaluation:
         """Read and evaluate both sides, and write the files that were asked for."""
@@ -292,7 +292,7 @@ def page_of(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> tup
     """The report of an evaluation, and the paths that it was read from."""
     from odm.report import evaluation_page
 
-    truth, detections = evaluation.truth, evaluation.found
+    truth, detections = evaluation.truth_dataset, evaluation.detections_dataset
     assert truth is not None
     assert detections is not None
     sources = [one.path for one in (truth, detections) if one.path]

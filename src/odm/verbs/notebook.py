@@ -416,8 +416,8 @@ def evaluation_report(
 ) -> WebPage:
     """The page of an evaluation or of one result."""
     if isinstance(value, Result):
-        value = Evaluation(value.sides, [value], Log(), value.truth, value.found)
-    if value.truth is None or value.found is None:
+        value = Evaluation(value.sides, [value], Log(), value.truth_dataset, value.detections_dataset)
+    if value.truth_dataset is None or value.detections_dataset is None:
         raise UsageError("report: the boxes of this evaluation are not in memory")
     given = _given(out, images, options, "report")
     report_target(given, sources=())

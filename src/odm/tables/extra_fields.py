@@ -1,4 +1,4 @@
-"""What a source says beyond the model: JSON that a format with the same fields can write again."""
+"""Fields of a source beyond the model, kept as JSON so that a format with these fields can write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Own = Mapping[str, tuple[bytes, ...]]
+ExtraFields = Mapping[str, tuple[bytes, ...]]
 """By key, the JSON of the value of each row of a table; empty where the row has no such key."""
 
 SHAPES = frozenset({"segmentation", "keypoints", "obb", "rbox", "poly"})
@@ -20,12 +20,12 @@ MOST_KEYS = 200
 """Keys of the rows of a table; where there are more, they are data, and a column of each would be endless."""
 
 NOTHING = frozenset((b"", b"null", b"[]", b"{}", b'""', b"[ ]", b"{ }", b"[[]]"))
-"""Values that say nothing, so that nobody misses them."""
+"""JSON of values without content: they are not counted as lost."""
 
 
-def take_own(own: Own, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
-    """The fields of other rows, -1 = of none."""
-    return {key: tuple(column[row] if row >= 0 else b"" for row in rows) for key, column in own.items()}
+def take_extra(extra: ExtraFields, rows: Sequence[int]) -> dict[str, tuple[bytes, ...]]:
+    """Return the fields of the rows at `rows`; -1 is a row without any."""
+    return {key: tuple(column[row] if row >= 0 else b"" for row in rows) for key, column in extra.items()}
 
 
 def numbers_of(column: Sequence[bytes]) -> NDArray[np.float64]:
@@ -34,17 +34,30 @@ def numbers_of(column: Sequence[bytes]) -> NDArray[np.float64]:
     return np.array([v if isinstance(v, (bool, int, float)) else np.nan for v in values], np.float64)
 
 
-def join_own(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> Own:
-    """The fields of the rows of several tables of these sizes, one after the other."""
-    joined = OwnRows(most=sum(map(len, parts)))
+def join_extra(parts: Sequence[Mapping[str, Sequence[bytes]]], sizes: Sequence[int]) -> ExtraFields:
+    """Concatenate the fields of several tables, which have `sizes` rows."""
+    joined = ExtraRows(most=sum(map(len, parts)))
     for part, n in zip(parts, sizes, strict=True):
         joined.extend(n, part)
     return {key: tuple(column) for key, column in joined.columns.items()}
 
 
-def count_own(own: Own) -> Counter[str]:
-    """How many rows say something, by key."""
-    return Counter({key: len(column) - sum(map(NOTHING.__contains__, column)) for key, column in own.items()})
+def place_extra(parts: Sequence[tuple[Sequence[int], Mapping[str, Sequence[bytes]]]], n: int) -> ExtraFields:
+    """Return the fields of n rows from parts of (row numbers, values). The first value of a row stays."""
+    columns: dict[str, list[bytes]] = {}
+    for rows, fields in parts:
+        for key, values in fields.items():
+            column = columns.setdefault(key, [b""] * n)
+            for row, value in zip(rows, values, strict=True):
+                column[row] = column[row] or value
+    return {key: tuple(column) for key, column in columns.items()}
+
+
+def count_extra(extra: ExtraFields) -> Counter[str]:
+    """Count, for each key, the rows whose value is not in `NOTHING`."""
+    return Counter(
+        {key: len(column) - sum(map(NOTHING.__contains__, column)) for key, column in extra.items()}
+    )
 
 
 def join_members(
@@ -88,25 +101,25 @@ def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
     return {json.dumps(record["id"]).encode(): record for record in records}
 
 
-class OwnRows:
-    """The fields of rows as they are read, one list after the other; keys beyond the `most` are lost."""
+class ExtraRows:
+    """Collect the fields of rows as they are read. Keys after the first `most` are counted in `lost`."""
 
     def __init__(self, most: int = MOST_KEYS) -> None:
         self.n, self._most = 0, most
         self.columns: dict[str, list[bytes]] = {}
         self.lost: Counter[str] = Counter()
 
-    def extend(self, n: int, own: Mapping[str, Sequence[bytes]]) -> None:
+    def extend(self, n: int, extra: Mapping[str, Sequence[bytes]]) -> None:
         """Add n rows with these fields."""
-        for key in {**self.columns, **own}:
+        for key in {**self.columns, **extra}:
             if key not in self.columns:
                 if len(self.columns) == self._most:
-                    self.lost += count_own({key: tuple(own[key])})
+                    self.lost += count_extra({key: tuple(extra[key])})
                     continue
                 self.columns[key] = [b""] * self.n
-            self.columns[key] += own.get(key) or [b""] * n
+            self.columns[key] += extra.get(key) or [b""] * n
         self.n += n
 
     def at(self, rows: Sequence[int]) -> dict[str, list[bytes]]:
-        """The fields of some of the rows."""
+        """Return the fields of the rows at `rows`."""
         return {key: [column[row] for row in rows] for key, column in self.columns.items()}
