@@ -7,7 +7,8 @@ to be edited.
 
 ``sniff(source) -> Sniff | None``
     Looks at a `Source` (the list of files, the first bytes of some) and returns how sure it is, and why. A
-    format of JSON files has ``looks_like(look, head)`` instead, which says so of the first bytes of one.
+    format of JSON files has ``looks_like(look, head)`` instead, which says so of the first bytes of one, and
+    makes its ``FORMAT`` with `json_format_of` of ``_shared/json/preview.py``.
 ``read(source, builder, log, options) -> None``
     Passes what it reads to the `Builder`. What cannot be a box becomes an issue in the log,
     ``builder.skipped`` counts the rows lost that way, and reading goes on to the end. Nothing is shifted,
@@ -23,7 +24,6 @@ to be edited.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import sys
@@ -36,7 +36,6 @@ from msgspec.structs import replace
 
 from odm import arguments
 from odm.files import Output, Source
-from odm.formats._shared.json import preview
 from odm.issues import Log, UsageError, hint
 from odm.tables import Builder, Dataset, Floats
 
@@ -61,7 +60,13 @@ DESCRIBING = re.compile(
 """Names of files that others depend on (class lists, splits, sizes), which are never left out."""
 
 
-Sniff = preview.Sniff
+class Sniff(msgspec.Struct, frozen=True, eq=False):
+    """How sure a format is that a source is its own, and why, in words for the user."""
+
+    confidence: int
+    reason: str
+
+
 Signs = tuple[tuple[str, ...], str | None, tuple[str, ...]]
 """`Format.looks_at`, `Format.begins` and `Format.holds`."""
 
@@ -203,17 +208,10 @@ def format_of(module: str, **declared: Any) -> Format:
     """The format that a module defines, from what it holds and the fields that are `declared`.
 
     Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
-    options that its ``read`` takes are fields; it is no single file unless declared. In place of ``sniff`` it
-    may have ``looks_like(look, head)``, which says from the beginning of a JSON file how sure it is, and why;
-    ``begins`` is ``"[{"`` then, and ``suffixes`` are ``.json`` unless declared.
+    options that its ``read`` takes are fields; it is no single file unless declared.
     """
     held = vars(sys.modules[module])
     fields = {key: held[key] for key in _DEFINED if key in held}
-    if "sniff" not in fields:
-        declared = {"suffixes": (".json",), **declared}
-        suffixes = declared.get("looks_at") or declared["suffixes"]
-        sniff = functools.partial(preview.sniff_json, says=held["looks_like"], suffixes=tuple(suffixes))
-        fields |= {"sniff": sniff, "begins": "[{"}
     if "options" not in declared:
         fields["options"] = held[held["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]

@@ -37,7 +37,7 @@ import dataclasses
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.json.items import (
     BadRecord,
@@ -51,7 +51,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels, relative_points
 from odm.formats._shared.json.values import Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
@@ -205,7 +205,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     target.write(name, "".join(texts).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Azure ML JSON lines and Custom Vision",
     use="annotation tools",

@@ -44,10 +44,10 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import LIKELY, SURE, format_of
+from odm.formats._contract import LIKELY, SURE
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.pixel_masks import BadMask, checked
@@ -217,7 +217,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     target.write(name, f"{lines(iter(frames))}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="BDD100K (Scalabel) JSON",
     expects=("name", "labels", "box2d"),

@@ -33,9 +33,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.json.items import Item, Row, Size, file_items, images_of, one_file
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
@@ -169,7 +169,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> Non
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Create ML JSON",
     expects=("image", "annotations", "coordinates"),

@@ -33,10 +33,10 @@ import dataclasses
 from typing import Any
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import report_other_kind
 from odm.formats._shared.json.items import BAD_SIZE, Box, Item, Row, images_of, line_items
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import (
@@ -185,7 +185,7 @@ def _record_of(box: Box, number: int) -> dict[str, Any]:
     return {"tag": "mask" if box.flags & Flag.REGION else box.label, "fbox": place, "extra": extra}
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="CrowdHuman odgt",
     use="challenges",

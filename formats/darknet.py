@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.json.items import (
     BadRecord,
     Item,
@@ -32,7 +32,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
@@ -96,7 +96,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="darknet result.json",
     use="results",

@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.gather import Corners
 from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.box_shapes import even_odd
@@ -224,7 +224,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         target.write(file, f"{dump(record, 1)}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="V7 Darwin JSON",
     expects=("item", "annotations", "bounding_box"),

@@ -41,11 +41,11 @@ import math
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.codes import UNKNOWN_SHAPE
 from odm.formats._shared.gather import NAN, Corners, with_extension
 from odm.formats._shared.json.items import BadRecord, Box, Item, Row, file_item
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area
 from odm.formats._shared.json.values import FLAG_NAMES, Reader, choose_files, dump, lines, may_write
 from odm.formats._shared.known_keys import declare_keys
@@ -246,7 +246,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
         target.write(files[split], f'{head[:-1]},\n"items": {lines(iter(items))}}}\n'.encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Datumaro JSON",
     use="training",

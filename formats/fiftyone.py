@@ -57,7 +57,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import COLLISION, Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.frames import box_tracks, track_numbers
 from odm.formats._shared.gather import NAN
@@ -76,7 +76,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview, fitting
+from odm.formats._shared.json.preview import JsonPreview, fitting, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels
 from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
@@ -427,7 +427,7 @@ def adapt(options: FiftyoneOptions) -> dict[str, Any]:
     return {"keeps": keeps, "split_names": SPLITS}
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="FiftyOne detection data set",
     use="annotation tools",

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.json.items import (
     BadRecord,
@@ -46,7 +46,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area, in_pixels, relative_points
 from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
@@ -172,7 +172,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Kili JSON",
     use="annotation tools",

@@ -39,9 +39,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
-from odm.formats._shared.json.preview import JsonPreview, fitting
+from odm.formats._shared.json.preview import JsonPreview, fitting, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -226,7 +226,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
     target.write(name, "".join(texts).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Labelbox export",
     use="annotation tools",

@@ -46,12 +46,12 @@ import math
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.codes import FILE_NAME_DIFFERS, UNKNOWN_SHAPE
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places, note_folders, without_folder
 from odm.formats._shared.json.items import BadRecord, Box, Image, Item, Row, file_item
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import (
     FLAG_NAMES,
     Reader,
@@ -243,7 +243,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
         target.write(file, f"{dump(record, 2)}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="LabelMe JSON",
     expects=("shapes", "imagePath", "points"),

@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.json.items import (
     BAD_SIZE,
@@ -67,7 +67,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, lines, number
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -423,7 +423,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     target.write(name, f"{lines(iter(tasks))}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Label Studio JSON",
     expects=("data", "annotations", "result"),

@@ -28,10 +28,10 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.json import items
 from odm.formats._shared.json.items import BadRecord, Item, Row
-from odm.formats._shared.json.preview import JsonPreview, glance
+from odm.formats._shared.json.preview import JsonPreview, glance, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
@@ -122,7 +122,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     target.write(name, f"{head}{lines(iter(texts))}}}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="MegaDetector results",
     use="results",

@@ -36,12 +36,12 @@ import itertools
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.class_lists import add_list, class_list_option, given_list
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_items, images_of, one_file
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -181,7 +181,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     target.write(name, f'{{"metainfo": {dump(about)},\n"data_list": {lines(iter(texts))}}}\n'.encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="MMDetection JSON",
     use="training",

@@ -22,9 +22,9 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.json.items import BadRecord, Item, Row, class_ids, images_of, line_items
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump, may_write
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -111,7 +111,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
         target.write(name, dump({str(number): label for label, number in numbers.items()}).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="ODVG JSON lines",
     use="training",

@@ -26,10 +26,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from odm.files import Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, line_items
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
@@ -104,7 +104,7 @@ def _read_object(row: Row, size: Size) -> None:
     row.add(row.category("class"), (left, top, right, bottom))
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="PaliGemma and Florence JSON lines",
     use="training",

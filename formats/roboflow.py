@@ -23,11 +23,11 @@ import contextlib
 from typing import Any
 
 from odm.files import Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.gather import with_extension
 from odm.formats._shared.image_names import Place, image_places
 from odm.formats._shared.json.items import BadRecord, Item, Row, file_items
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, below, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -102,7 +102,7 @@ def _read_prediction(row: Row) -> None:
     row.add(category, corners, wh=(width, height), score=score)
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Responses of Roboflow's inference",
     use="results",

@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Row, Size, file_item
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -70,7 +70,7 @@ def _read_mask(row: Row, size: Size | None) -> None:
     row.add(category, corners, wh=wh)
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="SA-1B masks",
     use="training",

@@ -35,12 +35,12 @@ from typing import Any
 import msgspec
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, Corners
 from odm.formats._shared.json.columns import show
 from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_in_name, usual_split
@@ -187,7 +187,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     target.write(name, "".join(lines).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="SageMaker Ground Truth manifest",
     use="annotation tools",

@@ -59,11 +59,11 @@ from numpy.typing import NDArray
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import have_area
 from odm.formats._shared.json.values import (
     NUMBER_TYPES,
@@ -379,7 +379,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     target.write(listed, f"{dump(entries, 2)}\n".encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="SuperAnnotate JSON",
     expects=("metadata", "instances", "className"),

@@ -29,7 +29,7 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.gather import NAN
 from odm.formats._shared.json.items import (
@@ -44,7 +44,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels, relative_points
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
@@ -175,7 +175,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     target.write(name, "".join(f"{text}\n" for text in texts).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Ultralytics NDJSON",
     use="training",

@@ -29,7 +29,7 @@ import dataclasses
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import WRONG_COUNT
 from odm.formats._shared.json.items import (
     BadRecord,
@@ -44,7 +44,7 @@ from odm.formats._shared.json.items import (
     one_file,
     relative_places,
 )
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.row_shapes import in_pixels
 from odm.formats._shared.json.values import Reader, choose_files, dump
 from odm.formats._shared.known_keys import declare_keys
@@ -171,7 +171,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) 
     target.write(name, "".join(texts).encode())
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="Vertex AI JSON lines",
     use="annotation tools",

@@ -49,10 +49,10 @@ import re
 from typing import Any
 
 from odm.files import Output, Source
-from odm.formats._contract import SURE, format_of, option
+from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import UNKNOWN_SHAPE, WRONG_COUNT
 from odm.formats._shared.json.items import BadRecord, Item, Origin, Row, Rows, file_item, images_of, one_file
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import FLAG_NAMES, Nothing, Reader, choose_files, dump, is_set
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -387,7 +387,7 @@ def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[st
     return dump(parts)
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="VGG Image Annotator (VIA)",
     expects=("regions", "shape_attributes", "region_attributes"),

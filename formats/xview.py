@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 
 from odm.files import Source
-from odm.formats._contract import SURE, format_of
+from odm.formats._contract import SURE
 from odm.formats._shared.json.items import BadRecord, Row, file_item
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
@@ -69,7 +69,7 @@ def _read_feature(row: Row, images: dict[str, int | None]) -> None:
     row.add(category, corners)
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="xView GeoJSON",
     use="challenges",

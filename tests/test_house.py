@@ -258,6 +258,17 @@ def test_what_formats_share_is_theirs_alone(name):
 
 
 @checkout
+def test_the_contract_of_formats_needs_nothing_that_they_share():
+    assert not [n for n in imported(modules()["odm.formats._contract"]) if n.startswith("odm.formats")]
+
+
+@checkout
+def test_what_formats_share_is_in_rooms():
+    flat = [p.name for p in (ROOT / "formats/_shared").glob("*.py")]
+    assert len(flat) <= 11, flat
+
+
+@checkout
 def test_few_private_files_lie_beside_the_formats():
     flat = [p.name for p in (ROOT / "formats").glob("_*.py") if p.name != "__init__.py"]
     assert len(flat) <= 4, flat

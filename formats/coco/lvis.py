@@ -49,9 +49,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from odm.files import Output, Source
-from odm.formats._contract import NARROWER, RELATIONAL, format_of
+from odm.formats._contract import NARROWER, RELATIONAL
 from odm.formats._shared.json.columns import Field
-from odm.formats._shared.json.preview import JsonPreview
+from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import choose_files, may_write
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
 from odm.formats.coco.reader import Reader
@@ -152,7 +152,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         target.write(name, object_of(dataset, images, boxes, log, LVIS))
 
 
-FORMAT = format_of(
+FORMAT = json_format_of(
     __name__,
     title="LVIS JSON",
     expects=("images", "annotations", "neg_category_ids"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import codecs
 import functools
 import re
+import sys
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from odm.files import Source
+from odm.formats._contract import Format, Sniff, format_of
 from odm.issues import Code, printable
 
 TOO_DEEP = Code(
@@ -157,13 +160,6 @@ def glance(head: bytes) -> JsonPreview:
 # ------------------------------------------------------------------------------------------- recognition
 
 
-class Sniff(msgspec.Struct, frozen=True, eq=False):
-    """How sure a format is that a source is its own, and why, in words for the user."""
-
-    confidence: int
-    reason: str
-
-
 HeadCheck = Callable[[JsonPreview, bytes], tuple[int, str] | None]
 """Confidence and reason from a file's name and first bytes, or None if it is no such file."""
 LOOKED_AT = 50
@@ -196,3 +192,16 @@ def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".j
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
     return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
+
+
+def json_format_of(module: str, **declared: Any) -> Format:
+    """The format of JSON files that a module defines; see `format_of`.
+
+    In place of ``sniff`` the module has ``looks_like(look, head)``, which tells from the beginning of a file
+    how sure it is that the file is its own, and why. Unless declared, ``suffixes`` are ``.json``.
+    """
+    declared = {"suffixes": (".json",), "begins": "[{", **declared}
+    suffixes = tuple(declared.get("looks_at") or declared["suffixes"])
+    looks_like = vars(sys.modules[module])["looks_like"]
+    sniff = functools.partial(sniff_json, says=looks_like, suffixes=suffixes)
+    return format_of(module, sniff=sniff, **declared)
