@@ -153,7 +153,7 @@ def _changed() -> str:
 
 
 def _run(args: list[str]) -> int:
-    from odm.issues import DataError, OdmError
+    from odm.issues import AS_FLAGS, DataError, OdmError
 
     if instruction := os.environ.get("_ODM_COMPLETE"):
         from odm.cli.completion import answer
@@ -162,6 +162,7 @@ def _run(args: list[str]) -> int:
     if not args:  # versions of click differ in what they do
         show(app.make_context("odm", [], resilient_parsing=True).get_help(), err=True)
         return 2
+    token = AS_FLAGS.set(True)
     try:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
@@ -189,6 +190,8 @@ def _run(args: list[str]) -> int:
         return _fail(
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
+    finally:
+        AS_FLAGS.reset(token)
     return result if isinstance(result, int) else 0
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
-from odm.issues import UsageError, first_few, hint, shorten
+from odm.issues import UsageError, first_few, hint, shorten, spell
 from odm.names import number_of, refuse_class
 from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, frozen
 from odm.tables.extra_fields import take_extra
@@ -66,7 +66,7 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
     for old, new in zip(names, found, strict=True):
         if first.setdefault(new, old) != old:
             both = f"{shorten(first[new])!r} and {shorten(old)!r}"
-            raise UsageError(f"spaces=underscore: {both} would be one class; use --rename")
+            raise UsageError(f"spaces=underscore: {both} would be one class; use {spell('rename')}")
     changed = sum(old != new for old, new in zip(names, found, strict=True))
     ledger.change("classes with underscores for spaces", changed)
     return replace(dataset, categories=replace(dataset.categories, name=found))
@@ -78,12 +78,12 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
     row_of = {name: row for row, name in enumerate(order)}
     if len(row_of) < len(order):
         twice = next(name for row, name in enumerate(order) if row_of[name] != row)
-        raise UsageError(f"--class-list: {shorten(twice)!r} is listed twice")
+        raise UsageError(f"{spell('class_list')}: {shorten(twice)!r} is listed twice")
     missing = [name for name in names if name not in row_of]
     if missing:
         raise UsageError(
-            f"--class-list: the data has a class {shorten(missing[0])!r} that is not in the list"
-            f"{hint(missing[0], order)}; add it, or use --rename or --drop"
+            f"{spell('class_list')}: the data has a class {shorten(missing[0])!r} that is not in the list"
+            f"{hint(missing[0], order)}; add it, or use {spell('rename')} or {spell('drop')}"
         )
     old = {name: row for row, name in enumerate(names)}
     ledger.change("classes reordered by --class-list", sum(row_of[name] != old[name] for name in names))
@@ -167,7 +167,7 @@ def refuse_other_points(
                 n = sorted((counts[new], len(points)))
                 raise UsageError(
                     f"class {shorten(names[new])!r} would have {n[0]} key points for some objects and {n[1]} "
-                    "for others; rename one of the classes (--rename)"
+                    f"for others; rename one of the classes ({spell('rename')})"
                 )
 
 
@@ -195,7 +195,10 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
     if strange:
         some = ", ".join(repr(shorten(name, 30)) for name in strange[:5])
         near = hint(strange[0], NAMES)
-        raise UsageError(f"--category-ids: not among COCO's 80 classes: {some}{near}; use --rename or --drop")
+        raise UsageError(
+            f"{spell('category_ids')}: not among COCO's 80 classes: {some}{near}; use {spell('rename')} or "
+            f"{spell('drop')}"
+        )
     at = [position[name] for name in names]
     ids = np.array(at if scheme == "coco80" else [IDS[p] for p in at], np.int64)
     ledger.change("class ids set to COCO's", int(np.count_nonzero(categories.source_id != ids)))
@@ -208,17 +211,19 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
 
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     names = dataset.categories.name
-    _check_names("--only-classes", edits.only, names)
-    _check_names("--drop", edits.drop, names)
-    _check_names("--rename", edits.rename, names)
+    _check_names("only_classes", edits.only, names)
+    _check_names("drop", edits.drop, names)
+    _check_names("rename", edits.rename, names)
     for name in edits.rename.values():
         if (reason := refuse_class(name)) is not None:
-            raise UsageError(f"--rename: {shorten(name)!r} is not a valid class name: {reason}")
+            raise UsageError(f"{spell('rename')}: {shorten(name)!r} is not a valid class name: {reason}")
     kept = [name not in edits.drop and (not edits.only or name in edits.only) for name in names]
     kept_rows = np.array(kept, bool)
     dropped = ~kept_rows[dataset.boxes.category]
     ledger.change("classes dropped by --drop or --only-classes", int(np.count_nonzero(~kept_rows)))
-    dataset = ledger.leave_out(dataset, dropped, "boxes of dropped classes (--drop, --only-classes)")
+    dataset = ledger.leave_out(
+        dataset, dropped, f"boxes of dropped classes ({spell('drop')}, {spell('only_classes')})"
+    )
 
     new_rows: dict[str, int] = {}
     row_of = np.full(len(names), -1, np.int32)
@@ -244,13 +249,13 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     return _with_classes(dataset, new_rows, first.tolist(), row_of, ledger, **columns)
 
 
-def _check_names(flag: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:
+def _check_names(option: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:
     known = set(names)
     for name in wanted:
         if name not in known:
             some = first_few(names, 8, lambda n: shorten(n, 30))
             raise UsageError(
-                f"{flag}: there is no class {shorten(name)!r}{hint(name, names)}; there are: {some}"
+                f"{spell(option)}: there is no class {shorten(name)!r}{hint(name, names)}; there are: {some}"
             )
 
 
@@ -260,7 +265,9 @@ def parse_renames(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         old, equals, new = text.partition("=")
         if not equals or not old or not new:
-            raise UsageError(f"--rename {shorten(text)}: give old=new")
+            raise UsageError(f"{spell('rename')} {shorten(text)}: give old=new")
         if renames.setdefault(old, new) != new:
-            raise UsageError(f"--rename: {shorten(old)!r} is renamed twice, to {renames[old]!r} and {new!r}")
+            raise UsageError(
+                f"{spell('rename')}: {shorten(old)!r} is renamed twice, to {renames[old]!r} and {new!r}"
+            )
     return renames

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from odm.formats import Format
-from odm.issues import first_few, plural, printable
+from odm.issues import first_few, plural, printable, spell
 from odm.names import stem
 from odm.tables import GROUPS, NO_ID, Dataset, Flag, LabelState, distinct, frozen
 from odm.tables.extra_fields import NOTHING, count_extra, join_members
@@ -218,7 +218,7 @@ def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_group
         if keep_groups:
             ledger.change(f"{word}, written as ordinary boxes", int(np.count_nonzero(marked)))
         else:
-            dataset = ledger.leave_out(dataset, marked, f"{word} (--keep-groups writes them)")
+            dataset = ledger.leave_out(dataset, marked, f"{word} ({spell('keep_groups')} writes them)")
     return dataset
 
 

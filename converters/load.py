@@ -38,6 +38,7 @@ from odm.issues import (
     plural,
     printable,
     shorten,
+    spell,
 )
 from odm.tables import Dataset
 
@@ -351,9 +352,9 @@ def _check_left(side: PendingSource, loaded: Loaded) -> None:
     if loaded.bad and not len(loaded.dataset):
         n = loaded.bad
         what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"
-        text = f"{what}, so --skip-bad would leave nothing"
+        text = f"{what}, so {spell('skip_bad')} would leave nothing"
     elif not loaded.bad and side.log.errors > loaded.left_out.errors:
-        text = "--skip-bad only leaves out rows, and these errors are not in rows"
+        text = f"{spell('skip_bad')} only leaves out rows, and these errors are not in rows"
     else:
         return
     raise DataError(f"{printable(side.request.path)}: {text}", side.log)
@@ -387,13 +388,16 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
     text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
-        text += f"; --skip-bad only leaves out rows, and these affect more than one row: {', '.join(codes)}"
+        text += f"; {spell('skip_bad')} only leaves out rows, and these affect more than one row: "
+        text += ", ".join(codes)
         paths = list(dict.fromkeys(i.path for i in log.issues if i.code in codes and i.path))
         if paths:
             some = first_few(paths, 3, printable)
             whole = "" if all(CODES[name].file for name in codes) else ", or move it out of the source"
             text += f"; correct {some}" + (
-                "" if paths == [path] else whole or ", or leave out such files with --skip-bad-files"
+                ""
+                if paths == [path]
+                else whole or f", or leave out such files with {spell('skip_bad_files')}"
             )
     return DataError(text, log)
 
@@ -413,7 +417,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
             )
             advice = ""
             if name == "classes" and any(side == "write" for _, side in uses):
-                advice = "; --class-list FILE sets which classes are written, and in which order"
+                advice = f"; {spell('class_list')} FILE sets which classes are written, and in which order"
             raise UsageError(f"the option {name.replace('_', '-')!r} does not apply when {names}{advice}")
 
 
@@ -459,5 +463,5 @@ def check_one_run(detections: Dataset) -> None:
         path, n = printable(detections.path), len(np.unique(boxes.file))
         raise UsageError(
             f"{path} holds {n} files with detections of the same images: compare them with `odm compare GT "
-            f"{path.rstrip('/')}/*`, or --merge-runs pools them"
+            f"{path.rstrip('/')}/*`, or {spell('merge_runs')} pools them"
         )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from odm.checks.rules import equal_boxes
 from odm.codes import GIVE_SIZES
 from odm.converters.edit import refuse_other_points
-from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten
+from odm.issues import DataError, Log, UsageError, first_few, plural, printable, shorten, spell
 from odm.names import stem
 from odm.tables import (
     NO_ID,
@@ -214,7 +214,7 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
         one, two = _called(truth[0], datasets), _called(scored[0], datasets)
         raise UsageError(
             f"{one} is ground truth and {two} has detections, and only sources of one kind can be merged; "
-            "leave one of them out, or set the kind of all of them with --kind"
+            f"leave one of them out, or set the kind of all of them with {spell('kind')}"
         )
     numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
     named = [d for d in datasets if len(d.categories) and d.categories.named]
@@ -222,7 +222,7 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
         one, two = _called(numbered[0], datasets), _called(named[0], datasets)
         raise UsageError(
             f"the classes of {one} are only numbers and those of {two} have names, so it is unknown which "
-            "are the same; give the names with --classes FILE"
+            f"are the same; give the names with {spell('classes')} FILE"
         )
     relative = [d for d in boxed if d.relative]
     if relative and len(relative) < len(boxed):
@@ -414,8 +414,8 @@ def _images(
     if len(differ):
         n_sizes = plural(len(differ), "image has", "images have")
         raise DataError(
-            f"--same-image join: {n_sizes} another size in another source, so they are not the same: "
-            f"{_some([flat[i] for i in differ.tolist()])}",
+            f"{spell('same_image')} join: {n_sizes} another size in another source, so they are not the "
+            f"same: {_some([flat[i] for i in differ.tolist()])}",
             log,
         )
     whole = rows.first(np.array([stem(name) != name for name in flat], bool))

@@ -15,7 +15,7 @@ from odm.codes import ALL_SCORED, NO_SCORES, SCORE_MISSING, SCORE_UNEXPECTED, UN
 from odm.converters.skipping import LeftOut, read_good_files
 from odm.files import MAX_SIZE, InMemory, Source, conceal, is_encoding, open_source, reveal
 from odm.formats import FORMATS, Format, detect, get, make_options, option_specs
-from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable
+from odm.issues import DataError, Log, PathError, UsageError, Usual, plural, printable, spell
 from odm.names import BAD_NAME, SAME_SHORT_NAME, NameRule, refuse_name, shortened, with_slashes
 from odm.tables import Builder, Dataset, Kind
 
@@ -132,7 +132,7 @@ class PendingSource:
         asked = self.request
         if asked.encoding and not is_encoding(asked.encoding):
             raise UsageError(
-                f"--encoding: unknown encoding {printable(asked.encoding)}; give one such as gb18030"
+                f"{spell('encoding')}: unknown encoding {printable(asked.encoding)}; give one such as gb18030"
             )
         return open_source(
             asked.path, follow_links=asked.follow_links, max_size=asked.max_size, encoding=asked.encoding

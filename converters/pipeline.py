@@ -24,9 +24,9 @@ from odm.converters.selection import Selection
 from odm.converters.shapes import AsShapes, settle
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
-    BAD_ROWS,
     Target,
     as_one,
+    bad_rows,
     check_parts,
     not_written,
     open_ledger,
@@ -36,7 +36,7 @@ from odm.converters.writing import (
 )
 from odm.files import MAX_SIZE
 from odm.formats import for_target, get_target, make_options
-from odm.issues import Log, UsageError, plural, printable
+from odm.issues import Log, UsageError, plural, printable, spell
 from odm.names import BAD_CLASS_NAME, accept_name, refuse_class
 from odm.tables import Dataset, Kind
 from odm.tables.extra_fields import SHAPES
@@ -288,7 +288,7 @@ def repair(
     wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if is_refused(log, loaded.left_out, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
-    dataset = settle(ledger.leave_out(dataset, wrong, BAD_ROWS))
+    dataset = settle(ledger.leave_out(dataset, wrong, bad_rows()))
     output = Target(path=target, format=to_format, options=to_chosen, overwrite=overwrite, dry_run=dry_run)
     return write_loaded(replace(loaded, dataset=dataset), replace(output, skip_bad=skip_bad), log, ledger)
 
@@ -300,14 +300,14 @@ def _formats_of(
     if not sources:
         raise UsageError("there is no source")
     if same_image not in SAME_IMAGE:
-        raise UsageError(f"--same-image {same_image}: choose one of {', '.join(SAME_IMAGE)}")
+        raise UsageError(f"{spell('same_image')} {same_image}: choose one of {', '.join(SAME_IMAGE)}")
     if same_image != "error" and len(sources) == 1:
-        raise UsageError("--same-image needs two sources or more")
+        raise UsageError(f"{spell('same_image')} needs two sources or more")
     named: list[str | None] = [given] if given is None or isinstance(given, str) else [*given] or [None]
     if len(named) not in (1, len(sources)):
         raise UsageError(
-            f"--from is given {len(named)} times for {plural(len(sources), 'source')}; give it once, or once "
-            "for each of them, in their order"
+            f"{spell('from_')} is given {len(named)} times for {plural(len(sources), 'source')}; give it "
+            "once, or once for each of them, in their order"
         )
     real: dict[str, str] = {}
     for path in sources:

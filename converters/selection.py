@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.skipping import without_images
-from odm.issues import Code, DataError, Log, UsageError, first_few, plural, printable, shorten
+from odm.issues import Code, DataError, Log, UsageError, first_few, plural, printable, shorten, spell
 from odm.tables import Dataset, Longs
 
 if TYPE_CHECKING:
@@ -73,26 +73,28 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What the order of images is made from; 0 if left out."""
 
     def __post_init__(self) -> None:
-        for flag, value in (("--min-box", self.min_box), ("--min-area", self.min_area)):
+        for option, value in (("min_box", self.min_box), ("min_area", self.min_area)):
             if not (math.isfinite(value) and value >= 0):
-                raise UsageError(f"{flag} {value}: expected a number of pixels of at least 0")
+                raise UsageError(f"{spell(option)} {value}: expected a number of pixels of at least 0")
         if self.split_into is not None and self.folds is not None:
-            raise UsageError("give --split-into or --folds, not both")
+            raise UsageError(f"give {spell('split_into')} or {spell('folds')}, not both")
         if self.folds is not None and not 2 <= self.folds <= MOST_FOLDS:
-            raise UsageError(f"--folds {self.folds}: give a number from 2 to {MOST_FOLDS}")
+            raise UsageError(f"{spell('folds')} {self.folds}: give a number from 2 to {MOST_FOLDS}")
         if self.split_into is not None:
             parse_ratios(self.split_into)
         if self.sample is not None:
             parse_share(self.sample)
         if not self.divides:
-            for flag, given in (
-                ("--group-by", self.group_by is not None),
-                ("--no-stratify", not self.stratify),
+            for option, is_set in (
+                ("group_by", self.group_by is not None),
+                ("no_stratify", not self.stratify),
             ):
-                if given:
-                    raise UsageError(f"{flag} needs --split-into or --folds")
+                if is_set:
+                    raise UsageError(f"{spell(option)} needs {spell('split_into')} or {spell('folds')}")
             if self.seed is not None and self.sample is None:
-                raise UsageError("--seed needs --sample, --split-into or --folds")
+                raise UsageError(
+                    f"{spell('seed')} needs {spell('sample')}, {spell('split_into')} or {spell('folds')}"
+                )
         if self.group_by is not None and self.group_by not in GROUPINGS:
             parse_pattern(self.group_by)
 
@@ -124,28 +126,32 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     """
     n_images = len(dataset.images)
     if dataset.relative and (selection.min_box or selection.min_area):
-        raise UsageError(f"--min-box and --min-area are in pixels, but no image has a size; {GIVE_SIZES}")
+        raise UsageError(
+            f"{spell('min_box')} and {spell('min_area')} are in pixels, but no image has a size; {GIVE_SIZES}"
+        )
     if selection.min_box:
         small = dataset.boxes.wh.min(axis=1, initial=np.inf) < selection.min_box
-        reason = f"boxes less than {selection.min_box:g} wide or high (--min-box)"
+        reason = f"boxes less than {selection.min_box:g} wide or high ({spell('min_box')})"
         dataset = ledger.leave_out(dataset, small, reason)
     if selection.min_area:
         with np.errstate(over="ignore"):
             product = dataset.boxes.wh[:, 0] * dataset.boxes.wh[:, 1]
         area = np.where(dataset.boxes.area >= 0, dataset.boxes.area, product)  # -1 stands for none
         small = area < selection.min_area
-        dataset = ledger.leave_out(dataset, small, f"boxes smaller than {selection.min_area:g} (--min-area)")
+        dataset = ledger.leave_out(
+            dataset, small, f"boxes smaller than {selection.min_area:g} ({spell('min_area')})"
+        )
     if selection.drop_empty:
         empty = np.ones(len(dataset.images), np.bool_)
         empty[dataset.boxes.image] = False
-        dataset = _leave_out_images(dataset, empty, "without boxes (--drop-empty)", ledger)
+        dataset = _leave_out_images(dataset, empty, f"without boxes ({spell('drop_empty')})", ledger)
     if selection.sample is not None:
         share = parse_share(selection.sample)
         n = len(dataset.images)
         if isinstance(share, int) and share > n:
             log.note(f"--sample {share}: there are only {plural(n, 'image')}, all of which are used")
         chosen = sample(dataset.images.name, share, selection.key)
-        dataset = _leave_out_images(dataset, ~chosen, "not in the sample (--sample)", ledger)
+        dataset = _leave_out_images(dataset, ~chosen, f"not in the sample ({spell('sample')})", ledger)
     if n_images and not len(dataset.images):
         reasons = ", ".join(f"{n} {reason}" for reason, n in ledger.images_left_out.items())
         raise DataError(f"no image is left of {n_images}: {reasons}", log)
@@ -184,10 +190,14 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
         have, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
         if groups is not None:
             have += f" in {plural(len(set(groups)), 'group')}"
-        flag = "--folds" if selection.folds is not None else "--split-into"
+        option = spell("folds" if selection.folds is not None else "split_into")
         helps = selection.stratify and divided(stratify=False)[1].all()
-        advice = "--no-stratify divides them by their number alone" if helps else "use fewer or larger parts"
-        raise DataError(f"{flag}: {empty} would get no images; there {verb} {have}; {advice}", log)
+        advice = (
+            f"{spell('no_stratify')} divides them by their number alone"
+            if helps
+            else "use fewer or larger parts"
+        )
+        raise DataError(f"{option}: {empty} would get no images; there {verb} {have}; {advice}", log)
     names = dataset.categories.name
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
     there = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
@@ -234,7 +244,7 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
     """
     if how in GROUPINGS:
         if how == "video" and dataset.images.video is None:
-            raise DataError("--group-by video: no image is a frame of a video", log)
+            raise DataError(f"{spell('group_by')} video: no image is a frame of a video", log)
         return list(GROUPINGS[how](dataset))
     pattern = parse_pattern(how)
     found = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
@@ -242,7 +252,7 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
     if missed:
         some = first_few(missed, 3, lambda name: repr(shorten(name, 60)))
         n = plural(len(missed), "image")
-        raise DataError(f"--group-by {printable(how)}: does not match {n}: {some}", log)
+        raise DataError(f"{spell('group_by')} {printable(how)}: does not match {n}: {some}", log)
     return [group for group in found if group is not None]
 
 
@@ -251,12 +261,12 @@ def parse_pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as e:
-        raise UsageError(f"--group-by {shorten(text)}: not a regular expression: {e}") from None
+        raise UsageError(f"{spell('group_by')} {shorten(text)}: not a regular expression: {e}") from None
     if not pattern.groups:
         words = "".join(f"{word} or " for word in GROUPINGS)
         raise UsageError(
-            f"--group-by {shorten(text)}: give {words}a regular expression with parentheses around the "
-            "part of the name that identifies the group, as in '^(.*)_frame'"
+            f"{spell('group_by')} {shorten(text)}: give {words}a regular expression with parentheses around "
+            "the part of the name that identifies the group, as in '^(.*)_frame'"
         )
     return pattern
 
@@ -394,7 +404,7 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
             f"the fractions add up to {float(whole):g}, not to 1; correct them, or use whole numbers"
         )
     if wrong:
-        raise UsageError(f"--split-into {shown}: {'; '.join(wrong)}")
+        raise UsageError(f"{spell('split_into')} {shown}: {'; '.join(wrong)}")
     scale = math.lcm(*(value.denominator for value in numbers.values()))
     return {name: int(value * scale) for name, value in numbers.items()}
 
@@ -408,6 +418,7 @@ def parse_share(given: str | int) -> Share:
     value = Fraction(match[1]) if match else Fraction(0)
     if not match or (not match[2] and "." in text) or not value or (match[2] and value > 100):
         raise UsageError(
-            f"--sample {shorten(text)}: expected a number of images, or a percentage up to 100, as in 10%"
+            f"{spell('sample')} {shorten(text)}: expected a number of images, or a percentage up to 100, as "
+            "in 10%"
         )
     return value / 100 if match[2] else int(value)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.codes import report_unfillable
 from odm.converters.ledger import Ledger
 from odm.formats import Format
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, spell
 from odm.masks.runs import Runs, pieces, sums
 from odm.masks.trace import trace_all
 from odm.tables import Boxes, Dataset, Floats, Ints, ShapeKind, ShapeRows, Shapes, frozen
@@ -94,7 +94,7 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
         found = _fitted(found, target, _Fitting(dataset, ledger), shapes)
         dataset = _with(dataset, shapes=found)
     elif shapes == "oriented" and "oriented" not in target.keeps:
-        raise UsageError(f"--shapes oriented: {target.name} has no oriented boxes")
+        raise UsageError(f"{spell('shapes')} oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
         dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
     if found is not None and target.shape_is_box:
@@ -122,7 +122,7 @@ def _fitted(found: Shapes, target: Format, rule: _Fitting, asked: AsShapes | Non
         return None
     if asked is not None and asked not in keeps:
         raise UsageError(
-            f"--shapes {asked}: {target.name} does not hold such shapes{target.shape_advice(asked)}"
+            f"{spell('shapes')} {asked}: {target.name} does not hold such shapes{target.shape_advice(asked)}"
         )
     oriented = asked == "oriented"
     if "oriented" not in keeps or asked in ("polygon", "mask"):

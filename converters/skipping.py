@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from odm.files import Source
 from odm.formats import DESCRIBING
-from odm.issues import CODES, DataError, Log, plural, printable
+from odm.issues import CODES, DataError, Log, plural, printable, spell
 from odm.names import stem
 from odm.tables import Dataset, frozen
 
@@ -90,7 +90,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
 
 def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
     files = plural(len(left_out.files), "file has", "files have")
-    text = f"{files} errors, and --skip-bad-files leaves no image"
+    text = f"{files} errors, and {spell('skip_bad_files')} leaves no image"
     return DataError(f"{printable(source.path)}: {text}", log)
 
 

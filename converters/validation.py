@@ -21,7 +21,7 @@ from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
-from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable
+from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, spell
 from odm.names import number_of
 from odm.tables import Kind
 
@@ -93,8 +93,8 @@ def validate(
     examine(
         source,
         found,
-        gt=request(gt, kind="gt", flag="gt_format"),
-        against=request(against, kind="det", flag="det_format"),
+        gt=request(gt, kind="gt", flag="--gt-format"),
+        against=request(against, kind="det", flag="--det-format"),
         tolerance=tolerance,
     )
     found = chosen(found, *wanted)
@@ -194,7 +194,7 @@ def check_codes(names: Iterable[str]) -> tuple[str, ...]:
         list(FORMATS.values())  # a format declares its codes when it is imported
     for name in wanted:
         if not any(fnmatchcase(code, name) for code in CODES):
-            raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; --explain all lists them")
+            raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; {spell('explain')} all lists them")
     return wanted
 
 

@@ -37,6 +37,7 @@ from odm.issues import (
     plural,
     printable,
     shorten,
+    spell,
 )
 from odm.names import BAD_NAME, SIZES_FILE, refuse_name, stem
 from odm.tables import Dataset, Longs, SourceFile, distinct, region_classes
@@ -49,7 +50,6 @@ WITHOUT_SPLIT = Code(
     "A data set with splits and one without were put together, or a split has a name of its own. A trainer "
     "reads only the images of the splits that it knows.",
 )
-BAD_ROWS = "rows with errors (--skip-bad)"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,11 +95,16 @@ def _is_single(path: str, format_: Format) -> bool:
     return format_.single and path.lower().endswith(format_.suffixes) and not os.path.isdir(path)
 
 
+def bad_rows() -> str:
+    """Why rows with errors are left out."""
+    return f"rows with errors ({spell('skip_bad')})"
+
+
 def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger:
     """The ledger of what was read, before anything is done with it; `target` names a format."""
     ledger = Ledger(loaded.format.name, target, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
     if loaded.bad:
-        ledger.left_out[BAD_ROWS] = loaded.bad
+        ledger.left_out[bad_rows()] = loaded.bad
     ledger.bad_files = tuple(loaded.left_out.files)
     return ledger
 
@@ -167,7 +172,7 @@ def _with_fitted_shapes(dataset: Dataset, held: Format, target: Target, ledger: 
     too_large = report_too_large(dataset, held, log, target.shapes)
     if too_large.any() and not target.skip_bad:
         raise DataError("outlines are too large to be made masks; nothing was written", log)
-    return fit(ledger.leave_out(dataset, too_large, BAD_ROWS), held, ledger, shapes=target.shapes)
+    return fit(ledger.leave_out(dataset, too_large, bad_rows()), held, ledger, shapes=target.shapes)
 
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
@@ -177,9 +182,10 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
-        raise UsageError(f"--category-ids {ids}: {format_.name} does not store class ids")
+        raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")
     if ids and getattr(target.options, "reference", None) is not None:
-        raise UsageError("--category-ids: with --gt, results have the class ids of the ground truth")
+        what = "results have the class ids of the ground truth"
+        raise UsageError(f"{spell('category_ids')}: with {spell('gt')}, {what}")
     if loaded.dataset.relative and (not format_.needs_size or "size" in format_.keeps):
         for row in distinct(loaded.dataset.boxes.image).tolist():
             log.report(NO_SIZE, loaded.dataset.image_place(row), value=loaded.dataset.images.name[row])
@@ -209,8 +215,8 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     ledger.images, ledger.categories = len(dataset.images), len(dataset.categories)
     if target.strict and not ledger.lossless:
         ledger.dry_run = True
-        shown = printable(target.path)
-        raise StrictLoss(f"{shown}: not written (--strict): it would lose {losses(ledger)}", log, ledger)
+        lost = f"not written ({spell('strict')}): it would lose {losses(ledger)}"
+        raise StrictLoss(f"{printable(target.path)}: {lost}", log, ledger)
     output = open_output(target.path, format_, overwrite=target.overwrite, dry_run=target.dry_run)
     # The target holds nothing that was read: a list file may have led to other folders.
     real = os.path.realpath(output.target)
@@ -287,12 +293,12 @@ def check_parts(selection: Selection, output: Output, format_: Format) -> None:
         what = "folds" if selection.folds is not None else "parts"
         raise UsageError(
             f"{printable(output.target)}: one file cannot hold the {what}; name a folder, and add "
-            f"--to {format_.name}"
+            f"{spell('to')} {format_.name}"
         )
     strange = [name for name in selection.parts if name not in format_.split_names]
     if selection.folds is None and format_.split_names and strange:
         known = ", ".join(sorted(format_.split_names))
-        raise UsageError(f"--split-into: {format_.name} has no part {strange[0]!r}, only {known}")
+        raise UsageError(f"{spell('split_into')}: {format_.name} has no part {strange[0]!r}, only {known}")
 
 
 def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
@@ -381,12 +387,12 @@ def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> 
         return rest, ""
     asked = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
     if len(asked) == 2:
-        raise UsageError("--copy-images and --link-images: use one of them")
+        raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
     how = asked[0] if asked and format_.pictures is not None else ""
     if how and _is_single(target, format_):
         raise UsageError(
             f"{printable(target)}: one file cannot hold the pictures of --{how}-images; name a folder, and "
-            f"add --to {format_.name}"
+            f"add {spell('to')} {format_.name}"
         )
     return rest, how
 

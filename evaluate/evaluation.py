@@ -33,7 +33,7 @@ from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
-from odm.issues import DataError, Log, Trusted, UsageError, plural
+from odm.issues import DataError, Log, Trusted, UsageError, plural, spell
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag, ShapeKind
 
@@ -53,7 +53,7 @@ def _refuse_many_classes(joined: Joined, log: Log) -> None:
     if len(joined.classes) > MOST_CLASSES:
         raise DataError(
             f"there are {len(joined.classes)} classes, more than {MOST_CLASSES}: are they names of single "
-            "objects? --only-classes chooses some, --class-agnostic takes all for one",
+            f"objects? {spell('only_classes')} chooses some, {spell('class_agnostic')} takes all for one",
             log,
         )
 
@@ -232,9 +232,9 @@ def checked_rules(
     if image_labels is not None and not any(p.labelled_only for p in rules):
         raise UsageError("image labels are used only by openimages-challenge and lvis")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError("class_agnostic does not apply to openimages-challenge and lvis")
+        raise UsageError(f"{spell('class_agnostic')} does not apply to openimages-challenge and lvis")
     if class_agnostic and hierarchy is not None:
-        raise UsageError("class_agnostic and a class hierarchy cannot be combined")
+        raise UsageError(f"{spell('class_agnostic')} and a class hierarchy cannot be combined")
     return rules
 
 

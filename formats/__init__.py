@@ -23,7 +23,7 @@ from odm.formats._contract import (
     option_specs,
 )
 from odm.formats._signs import FLAGS, READ_ONLY, SIGNS
-from odm.issues import Log, UsageError, hint, printable
+from odm.issues import Log, UsageError, hint, printable, spell
 
 __all__ = [
     "DESCRIBING",
@@ -156,4 +156,4 @@ def for_target(path: str) -> Format:
     unknown = f"the suffix of {printable(path)} does not determine the format"
     which = "several formats use it" if fits else unknown
     names = ", ".join(fits) if 0 < len(fits) <= 10 else "odm formats lists them"
-    raise UsageError(f"{which}; set it with --to ({names})")
+    raise UsageError(f"{which}; set it with {spell('to')} ({names})")

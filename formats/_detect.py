@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from odm.files import Source
 from odm.formats._contract import SURE, Format, Signs
 from odm.formats._shared.damaged_files import report_damage
-from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plural, printable
+from odm.issues import AmbiguousFormat, DataError, Log, UsageError, Usual, plural, printable, spell
 
 _LIST = "odm formats lists all"
 
@@ -47,7 +47,7 @@ def detect(
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }
-    shown = printable(source.path)
+    shown, flag = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
     if not answers:
         if not any(source.head(file).strip() for file in source.files[:1000]):
             _report_unreadable(source, log)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from odm.files import Source
 from odm.formats._contract import USES, Format, Signs
 from odm.formats._shared.json.preview import LOOKED_AT, glance
-from odm.issues import first_few, listed, plural, printable, shorten
+from odm.issues import first_few, listed, plural, printable, shorten, spell
 from odm.names import PICTURE_SUFFIXES
 
 _PICTURE = rf"[^\t\r\n]+(?:{'|'.join(map(re.escape, sorted(PICTURE_SUFFIXES)))})"
@@ -66,7 +66,10 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     data = [file for file in source.files if not file.lower().endswith(tuple(PICTURE_SUFFIXES))]
     if not data:
         n = plural(len(source.files), "image file")
-        return f"{n} and no annotations; give the annotations, and the folder of images as --images", True
+        return (
+            f"{n} and no annotations; give the annotations, and the folder of images as {spell('images')}",
+            True,
+        )
     texts = [_find_other_task(source, file) for file in data[:LOOKED_AT]]
     if all(texts):
         shown = f"{printable(data[0])} is " if data[0] else "this is "

@@ -188,7 +188,7 @@ def test_a_class_list_says_the_order():
         "classes without objects added by --class-list": 1,
     }
     for order in (("bird", "dog"), ("bird", "bird", "cat", "dog")):
-        with pytest.raises(UsageError, match="class-list"):
+        with pytest.raises(UsageError, match="class_list"):
             edited(data(), order=order)
 
 

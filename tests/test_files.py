@@ -607,11 +607,11 @@ def test_a_target_must_be_free_or_said_to_be_overwritten(tmp_path):
     out = tmp_path / "out"
     write_folder(out)
     for dry_run in (False, True):
-        with pytest.raises(PathError, match="not empty; use --overwrite"):
+        with pytest.raises(PathError, match="not empty; use overwrite"):
             write_folder(out, dry_run=dry_run)
     single = tmp_path / "a.json"
     write_single(single)
-    with pytest.raises(PathError, match="exists; use --overwrite"):
+    with pytest.raises(PathError, match="exists; use overwrite"):
         write_single(single)
     with pytest.raises(PathError, match="not a folder"):
         Output(str(single))
@@ -1089,7 +1089,7 @@ def test_what_is_in_a_file_is_read(tmp_path):
         with open_binary(str(path)) as stream:
             assert stream.read() == data
     assert read_bytes(str(path), max_size=size) == data
-    with pytest.raises(Unreadable, match="--max-size"):
+    with pytest.raises(Unreadable, match="max_size"):
         read_bytes(str(path), max_size=size - 1)
 
 

@@ -110,7 +110,7 @@ def test_shapes_are_what_was_asked_for(asked, tmp_path):
     assert kinds == {ShapeKind.NONE, {"polygon": 1, "mask": 2, "oriented": 3}[asked]}
     if asked in ("polygon", "mask"):
         assert pixels(fitted) == pixels(data)
-    with pytest.raises(UsageError, match="--shapes oriented: lvis does not hold"):
+    with pytest.raises(UsageError, match="shapes oriented: lvis does not hold"):
         fit(data, FORMATS["lvis"], Ledger("a", "lvis", read=7), shapes="oriented")
 
 

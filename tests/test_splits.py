@@ -247,13 +247,13 @@ def test_ratios():
     ],
 )
 def test_bad_ratios(text, said):
-    with pytest.raises(UsageError, match=f"--split-into .*{said}"):
+    with pytest.raises(UsageError, match=f"split_into .*{said}"):
         parse_ratios(text)
 
 
 @pytest.mark.parametrize("text", ["0", "0%", "101%", "x", "", "-1", "1.5", "1e3", "%", "nan%"])
 def test_bad_samples(text):
-    with pytest.raises(UsageError, match="--sample"):
+    with pytest.raises(UsageError, match="sample"):
         parse_share(text)
 
 
@@ -278,18 +278,18 @@ def test_groups_by_pattern_and_by_word(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"folds": 1}, "--folds 1"),
+        ({"folds": 1}, "folds 1"),
         ({"folds": 2, "split_into": "a:1,b:1"}, "not both"),
         ({"split_into": "a:1"}, "two parts"),
-        ({"group_by": "(a)"}, "--group-by needs"),
-        ({"stratify": False}, "--no-stratify needs"),
-        ({"seed": 1}, "--seed needs"),
+        ({"group_by": "(a)"}, "group_by needs"),
+        ({"stratify": False}, "no_stratify needs"),
+        ({"seed": 1}, "seed needs"),
         ({"folds": 2, "group_by": "a"}, "parentheses"),
         ({"folds": 2, "group_by": "(a"}, "not a regular expression"),
-        ({"min_box": -1.0}, "--min-box"),
-        ({"min_area": float("nan")}, "--min-area"),
-        ({"min_box": float("inf")}, "--min-box"),
-        ({"sample": 0}, "--sample"),
+        ({"min_box": -1.0}, "min_box"),
+        ({"min_area": float("nan")}, "min_area"),
+        ({"min_box": float("inf")}, "min_box"),
+        ({"sample": 0}, "sample"),
     ],
 )
 def test_selections_that_do_not_fit_together(given, said):
@@ -328,7 +328,7 @@ def test_small_boxes_and_then_empty_images_are_left_out():
     result, ledger, _ = selected(dataset, min_box=4, min_area=17, drop_empty=True)
     assert result.images.name == ("3.jpg",)
     assert list(ledger.left_out.values()) == [2, 1]
-    assert ledger.images_left_out == {"without boxes (--drop-empty)": 3}
+    assert ledger.images_left_out == {"without boxes (drop_empty)": 3}
     assert not ledger.lossless
 
 
@@ -344,7 +344,7 @@ def test_a_sample_keeps_the_order_and_books_its_boxes():
     result, ledger, _ = selected(dataset, sample=5)
     assert result.images.name == ("i02.jpg", "i05.jpg", "i11.jpg", "i12.jpg", "i17.jpg")
     assert sum(ledger.left_out.values()) == len(dataset) - len(result)
-    assert ledger.images_left_out == {"not in the sample (--sample)": 15}
+    assert ledger.images_left_out == {"not in the sample (sample)": 15}
 
 
 def test_a_sample_of_more_than_there_is_says_so():
@@ -363,7 +363,7 @@ def test_a_part_without_an_image_is_an_error():
         divide(Selection(split_into="train:98,val:1,test:1"), twenty(), Log())
     with pytest.raises(DataError, match="fold3 would get no images; there are 20 images in 2 groups"):
         divide(Selection(folds=3, group_by="^i(.)"), twenty(), Log())
-    with pytest.raises(DataError, match="there are 10 images; --no-stratify divides them by their number"):
+    with pytest.raises(DataError, match="there are 10 images; no_stratify divides them by their number"):
         divide(Selection(split_into="train:80,val:20"), data([{c} for c in range(10)], 10), Log())
 
 

@@ -16,7 +16,7 @@ from odm.evaluate.matching.pairs import find_pairs, intersection
 from odm.evaluate.matching.sides import Joined, JoinReport, SideTable
 from odm.evaluate.results import plain
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import UsageError
+from odm.issues import UsageError, spell
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
 from odm.views import Framed, Shown
@@ -167,7 +167,7 @@ def agree(first: Annotations, other: Annotations, classes: Sequence[str], *, iou
         If `iou` is out of range.
     """
     if not 0 < iou <= 1:
-        raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
+        raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
     k = len(classes)
     if k > MOST_CLASSES:
         raise UsageError(

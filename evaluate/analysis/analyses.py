@@ -22,7 +22,7 @@ from odm.evaluate.analysis.thresholds import kept, lrp
 from odm.evaluate.analysis.tide import tide
 from odm.evaluate.results import Evaluation, Result, Row, plain
 from odm.evaluate.scores.curves import point_at
-from odm.issues import UsageError, hint, shorten
+from odm.issues import UsageError, hint, shorten, spell
 
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
 
@@ -36,11 +36,11 @@ def parse_analyses(given: str | Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in ANALYSES:
             raise UsageError(
-                f"analyze {shorten(name)}: unknown analysis{hint(name, ANALYSES)}; "
+                f"{spell('analyze')} {shorten(name)}: unknown analysis{hint(name, ANALYSES)}; "
                 f"there are: {', '.join(ANALYSES)}, or all"
             )
     if not names:
-        raise UsageError(f"analyze: choose from {', '.join(ANALYSES)}, or all")
+        raise UsageError(f"{spell('analyze')}: choose from {', '.join(ANALYSES)}, or all")
     return tuple(dict.fromkeys(names))
 
 

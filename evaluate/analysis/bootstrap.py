@@ -26,7 +26,7 @@ import numpy as np
 
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import UsageError
+from odm.issues import UsageError, spell
 from odm.parallel import in_order, worker_count
 from odm.tables import Floats, Longs
 
@@ -102,11 +102,15 @@ class Resampling(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """UsageError if a value is out of range."""
         if self.replicates < 1:
-            raise UsageError(f"replicates {self.replicates}: expected a whole number of at least 1")
+            raise UsageError(
+                f"{spell('replicates')} {self.replicates}: expected a whole number of at least 1"
+            )
         if self.seed < 0:
-            raise UsageError(f"seed {self.seed}: expected a whole number of at least 0")
+            raise UsageError(f"{spell('seed')} {self.seed}: expected a whole number of at least 0")
         if not 0 < self.level < 1:
-            raise UsageError(f"level {self.level}: expected a fraction between 0 and 1, as in 0.95")
+            raise UsageError(
+                f"{spell('level')} {self.level}: expected a fraction between 0 and 1, as in 0.95"
+            )
 
 
 def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:

@@ -33,7 +33,7 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 from odm.evaluate.scores.metric_names import PATTERN, MetricName, parse_metric, the_one
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import UsageError, first_few, hint, plural, shorten
+from odm.issues import UsageError, first_few, hint, plural, shorten, spell
 from odm.names import distinct_parts
 from odm.tables import Longs
 from odm.views import ComparisonViews, Rows
@@ -293,7 +293,9 @@ def check_runs(runs: Mapping[str, Table]) -> None:
                 if only:
                     some = first_few(sorted(only), 3, lambda image: repr(shorten(image)))
                     parts.append(f"only {whose} has {some}")
-            end = f": {'; '.join(parts)}; --extra-images ignore leaves out images without ground truth"
+            end = (
+                f": {'; '.join(parts)}; {spell('extra_images')} ignore leaves out images without ground truth"
+            )
             raise UsageError(
                 f"the run {shorten(name)} does not cover the same images as the first"
                 + (end if parts else " in the same order")
@@ -391,7 +393,9 @@ def check_regression_gates(
         _, key = the_one(gate.name, [rules], str(gate))
         of_area = gate.category is None and key not in keys_of(rules, areas)
         if of_area and key in keys_of(rules, range(len(rules.areas))):
-            raise UsageError(f"{gate}: area ranges have intervals only with --bootstrap-areas: add it")
+            raise UsageError(
+                f"{gate}: area ranges have intervals only with {spell('bootstrap_areas')}: add it"
+            )
 
 
 def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:

@@ -14,7 +14,7 @@ from odm.evaluate.analysis.box_pairs import box_columns, flag_words
 from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
 from odm.evaluate.analysis.named import Table
 from odm.evaluate.results import plain
-from odm.issues import UsageError
+from odm.issues import UsageError, spell
 from odm.tables import Dataset, Floats, Longs, rows_without
 from odm.views import Framed, Shown
 
@@ -296,14 +296,14 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
         If a value is out of range, or one version has names of classes and the other only numbers.
     """
     if not 0 < iou <= 1:
-        raise UsageError(f"iou {iou}: expected an IoU above 0 and up to 1, as in 0.5")
+        raise UsageError(f"{spell('iou')} {iou}: expected an IoU above 0 and up to 1, as in 0.5")
     if not 0 <= tolerance < math.inf:
         raise UsageError(f"tolerance {tolerance}: expected pixels, 0 or more")
     names = [one.categories for one in (old, new)]
     if not set(names[0].name) & set(names[1].name) and names[0].named != names[1].named:
         raise UsageError(
             f"the classes of the {'new' if names[0].named else 'old'} version are only numbers; "
-            "give their names with --classes"
+            f"give their names with {spell('classes')}"
         )
     partner, renamed = pair_versions(old, new)
     both = np.zeros(len(old.images), np.bool_)

@@ -22,7 +22,7 @@ import numpy as np
 from odm.evaluate.analysis.outcome_table import IGNORED, TP
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.matching.sides import Mask
-from odm.issues import UsageError, shorten
+from odm.issues import UsageError, shorten, spell
 from odm.tables import Floats, Longs
 
 VERSION = 1
@@ -129,7 +129,7 @@ def parse_rule(text: str) -> Rule:
             "cost": lambda: min(values) >= 0 and max(values) > 0,
         }.get(name, lambda: True)()
     if not good:
-        raise UsageError(f"thresholds {shorten(text)}: give {RULES}, as in fbeta:0.5 or cost:1:5")
+        raise UsageError(f"{spell('thresholds')} {shorten(text)}: give {RULES}, as in fbeta:0.5 or cost:1:5")
     return Rule(name, values)
 
 
@@ -151,7 +151,7 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     rule = parse_rule(rule) if isinstance(rule, str) else rule
     require_ap(table, "choosing thresholds")
     if rule.name == "lrp" and (reason := single_threshold(table)):
-        raise UsageError(f"thresholds lrp: {reason}")
+        raise UsageError(f"{spell('thresholds')} lrp: {reason}")
     together = _candidates(table, table.order, int(table.n.sum()))
     at, _ = best_candidate(together, rule, table.threshold)
     classes = {}

@@ -16,7 +16,7 @@ from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.shapes import pieces_of
 from odm.evaluate.matching.sides import Joined, Mask, collapsed, parts
 from odm.evaluate.scores.protocols import Protocol
-from odm.issues import UsageError, shorten
+from odm.issues import UsageError, shorten, spell
 from odm.tables import Floats, Ints, Longs
 
 Of = Literal["gt", "det"]
@@ -73,7 +73,7 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
         if math.prod(self.table.shape) > MOST_CELLS:
             raise UsageError(
                 f"{len(self.classes)} classes are too many for a whole confusion matrix: choose some with "
-                "--only-classes; the confusion.csv of --save lists the pairs that occur"
+                f"{spell('only_classes')}; the confusion.csv of {spell('save')} lists the pairs that occur"
             )
         return self.table.dense()
 
@@ -190,7 +190,8 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
             sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
             raise UsageError(
                 f"{name!r}: its {sides} overlap in more than {MOST_PAIRS} pairs, too many for a confusion "
-                "matrix or report: drop some with --score-min, or leave the image out with --only-images"
+                f"matrix or report: drop some with {spell('score_min')}, or leave the image out with "
+                f"{spell('only_images')}"
             )
     det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
     differs = part.detections.category[det] != part.truth.category[gt]

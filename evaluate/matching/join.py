@@ -26,7 +26,7 @@ from odm.codes import (
 from odm.evaluate.matching.prepare import ancestors, with_known, with_labelled_images
 from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
 from odm.evaluate.scores.changes import check_scores
-from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, without_noise
+from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, spell, without_noise
 from odm.pairing import (
     Pairing,
     check_numbers,
@@ -84,7 +84,7 @@ def join(
         If a name in `only_classes` or `only_images` exists on neither side, or a value is out of range.
     """
     if extra_images not in ("error", "background", "ignore"):
-        raise UsageError(f"extra_images {extra_images}: choose error, background or ignore")
+        raise UsageError(f"{spell('extra_images')} {extra_images}: choose error, background or ignore")
     check_scores(score_min=score_min)
     log = log or Log()
     if image_labels is not None:

@@ -12,7 +12,7 @@ from odm.codes import GIVE_SIZES, report_unfillable
 from odm.evaluate.matching.shapes import POSE_AREA, measured_areas, unfillable
 from odm.evaluate.matching.sides import Choice, Joined, Mask, SideTable, narrow
 from odm.evaluate.scores.protocols import COCO_SIGMAS, IouType, Protocol
-from odm.issues import Code, DataError, Log, Trusted, UsageError, plural
+from odm.issues import Code, DataError, Log, Trusted, UsageError, plural, spell
 from odm.masks.runs import MOST_PIXELS
 from odm.pairing import some
 from odm.tables import Boxes, Dataset, ShapeKind, Shapes
@@ -239,15 +239,17 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     if len(counts) > 1:
         said = ", ".join(map(str, counts[:-1]))
         raise UsageError(
-            f"iou_type keypoints: some objects have {said} key points and others {counts[-1]}, but a list of "
-            "sigmas fits one number only: choose classes with --only-classes"
+            f"{spell('iou_type')} keypoints: some objects have {said} key points and others {counts[-1]}, "
+            f"but a list of sigmas fits one number only: choose classes with {spell('only_classes')}"
         )
     k = counts[0] if counts else 0
     ready: list[Protocol] = []
     for p in rules:
         sigmas: tuple[Any, ...] = p.sigmas
         if sigmas and k and len(sigmas) != k:
-            raise UsageError(f"sigmas: {k} are needed, one for each key point, but {len(sigmas)} are given")
+            raise UsageError(
+                f"{spell('sigmas')}: {k} are needed, one for each key point, but {len(sigmas)} are given"
+            )
         if not sigmas and k == len(COCO_SIGMAS):
             sigmas = COCO_SIGMAS
             names = {own for own in truth.categories.keypoints or () if own}
@@ -257,8 +259,8 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
             sigmas = (1 / k,) * k if k else ()
         elif not sigmas and k:
             raise UsageError(
-                f"sigmas: {k} are needed, one for each key point (--sigmas 0.025,0.05,... or a file with one "
-                "per line); only those of COCO's 17 points are known"
+                f"{spell('sigmas')}: {k} are needed, one for each key point ({spell('sigmas')} "
+                "0.025,0.05,... or a file with one per line); only those of COCO's 17 points are known"
             )
         ready.append(replace(p, sigmas=sigmas))
     return ready

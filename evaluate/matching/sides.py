@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.order import first_of_runs, rank_in_runs
-from odm.issues import Code, Log, Trusted, UsageError, hint, plural
+from odm.issues import Code, Log, Trusted, UsageError, hint, plural, spell
 from odm.names import stem
 from odm.pairing import some, unique
 from odm.tables import Boxes, Floats, Ints, Longs, distinct
@@ -282,7 +282,9 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
         known = {*joined.classes, *tree, *(name for above in tree.values() for name in above)}
         for name in choice.classes:
             if name not in known:
-                raise UsageError(f"only_classes: there is no class {name!r}{hint(name, sorted(known))}")
+                raise UsageError(
+                    f"{spell('only_classes')}: there is no class {name!r}{hint(name, sorted(known))}"
+                )
         detections = joined.detections
         order = np.lexsort((-detections.score, detections.image))
         rank = np.empty(len(order), np.int64)
@@ -337,6 +339,6 @@ def choose(
         for name in only_images:
             row = rows.get(name, stems.get(name))
             if row is None:
-                raise UsageError(f"only_images: there is no image {name!r}{hint(name, images)}")
+                raise UsageError(f"{spell('only_images')}: there is no image {name!r}{hint(name, images)}")
             chosen.append(row)
     return Choice(extra_images == "ignore", only_classes, chosen, score_min)

@@ -37,7 +37,7 @@ from odm.evaluate.parts.tasks import (
 )
 from odm.evaluate.scores.accumulate import ClassCounts
 from odm.evaluate.scores.curves import OperatingPoint, best_of_points, point_at
-from odm.issues import DataError, Log, PathError, UsageError, plural
+from odm.issues import DataError, Log, PathError, UsageError, plural, spell
 
 MOST_PENDING = 256
 """Tasks that are submitted at a time: enough for many workers, and few to be cancelled."""
@@ -104,7 +104,9 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         If there is no scheduler, or it has no worker; if it goes away, or its workers end again and again.
     """
     if not re.match(r"(tcp|tls)://", address):
-        raise UsageError(f"--cluster {address}: give the address of a Dask scheduler, as in tcp://host:8786")
+        raise UsageError(
+            f"{spell('cluster')} {address}: give the address of a Dask scheduler, as in tcp://host:8786"
+        )
     try:
         import distributed
         from distributed.comm.core import CommClosedError
@@ -135,7 +137,7 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
             n = e.allowed_failures + 1
             raise PathError(
                 f"{address}: one task ended {n} workers, most likely for lack of memory: give them more, or "
-                f"a smaller --rows-per-task, or smaller files or row groups"
+                f"a smaller {spell('rows_per_task')}, or smaller files or row groups"
             ) from None
         except (CancelledError, CommClosedError):
             raise PathError(f"{address}: the scheduler is gone, and what was done so far is lost") from None

@@ -34,7 +34,7 @@ from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey,
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import finish
 from odm.evaluate.scores.protocols import Protocol as Rules
-from odm.issues import Log, UsageError
+from odm.issues import Log, UsageError, spell
 from odm.pairing import source_of
 from odm.tables import NO_ID, Builder, Dataset, Ints, Longs
 
@@ -263,7 +263,9 @@ def evaluate_parts(
     whole = Whole.of(surveys, path)
     admitted = admit(truth, whole.dataset, whole.summary, log, image_labels=image_labels, **chosen)
     if extra_images == "ignore" and (admitted.pairing.image < 0).any():
-        raise UsageError("--extra-images ignore needs all detections at once; leave those images out first")
+        raise UsageError(
+            f"{spell('extra_images')} ignore needs all detections at once; leave those images out first"
+        )
     none = whole.dataset.boxes.take(np.zeros(0, np.int64))
     base = admitted.joined(none, hierarchy)
     choice = choose(base, score_min=score_min, **chosen)
@@ -325,7 +327,9 @@ def check_rules(rules: Sequence[Rules]) -> None:
             why = "ranks or counts the detections of all images and classes together"
         else:
             continue
-        raise UsageError(f"{p.name} {why}; evaluate it in one process, without --memory and --cluster")
+        raise UsageError(
+            f"{p.name} {why}; evaluate it in one process, without {spell('memory')} and {spell('cluster')}"
+        )
 
 
 def _write_truth(base: Joined, known: Joined, owner: Ints, n_tasks: int, store: Store) -> None:

@@ -23,7 +23,7 @@ from odm.evaluate.scores.protocols import (
     IouType,
     Protocol,
 )
-from odm.issues import Log, UsageError, hint, shorten
+from odm.issues import Log, UsageError, hint, shorten, spell
 from odm.tables import Flag
 
 MOST_AREAS = 16
@@ -74,7 +74,7 @@ def resolve(
             unfit = {"area": area or None, "recall_at": recall_at, "pixels": pixels, "iou_type": iou_type}
             for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
-                    raise UsageError(f"{option} does not apply to {base.name}, which measures tracks")
+                    raise UsageError(f"{spell(option)} does not apply to {base.name}, which measures tracks")
         base = _measuring(base, iou_type)
         changed: dict[str, Any] = {} if sigmas is None else {"sigmas": _sigmas(sigmas, base)}
         if interpolation is not None:
@@ -83,7 +83,7 @@ def resolve(
             changed["areas"] = _areas(area, base)
         if max_dets is not None:
             if isinstance(max_dets, bool) or int(max_dets) != max_dets or max_dets < 1:
-                raise UsageError(f"max_dets {max_dets}: expected a whole number of at least 1")
+                raise UsageError(f"{spell('max_dets')} {max_dets}: expected a whole number of at least 1")
             if base.metric == "corloc":
                 raise UsageError("corloc uses only the top detection, so max_dets has no effect")
             changed["max_dets"] = int(max_dets)
@@ -111,7 +111,7 @@ def _ious(iou: float | Sequence[float] | None) -> tuple[float, ...] | None:
         raise UsageError("give at least one IoU threshold")
     for threshold in given:
         if not (math.isfinite(threshold) and 0 < threshold <= 1):
-            raise UsageError(f"iou {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
+            raise UsageError(f"{spell('iou')} {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
     return tuple(dict.fromkeys(float(threshold) for threshold in given))
 
 
@@ -121,8 +121,8 @@ def _check_one_type(rules: Sequence[Protocol]) -> None:
     if len(names) > 1:
         (one, first), (other, second) = list(names.items())[:2]
         raise UsageError(
-            f"protocol {first} compares {one} and {second} {other}: evaluate them one by one, or give one "
-            "iou_type for both"
+            f"{spell('protocol')} {first} compares {one} and {second} {other}: evaluate them one by one, "
+            f"or give one {spell('iou_type')} for both"
         )
 
 
@@ -131,37 +131,40 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
     if iou_type is None or iou_type == base.iou_type:
         return base
     if iou_type not in get_args(IouType):
-        raise UsageError(f"iou_type {iou_type}: choose {', '.join(get_args(IouType))}")
+        raise UsageError(f"{spell('iou_type')} {iou_type}: choose {', '.join(get_args(IouType))}")
     if base.name == "ultralytics" and iou_type == "segm":
         raise UsageError(
-            "iou_type segm: yolo val compares masks at a quarter of the letterboxed picture, cropped to the "
-            "predicted box; label files do not hold them. Use --protocol coco --iou-type segm"
+            f"{spell('iou_type')} segm: yolo val compares masks at a quarter of the letterboxed picture, "
+            f"cropped to the predicted box; label files do not hold them. Use {spell('protocol')} coco "
+            f"{spell('iou_type')} segm"
         )
     if base.measure != "bbox":
-        raise UsageError(f"iou_type {iou_type}: {base.name} compares {base.iou_type} only")
+        raise UsageError(f"{spell('iou_type')} {iou_type}: {base.name} compares {base.iou_type} only")
     if base.name not in (fitting := BY_IOU_TYPE[iou_type]):
         use = ", ".join(fitting)
-        raise UsageError(f"iou_type {iou_type}: {base.name} does not define it; use --protocol {use}")
+        raise UsageError(
+            f"{spell('iou_type')} {iou_type}: {base.name} does not define it; use {spell('protocol')} {use}"
+        )
     return replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
 def _pixels(given: str, base: Protocol) -> str:
     if given not in ("edges", "inclusive"):
-        raise UsageError(f"pixels {given}: choose edges or inclusive")
+        raise UsageError(f"{spell('pixels')} {given}: choose edges or inclusive")
     if base.measure != "bbox":
-        raise UsageError(f"pixels {given}: applies to boxes only, not to iou_type {base.iou_type}")
+        raise UsageError(f"{spell('pixels')} {given}: applies to boxes only, not to iou_type {base.iou_type}")
     return given
 
 
 def _sigmas(given: Sequence[float], base: Protocol) -> tuple[float, ...]:
     if base.iou_type != "keypoints":
-        raise UsageError("sigmas: only key points have them (--iou-type keypoints)")
+        raise UsageError(f"{spell('sigmas')}: only key points have them ({spell('iou_type')} keypoints)")
     try:
         found = tuple(map(float, given))
     except (TypeError, ValueError):
         found = ()
     if not found or not all(math.isfinite(sigma) and sigma > 0 for sigma in found):
-        raise UsageError("sigmas: expected numbers above 0, one for each key point")
+        raise UsageError(f"{spell('sigmas')}: expected numbers above 0, one for each key point")
     return found
 
 
@@ -224,10 +227,12 @@ def check_tubes(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
     names = " and ".join(dict.fromkeys(over_tracks))
     others = [p.name for p in rules if not p.tubes]
     if others:
-        raise UsageError(f"protocol {names} measures tracks and {others[0]} boxes: evaluate them one by one")
+        raise UsageError(
+            f"{spell('protocol')} {names} measures tracks and {others[0]} boxes: evaluate them one by one"
+        )
     for name, value in given.items():
         if value is not None and value is not False:
-            raise UsageError(f"{name} does not apply to {names}, which measures tracks")
+            raise UsageError(f"{spell(name)} does not apply to {names}, which measures tracks")
     return True
 
 
@@ -235,17 +240,19 @@ def check_scores(*, at_score: float | None = None, score_min: float | None = Non
     """Make sure that scores given by the user are finite: UsageError if one is not."""
     for name, value in (("at_score", at_score), ("score_min", score_min)):
         if value is not None and not math.isfinite(value):
-            raise UsageError(f"{name} {value}: expected a finite number")
+            raise UsageError(f"{spell(name)} {value}: expected a finite number")
 
 
 def _thresholds(ious: tuple[float, ...], base: Protocol) -> list[tuple[float, ...]]:
     """The thresholds of each protocol that `base` becomes: of one for all, or of one for each."""
     if base.size_threshold:
-        raise UsageError(f"iou: {base.name} has a separate threshold for every ground truth; leave it out")
+        raise UsageError(
+            f"{spell('iou')}: {base.name} has a separate threshold for every ground truth; leave it out"
+        )
     if base.shared_score:
         raise UsageError(
-            f"iou: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose another "
-            f"protocol"
+            f"{spell('iou')}: {base.name} always reports mAP50, mAP75 and mAP50-95; leave it out, or choose "
+            f"another protocol"
         )
     return [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
 
@@ -256,7 +263,7 @@ def _interpolation(given: str | int, base: Protocol) -> str:
     if base.reading != "steps" and str(given) != base.interpolation:
         raise UsageError(f"{base.name} reads precision at {base.interpolation} recalls: omit interpolation")
     if str(given) not in ("all", "11", "101"):
-        raise UsageError(f"interpolation {given}: choose all, 11 or 101")
+        raise UsageError(f"{spell('interpolation')} {given}: choose all, 11 or 101")
     return str(given)
 
 
@@ -264,16 +271,16 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
     """The numbers of detections at which recall is averaged: the protocol's and those given."""
     if not base.recall_at or most is None:
         raise UsageError(
-            f"recall_at {','.join(map(str, given))}: {base.name} has no average recall by number of "
-            f"detections; coco has"
+            f"{spell('recall_at')} {','.join(map(str, given))}: {base.name} has no average recall by number "
+            f"of detections; coco has"
         )
     for k in given:
         if isinstance(k, bool) or int(k) != k or k < 1:
-            raise UsageError(f"recall_at {k}: expected whole numbers from 1, as in 1,10,50")
+            raise UsageError(f"{spell('recall_at')} {k}: expected whole numbers from 1, as in 1,10,50")
         if k > most:
             raise UsageError(
-                f"recall_at {k}: only the best {most} detections of an image and class are looked at; "
-                f"for more, also raise the limit (--max-dets {k})"
+                f"{spell('recall_at')} {k}: only the best {most} detections of an image and class are looked "
+                f"at; for more, also raise the limit ({spell('max_dets')} {k})"
             )
     return tuple(sorted({*base.recall_at, *map(int, given)}))
 
@@ -289,7 +296,7 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         or any(a.also for a in base.areas)
     ):
         raise UsageError(f"{base.name} has no area ranges")
-    first, named = base.areas[0], {a.name: a for a in base.areas[1:]}
+    first, by_name = base.areas[0], {a.name: a for a in base.areas[1:]}
     n_whole = 0
     listed: list[Any] = [given]
     if isinstance(given, Mapping):
@@ -305,33 +312,35 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
             n_whole += 1
             if n_whole > 1:
                 raise UsageError(
-                    f"area {bounds}: there is one range already; name each additional one, as in tiny=0:256"
+                    f"{spell('area')} {bounds}: there is one range already; name each additional one, as in "
+                    "tiny=0:256"
                 )
             first = _area(bounds, base)
             continue
-        if name in AREAS or name in named:
+        if name in AREAS or name in by_name:
             what = "is COCO's own range" if name in AREAS else "was given twice"
-            raise UsageError(f"area {name}: the name {what}: choose another one")
-        named[name] = _named_area(name, bounds, base)
-    if len(named) >= MOST_AREAS:
+            raise UsageError(f"{spell('area')} {name}: the name {what}: choose another one")
+        by_name[name] = _named_area(name, bounds, base)
+    if len(by_name) >= MOST_AREAS:
         most = MOST_AREAS - len(base.areas)
-        raise UsageError(f"area ranges: {base.name} takes at most {most} named ones")
-    return first, *named.values()
+        raise UsageError(f"{spell('area')} ranges: {base.name} takes at most {most} named ones")
+    return first, *by_name.values()
 
 
 def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
     if base.metric != "ap" or base.group_weight is not None:
         raise UsageError(
-            f"area {name}: {base.name} has no named area ranges; LOW:HIGH without a name is one for all its "
-            f"numbers"
+            f"{spell('area')} {name}: {base.name} has no named area ranges; LOW:HIGH without a name is one "
+            f"for all its numbers"
         )
     if not re.fullmatch(r"[\w.-]{1,40}", name):
         raise UsageError(
-            f"area {shorten(name)}={bounds}: a name has letters, digits, '.', '_' and '-', as in tiny=0:256"
+            f"{spell('area')} {shorten(name)}={bounds}: a name has letters, digits, '.', '_' and '-', "
+            "as in tiny=0:256"
         )
     found = _area(bounds, base, name)
     if found.low == found.high:
-        raise UsageError(f"area {name}={bounds}: the lower end must be below the upper one")
+        raise UsageError(f"{spell('area')} {name}={bounds}: the lower end must be below the upper one")
     return replace(found, name=name)
 
 
@@ -339,9 +348,9 @@ def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> A
     shown = f"{name}={given}" if name else given
     if isinstance(given, str):
         if given in AREAS:
-            named = AREAS[given]
-            unlimited = len(base.areas) == 1 and named.high == LARGEST_AREA
-            return replace(named, high=math.inf) if unlimited else named
+            area = AREAS[given]
+            unlimited = len(base.areas) == 1 and area.high == LARGEST_AREA
+            return replace(area, high=math.inf) if unlimited else area
         try:
             texts = [part.strip() for part in given.replace("..", ":").replace(",", ":").split(":")]
             if not any(texts):
@@ -352,10 +361,10 @@ def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> A
                 return AreaRange(f"{low:g}..", low, base.areas[0].high)
         except ValueError:
             raise UsageError(
-                f"area {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"
+                f"{spell('area')} {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"
             ) from None
     else:
         low, high = given
     if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
-        raise UsageError(f"area {shown}: give two areas in square pixels, the lower one first")
+        raise UsageError(f"{spell('area')} {shown}: give two areas in square pixels, the lower one first")
     return AreaRange(f"{low:g}..{high:g}", float(low), float(high))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, miss_keys, summary_keys
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
-from odm.issues import UsageError, hint, shorten
+from odm.issues import UsageError, hint, shorten, spell
 
 PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"
 """A metric; after it may stand ``=`` and a number."""
@@ -110,9 +110,9 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     shown = [_TYPED.get(key, key) for key in known]
     also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
     if any(name.means_other_ious(one) for one in asked):
-        elsewhere = " (the mean over IoU 0.50:0.95: leave out --iou)"
+        elsewhere = f" (the mean over IoU 0.50:0.95: leave out {spell('iou')})"
     elif is_alias:
-        elsewhere = f" (--protocol {' or '.join(others)} has it)"
+        elsewhere = f" ({spell('protocol')} {' or '.join(others)} has it)"
     elif name.key.casefold() == "map" and "AP" in shown[0]:
         # By spelling, mAP75 would be nearer than the mean over all thresholds.
         elsewhere = hint(shown[0], shown[:1])
@@ -153,8 +153,8 @@ def parse_gate(text: str) -> Gate:
         if 0 <= bound <= 1 and "_" not in given:
             return Gate(name, bound)
     raise UsageError(
-        f"--fail-under {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or AP[person]=0.4; "
-        "a percentage ends with %, as in mAP=50%"
+        f"{spell('fail_under')} {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or "
+        "AP[person]=0.4; a percentage ends with %, as in mAP=50%"
     )
 
 

@@ -80,7 +80,7 @@ from odm.formats.txt.meaning import (
     find_alternatives,
     name_of,
 )
-from odm.issues import Log, Trusted, plural, printable, shorten
+from odm.issues import Log, Trusted, plural, printable, shorten, spell
 from odm.names import refuse_class, stem
 from odm.tables import Builder, Dataset, Flag, Floats, Ints, Kind, distinct
 
@@ -330,12 +330,12 @@ def _unwritable(name: str, sep: str, kind: Kind) -> tuple[str, str] | None:
     if name != name.strip(" \t"):
         return "leading and trailing spaces are lost", "rename the class"
     if sep:
-        return ("it contains the separator", "use another --sep") if sep in name else None
+        return ("it contains the separator", f"use another {spell('sep')}") if sep in name else None
     words = name.encode().split(b" ")
     if name_of(name.encode(), separated=False) is None or (
         kind == "gt" and len(words) > 1 and NUMBER.fullmatch(words[-1])
     ):
-        return ("numbers in it would be read as coordinates", "use --sep tab, or rename the class")
+        return ("numbers in it would be read as coordinates", f"use {spell('sep')} tab, or rename the class")
     return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
@@ -298,6 +299,15 @@ class PathError(OdmError, OSError):
     """A source or a target is missing or not usable."""
 
     exit_code = 3
+
+
+AS_FLAGS = ContextVar("AS_FLAGS", default=False)
+"""Set by a command for its run: messages then name flags, where those of a Python function name keywords."""
+
+
+def spell(option: str) -> str:
+    """Spell the name of an option as its user does: ``--at-score`` or, in Python, ``at_score``."""
+    return f"--{option.rstrip('_').replace('_', '-')}" if AS_FLAGS.get() else option
 
 
 class Trusted(str):

@@ -20,7 +20,7 @@ from odm.evaluate.parts.cluster import Inline
 from odm.evaluate.parts.shards import ROWS_PER_TASK, evaluate_parts, rules_in_parts
 from odm.files import Scratch, is_address
 from odm.formats import FORMATS, get, option_specs
-from odm.issues import Log, UsageError, plural, printable
+from odm.issues import Log, UsageError, plural, printable, spell
 from odm.tables import Dataset
 
 
@@ -93,7 +93,7 @@ def evaluate_shards(
         if memory is not None and within is not None and most is not None and most.rows > 2 * within:
             raise UsageError(
                 f"{printable(most.name)} is read as a whole and takes about {size(most.rows * BYTES_PER_ROW)}"
-                f", more than --memory {size(memory)} leaves; odm convert {printable(most.name)} "
+                f", more than {spell('memory')} {size(memory)} leaves; odm convert {printable(most.name)} "
                 "parts.parquet writes it in row groups, which are read one by one"
             )
         if tell is not None:
@@ -126,12 +126,14 @@ def _rows_within(memory: int, base: int, held: int, rows_per_task: int | None) -
     if within < FEWEST_ROWS:
         least = held + FEWEST_ROWS * BYTES_PER_ROW
         raise UsageError(
-            f"--memory {size(memory)} is too little: give at least {-(-least // 10**6)} MB; {size(base)} "
-            "of that is for Python and its libraries, the rest for the ground truth and some detections"
+            f"{spell('memory')} {size(memory)} is too little: give at least {-(-least // 10**6)} MB; "
+            f"{size(base)} of that is for Python and its libraries, the rest for the ground truth and some "
+            "detections"
         )
     if rows_per_task is not None and rows_per_task > within:
         raise UsageError(
-            f"--rows-per-task {rows_per_task}: --memory {size(memory)} has room for {within} at a time"
+            f"{spell('rows_per_task')} {rows_per_task}: {spell('memory')} {size(memory)} has room for "
+            f"{within} at a time"
         )
     return within
 

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 
-from odm.issues import PathError, printable
+from odm.issues import PathError, printable, spell
 
 INCOMPLETE = ".odm-incomplete"
 """The name of the marker; each of its lines names a new file."""
@@ -76,7 +76,7 @@ def refuse_incomplete(path: str) -> None:
         if is_incomplete(folder):
             raise PathError(
                 f"{printable(folder)}: the folder holds old and new files: a command that writes into it was "
-                "stopped, or is still running; run the same command with --overwrite to complete it"
+                f"stopped, or is still running; run the same command with {spell('overwrite')} to complete it"
             )
 
 

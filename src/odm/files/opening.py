@@ -36,7 +36,7 @@ import zlib
 from typing import IO, TYPE_CHECKING, Any
 
 from odm import inputs
-from odm.issues import Code
+from odm.issues import Code, spell
 from odm.names import refuse_name
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
 def refuse_larger(size: int, most: int) -> None:
     """Unreadable if a file has more bytes than `most`."""
     if size > most:
-        raise Unreadable(f"it has {size} bytes, more than the limit of {most} (--max-size)")
+        raise Unreadable(f"it has {size} bytes, more than the limit of {most} ({spell('max_size')})")
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
@@ -407,7 +407,7 @@ def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
     if cut:
         return found
     if not unpack.eof and len(found) > limit:
-        raise Unreadable("it holds more bytes than --max-size or its own size allow")
+        raise Unreadable(f"it holds more bytes than {spell('max_size')} or its own size allow")
     if not unpack.eof or unpack.unused_data:
         raise Unreadable("it is a gzip file that is truncated, or has several parts")
     return found

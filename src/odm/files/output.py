@@ -14,7 +14,7 @@ from odm import inputs
 from odm.files import marker, scratch
 from odm.files.opening import GIVE_A_PATH, Unreadable, in_archive, kind_of, read_bytes, reason_of
 from odm.files.stores import refuse_target
-from odm.issues import Code, Log, PathError, first_few, printable, shorten
+from odm.issues import Code, Log, PathError, first_few, printable, shorten, spell
 from odm.names import accept_name, is_hidden, is_usual, refuse_name
 
 COLLISION = Code(
@@ -130,7 +130,7 @@ class Output:
             if not stat.S_ISREG(mode):
                 raise PathError(f"{shown}: the target is {kind_of(mode)}, not a regular file")
             if not self._overwrite:
-                raise PathError(f"{shown}: the target exists; use --overwrite to replace it")
+                raise PathError(f"{shown}: the target exists; use {spell('overwrite')} to replace it")
         elif not stat.S_ISDIR(mode):
             raise PathError(f"{shown}: the target exists and is not a folder")
         if not os.access(self._real, os.W_OK):
@@ -142,7 +142,9 @@ class Output:
         except OSError as e:
             raise PathError(f"{shown}: {reason_of(e)}") from None
         if not empty and not self._overwrite:
-            raise PathError(f"{shown}: the target exists and is not empty; use --overwrite to write into it")
+            raise PathError(
+                f"{shown}: the target exists and is not empty; use {spell('overwrite')} to write into it"
+            )
         return not empty
 
     def _check_parent(self, shown: str) -> None:

@@ -36,7 +36,7 @@ from odm.files.stores import (
     reveal,
     split_query,
 )
-from odm.issues import PathError, printable
+from odm.issues import PathError, printable, spell
 
 CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 FOLDER = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -276,7 +276,7 @@ class Scratch:
         except PathError:
             raise
         except OSError as e:
-            raise PathError(f"{printable(parent)}: {reason_of(e)}; give another --scratch") from None
+            raise PathError(f"{printable(parent)}: {reason_of(e)}; give another {spell('scratch')}") from None
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
@@ -373,8 +373,8 @@ def _refuse_shared(parent: str) -> None:
     if others and not status.st_mode & stat.S_ISVTX:
         shown = printable(parent)
         raise PathError(
-            f"{shown}: other users may replace what is in this folder; give another --scratch, such as a new "
-            f"folder in it, or chmod +t {shown}"
+            f"{shown}: other users may replace what is in this folder; give another {spell('scratch')}, such "
+            f"as a new folder in it, or chmod +t {shown}"
         )
 
 
