@@ -103,7 +103,7 @@ def command(gt: str, runs: tuple[str, ...], **given: Any) -> int:
     finally:  # the numbers are the last thing on the screen
         form = eval_.printed_as(given)
         width = table_width(given)
-        bold = "\n".join(wrapped(line, width) for line in headlines(comparison, wide=given["wide"]))
+        bold = "\n".join(wrapped(line, width, "  ") for line in headlines(comparison, wide=given["wide"]))
         lines = bold.split("\n") if form == "table" else ()
         show(render_comparison(comparison, form, width=width), headlines=lines)
     failed = regressions(comparison, gates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -15,8 +15,10 @@ from odm.cli._print import say, show, table_width
 from odm.cli._report import report_options, say_written
 from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Group, Statistics
+from odm.document import Column, Document, Line, Section, Table, as_markdown, as_text
 from odm.issues import printable
-from odm.terminal import cell, json_text, markdown_table, text_table
+from odm.numbers import share, size
+from odm.terminal import cell, json_text
 from odm.verbs.reports import report_target
 from odm.verbs.showing import load_one, measure, write_statistics_page
 from odm.verbs.sources import only
@@ -76,56 +78,57 @@ Rows = list[list[Any]]
 
 
 def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
-    """The tables as text or Markdown, ending with a new line."""
+    """Render the tables as text or Markdown, ending with a new line."""
+    document = statistics_document(statistics)
+    return as_markdown(document) if output == "markdown" else as_text(document, width)
+
+
+def statistics_document(statistics: Statistics) -> Document:
+    """Make the document: a table of counts, one of sizes, and those of images, boxes and classes."""
     s = statistics
     areas = [f"{name} ({bounds})" for name, bounds in zip(s.areas, _AREA_TEXTS, strict=True)]
-    tables: list[tuple[str, list[str], Rows]] = [
-        ("", ["what", "number", ""], _contents(s)),
-        ("", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _measures(s)),
+    document = [
+        _section("", ["what", "number", ""], _contents(s)),
+        _section("", ["fractions" if s.relative else "pixels", "min", "median", "mean", "max"], _measures(s)),
     ]
     if not s.relative:
-        tables += [
-            ("Boxes by area", ["area", "boxes"], _shares(zip(areas, s.areas.values(), strict=True), s.boxes)),
-            ("Boxes by width / height", ["aspect ratio", "boxes"], _shares(_ranges(s.aspects), s.aspect.n)),
-        ]
-    tables.append(("Images by number of boxes", ["boxes", "images"], _shares(_per_image(s), s.images)))
+        by_area = zip(areas, s.areas.values(), strict=True)
+        document.append(_shares("Boxes by area", ["area", "boxes"], by_area, s.boxes))
+        title, headers = "Boxes by width / height", ["aspect ratio", "boxes"]
+        document.append(_shares(title, headers, _ranges(s.aspects), s.aspect.n))
+    document.append(_shares("Images by number of boxes", ["boxes", "images"], _per_image(s), s.images))
     if s.image_sizes:
         sizes = [(f"{w} x {h}", n) for w, h, n in s.image_sizes[:MOST_SIZES]]
         if rest := s.image_sizes[MOST_SIZES:]:
             sizes.append((f"{len(rest)} other sizes", sum(row[2] for row in rest)))
-        tables.append(("Images by size", ["width x height", "images"], _shares(sizes, s.images)))
+        document.append(_shares("Images by size", ["width x height", "images"], sizes, s.images))
     if s.shapes and s.shapes.points:
-        points: Rows = [
-            [cell(p.category), cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points
-        ]
-        tables.append(("Key points", ["class", "key point", "visible", "hidden", "objects"], points))
+        points: Rows = [[p.category, cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points]
+        headers = ["class", "key point", "visible", "hidden", "objects"]
+        document.append(_section("Key points", headers, points))
     if s.scores:
-        tables.append(("Boxes by score", ["score", "boxes"], _shares(_ranges(s.scores), s.score.n)))
+        document.append(_shares("Boxes by score", ["score", "boxes"], _ranges(s.scores), s.score.n))
     classes = [
-        [cell(c.name), c.boxes, _share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large]
-        for c in s.classes
+        [c.name, c.boxes, share(c.boxes, s.boxes), c.images, c.small, c.medium, c.large] for c in s.classes
     ]
     columns = 4 if s.relative else 7
     headers = ["class", "boxes", "share", "images", "small", "medium", "large"]
-    tables.append(("Classes", headers[:columns], [row[:columns] for row in classes]))
-    parts = []
-    for title, headers, rows in tables:
-        headers = [*headers, "share"] if len(headers) == 2 else headers  # noqa: PLW2901
-        cells = [[str(value) for value in row] for row in rows]
-        if output == "markdown":
-            text = markdown_table(headers, cells, left=("",))
-            parts.append(f"### {title}\n\n{text}" if title else text)
-        else:
-            text = text_table(headers, cells, width=width, rule=False, left=("",))
-            parts.append(f"{title}\n{text}" if title else text)
-    return "\n\n".join(parts) + "\n"
+    return [*document, _section("Classes", headers[:columns], [row[:columns] for row in classes])]
+
+
+def _section(title: str, headers: Sequence[str], rows: Rows) -> Section:
+    """Make a section of a heading and a table; a column without a title has notes."""
+    columns = [Column(headers[0], cell), *(Column(header, left=not header) for header in headers[1:])]
+    heading = [Line(title, "heading")] if title else []
+    return [*heading, Table(columns, rows, rule=False)]
 
 
 _AREA_TEXTS = ("below 32 x 32", "32 x 32 to 96 x 96", "from 96 x 96")
 
 
-def _shares(groups: Iterable[tuple[str, int]], total: int) -> Rows:
-    return [[text, n, _share(n, total)] for text, n in groups]
+def _shares(title: str, headers: Sequence[str], groups: Iterable[tuple[str, int]], total: int) -> Section:
+    """Make a section of groups, each with its count and its share of the total."""
+    return _section(title, [*headers, "share"], [[text, n, share(n, total)] for text, n in groups])
 
 
 def _contents(s: Statistics) -> Rows:
@@ -174,20 +177,7 @@ def _measures(s: Statistics) -> Rows:
             ("boxes per track", s.tracks.length),
             ("frames a track spans", s.tracks.span),
         ]
-    return [[name, *map(_number, (d.min, d.median, d.mean, d.max))] for name, d in rows]
-
-
-def _number(value: float | None) -> str:
-    """A length or ratio for a table: two decimals, or more where it is small; never in exponent form."""
-    if value is None:
-        return "-"
-    if value.is_integer():
-        return str(int(value))
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.4f}"
-
-
-def _share(n: int, total: int) -> str:
-    return f"{100 * n / total:.2f} %" if total else "-"
+    return [[name, *map(size, (d.min, d.median, d.mean, d.max))] for name, d in rows]
 
 
 def _ranges(groups: Iterable[Group]) -> Iterator[tuple[str, int]]:

@@ -636,10 +636,10 @@ def test_a_mean_over_classes_rests_on_the_harmonic_mean_of_their_images():
 
 
 def test_intervals_without_0_that_are_no_difference_are_explained():
-    from odm.evaluate.analysis.render import _Text as texts
+    from odm.evaluate.analysis.render import _Comparison as texts
 
     judged = [(Interval(-0.2, -0.01), 0.2), (Interval(-0.2, 0.1), 0.9), (Interval(-0.3, -0.2), 0.001)]
     (line,) = texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.95)), judged, "classes")
-    assert line.startswith("1 interval excludes 0 without a difference that counts")
-    assert "below 0.05" in line
+    assert line.text.startswith("1 interval excludes 0 without a difference that counts")
+    assert "below 0.05" in line.text
     assert not texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.7)), judged, "classes")

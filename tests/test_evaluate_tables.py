@@ -12,6 +12,7 @@ from analysis_cases import random_pair
 from msgspec.structs import replace
 
 import odm
+from odm.document import as_text
 from odm.evaluate import PROTOCOLS, evaluate, render
 from odm.evaluate.analysis.sections import sections
 from odm.evaluate.matching import confusion as confusion_module
@@ -22,6 +23,7 @@ from odm.evaluate.output.render import (
     detections_csv,
     headline,
     per_class_csv,
+    result_document,
 )
 from odm.evaluate.scores.accumulate import mean_of_classes, mean_of_defined
 from odm.issues import UsageError
@@ -49,17 +51,17 @@ def test_results_fit(pair, name, width):
 def test_nothing_is_dropped_where_no_width_is_given(pair, name):
     result = evaluate(*pair, name).result
     if result.classes:
-        header = class_table(result).splitlines()[1].split()
+        titles = class_table(result).titles
         averaged = ["AP", "AP50", "AP75"] if result.rules.averaged and name != "tinyperson" else ["AP"]
         values = ["CorLoc"] if result.rules.metric == "corloc" else averaged
         counts = ["GT", "det", "ignored", "TP", "FP", "FN"]
-        best = ["best", "F1", "its", "score"]
-        assert header == ["class", *counts, "precision", "recall", "F1", *best, *values]
+        best = ["best F1", "its score"]
+        assert titles == ["class", *counts, "precision", "recall", "F1", *best, *values]
 
 
 def test_what_does_not_fit_is_named(pair):
     result = evaluate(*pair, "coco").result
-    text = class_table(result, width=80)
+    text = as_text([result_document(result)[0][1:]], 80)
     header = text.splitlines()[1].split()
     assert header[-3:] == ["AP", "AP50", "AP75"]
     assert "ignored" not in header
@@ -197,7 +199,7 @@ def test_a_confusion_matrix_without_one_score_is_printed(pair, change):
     classes = tuple(replace(row, score=row.best_f1_score) for row in result.classes)
     result = replace(result, overall=replace(result.overall, score=math.nan), classes=classes, **change)
     result = replace(result, analysis={"confusion": result.confusion().to_dict()})
-    assert sections(result)[0][0].startswith("confusion matrix, scores as given, IoU >= 0.5")
+    assert sections(result)[0][0].text.startswith("confusion matrix, scores as given, IoU >= 0.5")
 
 
 @pytest.mark.parametrize(
@@ -208,8 +210,8 @@ def test_classes_above_the_confusion_matrix_are_whole_where_they_fit(pair, width
     table = {**result.confusion().to_dict(), "classes": ["traffic light", "person", "bicycle"]}
     table["counts"] = [row[:4] for row in table["counts"][:4]]
     result = replace(result, analysis={"confusion": table})
-    ((_, headers, _),) = sections(result, width)
-    assert headers == ["GT / det", above, "person", "bicycle", "(missed)"]
+    ((_, table),) = sections(result, width)
+    assert table.titles == ["GT / det", above, "person", "bicycle", "(missed)"]
 
 
 def test_the_csv_of_the_confusion_matrix_has_counts_and_shares(pair):

@@ -117,7 +117,7 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
         "boxes read": ledger,
         "oLRP".lower(): two.results[0].analysis.lrp,
         "removed": odm.diff(truth, truth.take(slice(3, None))),
-        "classes of the pairs (kappa)": odm.agree(truth, truth),
+        "kappa of their classes": odm.agree(truth, truth),
         "boxes per image": odm.stats(truth),
     }
     for text, value in shown.items():

@@ -27,7 +27,6 @@ from odm.evaluate.analysis.bootstrap import (
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
 from odm.evaluate.analysis.ranking import Place, rank, verdict
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
-from odm.evaluate.analysis.sections import interval, points
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
@@ -35,6 +34,7 @@ from odm.evaluate.scores.metric_names import PATTERN, MetricName, parse_metric, 
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, first_few, hint, plural, shorten, spell
 from odm.names import distinct_parts
+from odm.numbers import interval, points
 from odm.tables import Longs
 from odm.views import ComparisonViews, Rows
 
@@ -265,7 +265,7 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
         found = f"{other} is {word} than {first}"
     parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
     if not math.isnan(low):
-        parts.append(f"{100 * comparison.level:g} % interval {interval(low, high)}")
+        parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
     classes = [d for d in of_run if d.category is not None and d.key == "AP"]
     n = sum(d.delta < 0 and d.p_holm < 1 - comparison.level for d in classes)
     verb = "is" if 1 in (n, len(classes)) else "are"

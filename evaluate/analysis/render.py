@@ -1,21 +1,23 @@
-"""Comparisons as text: tables, Markdown, JSON and CSV."""
+"""Comparisons of runs: the document that is shown, CSV and JSON."""
 
 from __future__ import annotations
 
+import functools
 import math
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+from odm.document import Column, Document, Items, Line, Section, Table, as_markdown, as_text, format_csv
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED, Interval
 from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
-from odm.evaluate.analysis.sections import interval, points, slice_rows
-from odm.evaluate.output.render import csv_text
+from odm.evaluate.analysis.sections import image_slices, titled
 from odm.evaluate.results import COVERAGE
-from odm.issues import plural, printable, shorten
+from odm.issues import plural, printable
 from odm.names import distinct_parts
-from odm.terminal import json_text, number, percent, table, wrapped
-from odm.terminal import markdown as escaped
+from odm.numbers import interval, number, percent, percents, points
+from odm.terminal import cell, json_text
 
 CLASSES_SHOWN = 40
 ENDS_SHOWN = 10
@@ -48,7 +50,8 @@ def render_comparison(comparison: Comparison, output: str = "table", *, width: i
         return comparison_json(comparison)
     if output == "csv":
         return deltas_csv(comparison.deltas)
-    return "\n\n".join(_Text(comparison, markdown=output == "markdown", width=width).parts()) + "\n"
+    document = comparison_document(comparison, wide=width is None)
+    return as_markdown(document) if output == "markdown" else as_text(document, width)
 
 
 def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:
@@ -57,7 +60,9 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
     write("summary.csv", deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
     write("classes.csv", deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
     columns = ["run", *DELTAS]
-    write("images.csv", csv_text(columns, ([r[key] for key in columns] for r in comparison.images)).encode())
+    write(
+        "images.csv", format_csv(columns, ([r[key] for key in columns] for r in comparison.images)).encode()
+    )
     slices = (
         [*(row[name] for name in SLICE_COLUMNS[:5]), key, *(row[name][key] for name in SLICE_COLUMNS[6:])]
         for row in comparison.slices
@@ -65,8 +70,8 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
     )
     rows = [place.to_dict() for place in comparison.ranking]
     board = ([*(row[key] for key in RANKING_COLUMNS[:-1]), " ".join(row["same"])] for row in rows)
-    write("ranking.csv", csv_text(RANKING_COLUMNS, board).encode())
-    write("slices.csv", csv_text(SLICE_COLUMNS, slices).encode())
+    write("ranking.csv", format_csv(RANKING_COLUMNS, board).encode())
+    write("slices.csv", format_csv(SLICE_COLUMNS, slices).encode())
 
 
 def comparison_json(comparison: Comparison) -> str:
@@ -77,7 +82,7 @@ def comparison_json(comparison: Comparison) -> str:
 def deltas_csv(deltas: Sequence[Delta]) -> str:
     """A row per difference."""
     rows = (delta.to_dict() for delta in deltas)
-    return csv_text(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
+    return format_csv(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
 
 
 def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
@@ -95,96 +100,118 @@ def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
     return len(comparison.runs) > MOST_PAIRS and not wide
 
 
-class _Text:
-    """The parts of a comparison as tables; runs are named by letters, which long paths do not fit into."""
+def comparison_document(comparison: Comparison, *, wide: bool) -> Document:
+    """Make the document: runs, differences, verdict; without `wide`, only one table of many runs."""
+    return _Comparison(comparison, wide=wide).document()
 
-    def __init__(self, comparison: Comparison, *, markdown: bool, width: int | None) -> None:
-        self.comparison, self.markdown, self.width = comparison, markdown, width
+
+P_VALUE = functools.partial(number, form=".3f")
+IMAGE_ERROR = functools.partial(number, form=".2f")
+
+
+def difference_columns(first: str, other: str) -> list[Column]:
+    """Make the columns of `difference_cells`, under the names of two runs."""
+    columns = [Column(first, percent), Column(other, percent), Column("change", points)]
+    chance = functools.partial(percent, form=".0f")
+    return [*columns, Column("interval", interval), Column("better", chance), Column("p", P_VALUE)]
+
+
+def difference_cells(delta: Delta) -> list[Any]:
+    """Return the values of a difference, for `difference_columns`."""
+    bounds = delta.interval
+    values = [delta.first, delta.other, delta.delta, (bounds.low, bounds.high)]
+    return [*values, bounds.p_better, bounds.p]
+
+
+class _Comparison:
+    """The sections of a comparison; runs are named by letters, as long paths do not fit into tables."""
+
+    def __init__(self, comparison: Comparison, *, wide: bool) -> None:
+        self.comparison, self.wide = comparison, wide
         names = [run.name for run in comparison.runs]
         self.letter = dict(zip(names, _letters(len(names)), strict=True))
 
-    def parts(self) -> list[str]:
-        found = self.comparison
-        head = [found.definition]
-        detected = [run.detected_images for run in found.runs]
-        differ = max(detected) - min(detected) > UNLIKE * found.n_images
-        narrow = is_leaderboard(found, wide=self.width is None)
-        twins = {name: place.run for place in found.ranking for name in place.same}
+    def document(self) -> Document:
+        comparison = self.comparison
+        document: Document = [[Items(list(self._head()))]]
+        if len(comparison.runs) > MOST_PAIRS:
+            document.append(self._leaderboard())
+        if not is_leaderboard(comparison, wide=self.wide):
+            for run in comparison.runs[1:]:
+                document += (self._summary(run.name), self._classes(run.name), self._slices(run.name))
+                document += self._images(run.name)
+        return [*document, [Line(line, "verdict") for line in headlines(comparison, wide=self.wide)]]
+
+    def _head(self) -> Iterator[str]:
+        """The protocol, what the letters stand for, and where the intervals come from."""
+        comparison = self.comparison
+        yield comparison.definition
+        detected = [run.detected_images for run in comparison.runs]
+        differ = max(detected) - min(detected) > UNLIKE * comparison.n_images
+        narrow = is_leaderboard(comparison, wide=self.wide)
+        twins = {name: place.run for place in comparison.ranking for name in place.same}
         for (name, letter), n in zip(self.letter.items(), detected, strict=True):
             if narrow and not (differ and n < max(detected)):
                 continue
-            images = f" (detections on {n} of {plural(found.n_images, 'image')})" if differ else ""
+            images = f" (detections on {n} of {plural(comparison.n_images, 'image')})" if differ else ""
             if name in twins and not narrow:
                 images = f" (the same detections as {self.letter[twins[name]]})"
-            head.append(f"{letter}: {printable(name)}{images}")
-        head.append(
-            f"{100 * found.level:g} % intervals from {found.replicates} bootstrap samples of "
-            f"{plural(found.n_images, 'image')}, seed {found.seed}; {COVERAGE}"
+            yield f"{letter}: {printable(name)}{images}"
+        yield (
+            f"{100 * comparison.level:g} % intervals from {comparison.replicates} bootstrap samples of "
+            f"{plural(comparison.n_images, 'image')}, seed {comparison.seed}; {COVERAGE}"
         )
-        lines = [f"- {escaped(line)}" if self.markdown else wrapped(line, self.width, "  ") for line in head]
-        parts = ["\n".join(lines)]
-        if len(found.runs) > MOST_PAIRS:
-            parts += self._leaderboard()
-        wide = self.width is None
-        for run in [] if is_leaderboard(found, wide=wide) else found.runs[1:]:
-            parts.append(self._summary(run.name))
-            for part in (self._classes(run.name), self._slices(run.name), self._images(run.name)):
-                parts += part
-        return [*parts, "\n".join(self._line(line) for line in headlines(found, wide=wide))]
 
-    def _leaderboard(self) -> list[str]:
+    def _leaderboard(self) -> Section:
         """The runs, best first."""
-        found = self.comparison
+        ranking, level = self.comparison.ranking, self.comparison.level
         names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
-        key = found.ranking[0].key
         rows = []
-        for place in found.ranking:
-            own, between, differs = place.interval, place.delta_interval, place.differs(found.level)
+        for place in ranking:
+            bounds, between, differs = place.interval, place.delta_interval, place.differs(level)
             rows.append(
                 [
-                    self._name(names[place.run]),
-                    percent(place.value),
-                    "-" if math.isnan(own.low) else f"{100 * own.low:.2f} to {100 * own.high:.2f}",
-                    points(place.delta) if place.delta else "-",
-                    interval(between.low, between.high),
-                    number(place.p_holm, ".3f"),
+                    *(names[place.run], place.value, (bounds.low, bounds.high)),
+                    *(place.delta or None, (between.low, between.high), place.p_holm),
                     "-" if differs is None else "yes" if differs else "no",
                 ]
             )
-        headers = ["run", key, "interval", "to the best", "its interval", "p (Holm)", "differs"]
+        columns = [Column("run", cell), Column(ranking[0].key, percent), Column("interval", percents)]
+        columns += [Column("to the best", points), Column("its interval", interval)]
+        columns += [Column("p (Holm)", P_VALUE), Column("differs")]
         same = [
             f"{', '.join(names[name] for name in place.same)}: the same detections as {names[place.run]}"
-            for place in found.ranking
+            for place in ranking
             if place.same
         ]
-        judged = [(place.delta_interval, place.p_holm) for place in found.ranking]
-        return [self._lines(self._table(rows, headers), *same, *self._corrected(judged, "runs"))]
+        judged = [(place.delta_interval, place.p_holm) for place in ranking]
+        return [Table(columns, rows, DROPPED), *map(Line, same), *self._corrected(judged, "runs")]
 
-    def _corrected(self, judged: Sequence[tuple[Interval, float]], what: str) -> list[str]:
+    def _corrected(self, judged: Sequence[tuple[Interval, float]], what: str) -> list[Line]:
         """Why intervals without 0 are no differences, if there are any."""
         alpha = 1 - self.comparison.level
-        n = sum(not own.low <= 0 <= own.high and p >= alpha for own, p in judged)
+        n = sum(not bounds.low <= 0 <= bounds.high and p >= alpha for bounds, p in judged)
         if not n:
             return []
         excludes = f"{plural(n, 'interval')} {'excludes' if n == 1 else 'exclude'} 0"
         why = f"p (Holm), which has to be below {alpha:.3g}, allows for comparing all {what}"
-        return [
-            f"{excludes} without a difference that counts: intervals are of one comparison each, and {why}"
-        ]
+        text = f"{excludes} without a difference that counts: intervals are of one comparison each, and {why}"
+        return [Line(text)]
 
-    def _summary(self, run: str) -> str:
-        rows: list[list[str]] = []
+    def _summary(self, run: str) -> Section:
+        rows: list[list[Any]] = []
         reasons: dict[str, list[str]] = {}
         for delta in self._deltas(run, of_classes=False):
             if math.isnan(delta.delta) and delta.interval.reason == "undefined":
                 continue
             if delta.interval.reason:
                 reasons.setdefault(delta.interval.reason, []).append(delta.key)
-            rows.append([delta.key, *self._difference(delta)])
-        text = self._table(rows, ["", *self._pair(run), "change", "interval", "better", "p"])
-        return self._lines(text, *(f"no interval: {', '.join(k)} ({why})" for why, k in reasons.items()))
+            rows.append([delta.key, *difference_cells(delta)])
+        columns = [Column(""), *difference_columns(self._first, self.letter[run])]
+        without = [f"no interval: {', '.join(keys)} ({why})" for why, keys in reasons.items()]
+        return [Table(columns, rows, DROPPED), *map(Line, without)]
 
-    def _classes(self, run: str) -> list[str]:
+    def _classes(self, run: str) -> Section:
         deltas = sorted(
             (d for d in self._deltas(run, of_classes=True) if d.key == "AP"), key=lambda d: d.delta
         )
@@ -194,87 +221,60 @@ class _Text:
         if len(deltas) > CLASSES_SHOWN:
             title += f" ({len(deltas) - 2 * ENDS_SHOWN} between them are left out)"
             deltas = deltas[:ENDS_SHOWN] + deltas[-ENDS_SHOWN:]
-        rows = [
-            [self._name(delta.category or ""), *self._difference(delta), number(delta.p_holm, ".3f")]
-            for delta in deltas
-        ]
-        headers = ["class", *self._pair(run), "change", "interval", "better", "p", "p (Holm)"]
-        text = self._titled(title, rows, headers)
+        rows = [[delta.category, *difference_cells(delta), delta.p_holm] for delta in deltas]
+        between = difference_columns(self._first, self.letter[run])
+        columns = [Column("class", cell), *between, Column("p (Holm)", P_VALUE)]
+        notes = []
         if without := sum(bool(d.interval.reason) for d in deltas):
-            share = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
-            text = self._lines(text, f"no interval: {plural(without, 'class', 'classes')} ({share})")
-        judged = [(d.interval, d.p_holm) for d in deltas]
-        return [self._lines(text, *self._corrected(judged, "classes"))]
+            why = f"undefined in more than {100 * MOST_UNDEFINED:g} % of the samples"
+            notes.append(Line(f"no interval: {plural(without, 'class', 'classes')} ({why})"))
+        notes += self._corrected([(d.interval, d.p_holm) for d in deltas], "classes")
+        return [*titled(title, columns, rows, drop=DROPPED), *notes]
 
-    def _images(self, run: str) -> list[str]:
-        found = self.comparison
-        if found.images_reason:
-            return [self._line(f"no errors of images: {found.images_reason}")]
-        own = [row for row in found.images if row["run"] == run and row["delta_error"]]
-        worse = [row for row in own if row["delta_error"] > 0]
-        better = [row for row in own if row["delta_error"] < 0][::-1]
-        rows = [
-            [
-                self._name(row["image"]),
-                *(f"{row[key]:.2f}" for key in ("error_first", "error_other")),
-                f"{row['delta_error']:+.2f}",
-                *(str(row[key]) for key in ("new_fn", "new_fp", "lost_tp", "gained_tp")),
-            ]
-            for row in (*worse[:IMAGES_SHOWN], *better[:IMAGES_SHOWN])
-        ]
+    def _images(self, run: str) -> list[Section]:
+        comparison = self.comparison
+        if comparison.images_reason:
+            return [[Line(f"no errors of images: {comparison.images_reason}")]]
+        changed = [row for row in comparison.images if row["run"] == run and row["delta_error"]]
+        worse = [row for row in changed if row["delta_error"] > 0]
+        better = [row for row in changed if row["delta_error"] < 0][::-1]
+        keys = (
+            "image",
+            "error_first",
+            "error_other",
+            "delta_error",
+            "new_fn",
+            "new_fp",
+            "lost_tp",
+            "gained_tp",
+        )
+        rows = [[row[key] for key in keys] for row in (*worse[:IMAGES_SHOWN], *better[:IMAGES_SHOWN])]
+        columns = [Column("image", cell), Column(self._first, IMAGE_ERROR)]
+        columns += [Column(self.letter[run], IMAGE_ERROR), Column("change", lambda error: f"{error:+.2f}")]
+        columns += map(Column, ("+FN", "+FP", "lost TP", "new TP"))
         title = (
             f"error of images, {self._first} to {self.letter[run]}: {len(worse)} are worse, "
             f"{len(better)} better"
         )
-        headers = ["image", *self._pair(run), "change", "+FN", "+FP", "lost TP", "new TP"]
         scores = []
-        for name in (found.runs[0].name, run):  # from which on detections count
-            thresholds = found.image_tables[name].thresholds.tolist()
+        for name in (comparison.runs[0].name, run):  # from which on detections count
+            thresholds = comparison.image_tables[name].thresholds.tolist()
             score = "-" if not thresholds else "none" if math.isnan(thresholds[0]) else f"{thresholds[0]:.4g}"
             scores.append(f"{self.letter[name]} {score}")
         counted = f"images are counted at these scores or above (best F1, or --at-score): {', '.join(scores)}"
-        return [self._titled(title, rows, headers) if rows else self._line(title), self._line(counted)]
+        return [titled(title, columns, rows, drop=DROPPED), [Line(counted)]]
 
-    def _slices(self, run: str) -> list[str]:
-        own = [row for row in self.comparison.slices if row["run"] == run]
-        if not own:
-            return []
-        key = next(iter(own[0]["summary"]))
-        rows = [[self._name(name), *cells] for name, *cells in slice_rows(own, key)]
-        headers = ["slice", "images", "GT", self.letter[run], "change", "interval"]
-        return [self._titled(f"{key} of slices of the images", rows, headers)]
+    def _slices(self, run: str) -> Section:
+        slices = [row for row in self.comparison.slices if row["run"] == run]
+        titles = ("slice", "images", "GT", self.letter[run], "change")
+        return image_slices("{key} of slices of the images", titles, slices, drop=DROPPED) if slices else []
 
     def _deltas(self, run: str, *, of_classes: bool) -> list[Delta]:
         return [d for d in self.comparison.deltas if d.run == run and (d.category is not None) == of_classes]
 
-    @staticmethod
-    def _difference(delta: Delta) -> list[str]:
-        own = delta.interval
-        values = [percent(delta.first), percent(delta.other), points(delta.delta)]
-        return [*values, interval(own.low, own.high), percent(own.p_better, ".0f"), number(own.p, ".3f")]
-
     @property
     def _first(self) -> str:
         return next(iter(self.letter.values()))
-
-    def _pair(self, run: str) -> list[str]:
-        return [self._first, self.letter[run]]
-
-    def _name(self, name: str) -> str:
-        return name if self.markdown else shorten(printable(name), 30)
-
-    def _line(self, text: str) -> str:
-        return escaped(text) if self.markdown else wrapped(text, self.width)
-
-    def _lines(self, text: str, *lines: str) -> str:
-        """Lines below a part."""
-        return ("\n\n" if self.markdown else "\n").join([text, *map(self._line, lines)])
-
-    def _titled(self, title: str, rows: list[list[str]], headers: list[str]) -> str:
-        return ("\n\n" if self.markdown else "\n").join([self._line(title), self._table(rows, headers)])
-
-    def _table(self, rows: list[list[str]], headers: list[str]) -> str:
-        return table(headers, rows, markdown=self.markdown, width=self.width, drop=DROPPED)
 
 
 def _letters(n: int) -> list[str]:

@@ -1,53 +1,61 @@
-"""How far two annotators agree as text: tables, Markdown, JSON and CSV."""
+"""How far two annotators agree: the document that is shown, CSV and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from odm.document import Column, Document, Line, Table, as_markdown, as_text, format_csv
 from odm.evaluate.analysis.agree import Agreement
-from odm.evaluate.output.render import csv_text
-from odm.issues import plural, printable, shorten
-from odm.terminal import json_text, number, table
+from odm.issues import plural
+from odm.numbers import number
+from odm.terminal import cell, json_text
+
+CONFUSIONS_SHOWN = 10
+CLASS_KEYS = ("class", "f1", "first", "other", "pairs")
 
 
-def save_agreement(found: Agreement, write: Callable[[str, bytes], object]) -> None:
+def save_agreement(agreement: Agreement, write: Callable[[str, bytes], object]) -> None:
     """Give `write` the name and content of every file."""
-    write("agreement.json", render_agreement(found, "json").encode())
-    write("classes.csv", render_agreement(found, "csv").encode())
-    columns = found.columns()
-    write("pairs.csv", csv_text(tuple(columns), zip(*columns.values(), strict=True)).encode())
+    write("agreement.json", render_agreement(agreement, "json").encode())
+    write("classes.csv", render_agreement(agreement, "csv").encode())
+    columns = agreement.columns()
+    write("pairs.csv", format_csv(columns, zip(*columns.values(), strict=True)).encode())
 
 
-def render_agreement(found: Agreement, output: str, *, width: int | None = None) -> str:
-    """The agreement as text that ends with a newline, in one of `odm.evaluate.OUTPUTS`."""
+def render_agreement(agreement: Agreement, output: str, *, width: int | None = None) -> str:
+    """Render the agreement as text that ends with a newline, in one of `odm.evaluate.OUTPUTS`."""
     if output == "json":
-        return json_text(found.to_dict()) + "\n"
-    headers = ["class", "f1", "first", "other", "pairs"]
-    data = found.to_dict()["classes"]
+        return json_text(agreement.to_dict()) + "\n"
     if output == "csv":
-        return csv_text(headers, ([row[key] for key in headers] for row in data))
-    markdown = output == "markdown"
-    pairs = plural(found.pairs, "pair")
-    lines = [
-        f"{found.boxes[0]} and {plural(found.boxes[1], 'box')}, {pairs} with IoU >= {found.iou_least:g}",
-        f"F1 of locations {number(found.f1_location)}, of locations and classes {number(found.f1)}",
-        f"mean IoU of matched pairs {number(found.mean_iou)}, kappa of their classes {number(found.kappa)}",
-    ]
-    rows = [
-        [shorten(printable(row["class"]), 40), number(row["f1"]), *(str(row[key]) for key in headers[2:])]
-        for row in data
-    ]
-    layout: dict[str, Any] = {"markdown": markdown, "width": width, "left": ("class of B",)}
-    by_class = table(["class", "F1", "A", "B", "pairs"], rows, **layout)
-    names = [*(shorten(printable(name), 40) for name in found.names), "(none)"]
-    counts = found.confusion.copy()
+        return format_csv(CLASS_KEYS, _class_rows(agreement))
+    document = agreement_document(agreement)
+    return as_markdown(document) if output == "markdown" else as_text(document, width)
+
+
+def agreement_document(agreement: Agreement) -> Document:
+    """Make the document: classes, those that are confused most, and the numbers over all."""
+    boxes = f"{agreement.boxes[0]} and {plural(agreement.boxes[1], 'box')}"
+    f1, f1_location = number(agreement.f1), number(agreement.f1_location)
+    mean_iou, kappa = number(agreement.mean_iou), number(agreement.kappa)
+    lines = (
+        f"{boxes}, {plural(agreement.pairs, 'pair')} with IoU >= {agreement.iou_least:g}",
+        f"F1 of locations {f1_location}, of locations and classes {f1}",
+        f"mean IoU of matched pairs {mean_iou}, kappa of their classes {kappa}",
+    )
+    columns = [Column("class", cell), Column("F1", number), Column("A"), Column("B"), Column("pairs")]
+    document: Document = [[Table(columns, _class_rows(agreement))], [Line(line) for line in lines]]
+    counts, names = agreement.confusion.copy(), [*agreement.names, "(none)"]
     np.fill_diagonal(counts, 0)
-    worst = sorted(((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True)))[:10]
-    parts = [by_class, ("\n\n" if markdown else "\n").join(lines)]
-    if worst:
-        apart = [[names[i], names[j], str(-n)] for n, i, j in worst]
-        parts.insert(1, table(["class of A", "class of B", "times"], apart, **layout))
-    return "\n\n".join(parts) + "\n"
+    confused = sorted((-int(counts[i, j]), i, j) for i, j in zip(*counts.nonzero(), strict=True))
+    if confused:
+        columns = [Column("class of A", cell), Column("class of B", cell, left=True), Column("times")]
+        rows = [[names[i], names[j], -n] for n, i, j in confused[:CONFUSIONS_SHOWN]]
+        document.insert(1, [Table(columns, rows)])
+    return document
+
+
+def _class_rows(agreement: Agreement) -> list[list[object]]:
+    """The values of `CLASS_KEYS` of each class."""
+    return [[row[key] for key in CLASS_KEYS] for row in agreement.to_dict()["classes"]]

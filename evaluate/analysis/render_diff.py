@@ -1,4 +1,4 @@
-"""What changed between two versions as text: tables, Markdown, JSON and CSV."""
+"""What changed between two versions of annotations: the document that is shown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from odm.document import Column, Document, Items, Line, Section, Table, as_markdown, as_text, format_csv
 from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change
 from odm.evaluate.analysis.diff import Differences
-from odm.evaluate.output.render import csv_text
-from odm.issues import first_few, plural, printable, shorten
+from odm.issues import first_few, plural
 from odm.tables import Images, Longs
-from odm.terminal import json_text, table, wrapped
-from odm.terminal import markdown as escaped
+from odm.terminal import cell, json_text
 
 OUTPUTS = ("text", "json", "csv", "markdown")
 IMAGES_SHOWN = 10
@@ -40,7 +39,8 @@ def render_differences(found: Differences, output: str = "text", *, width: int |
         return json_text(found.to_dict()) + "\n"
     if output == "csv":
         return _changes_csv(found)
-    return _text(found, markdown=output == "markdown", width=width)
+    document = differences_document(found)
+    return as_markdown(document) if output == "markdown" else as_text(document, width)
 
 
 def save_differences(found: Differences, write: Callable[[str, bytes], object]) -> None:
@@ -48,42 +48,41 @@ def save_differences(found: Differences, write: Callable[[str, bytes], object]) 
     write("diff.json", render_differences(found, "json").encode())
     write("changes.csv", _changes_csv(found).encode())
     for name, of in (("classes.csv", found.table("classes")), ("images.csv", found.table("images"))):
-        write(name, csv_text(of.names, ([row[key] for key in of.names] for row in of)).encode())
+        write(name, format_csv(of.names, ([row[key] for key in of.names] for row in of)).encode())
 
 
 def _changes_csv(found: Differences) -> str:
     columns = found.columns()
-    return csv_text(tuple(columns), zip(*columns.values(), strict=True))
+    return format_csv(columns, zip(*columns.values(), strict=True))
 
 
-def _text(found: Differences, *, markdown: bool, width: int | None) -> str:
-    def line(text: str) -> str:
-        return escaped(text) if markdown else wrapped(text, width, "  ")
-
-    def shown(rows: Sequence[Mapping[str, Any]], name: str, columns: Sequence[str]) -> str:
-        cells = [[shorten(printable(str(row[key])), 40) for key in (name, *columns)] for row in rows]
-        layout: dict[str, Any] = {"width": width, "drop": DROPPED, "left": ("new class",)}
-        return table([name, *columns], cells, markdown=markdown, **layout)
-
-    parts = ["\n".join(f"- {line(text)}" if markdown else line(text) for text in _head(found))]
+def differences_document(found: Differences) -> Document:
+    """Make the document: counts, the classes, pairs of classes and images that changed, and the verdict."""
     counts = [key for key in COUNTS if key not in RARE or found.count(Change[key.upper()])]
     classes = [
         row for row in found.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
     ]
-    if classes:
-        parts.append(shown(classes, "class", ("old", "new", *counts)))
-    if pairs := found.relabelled():
-        rows = [{"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in pairs]
-        rest = len(pairs) - PAIRS_SHOWN
-        parts.append(shown(rows[:PAIRS_SHOWN], "old class", ("new class", "times")))
-        parts += [line(f"and {plural(rest, 'other pair')} of classes")] if rest > 0 else []
+    pairs = [{"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in found.relabelled()]
     images = [row for row in found.image_rows() if any(row[key] for key in COUNTS)]
-    if images:
-        parts.append(shown(images[:IMAGES_SHOWN], "image", counts))
-        rest = len(images) - IMAGES_SHOWN
-        if rest > 0:
-            parts.append(line(f"and {plural(rest, 'other image')} (--save DIR or --output csv list all)"))
-    return "\n\n".join([*parts, line(found.verdict)]) + "\n"
+    document: Document = [
+        [Items(_head(found))],
+        _table(classes, "class", ("old", "new", *counts)),
+        _table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
+    ]
+    if (rest := len(pairs) - PAIRS_SHOWN) > 0:
+        document.append([Line(f"and {plural(rest, 'other pair')} of classes")])
+    document.append(_table(images[:IMAGES_SHOWN], "image", counts))
+    if (rest := len(images) - IMAGES_SHOWN) > 0:
+        more = f"and {plural(rest, 'other image')}"
+        all_of_them = f"{more} (--save DIR or --output csv list all)"
+        document.append([Line(all_of_them, python=f"{more} (.table('images') has all)")])
+    return [*document, [Line(found.verdict, "verdict")]]
+
+
+def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) -> Section:
+    """Make a section of a table with a column for each key; empty if there are no rows."""
+    columns = [Column(name, cell), *(Column(key, cell, left=key == "new class") for key in keys)]
+    return [Table(columns, [[row[key] for key in (name, *keys)] for row in rows], DROPPED)] if rows else []
 
 
 def _head(found: Differences) -> list[str]:
@@ -106,9 +105,6 @@ def _head(found: Differences) -> list[str]:
             f"{moved.max():.3g} px at most"
         )
 
-    def quoted(name: str) -> str:
-        return shorten(printable(name), 40)
-
     def size(images: Images, row: int) -> str:
         return f"{images.width[row]} x {images.height[row]}"
 
@@ -119,16 +115,16 @@ def _head(found: Differences) -> list[str]:
             )
 
     n_added, n_removed = (found.count(c) for c in (Change.IMAGE_ADDED, Change.IMAGE_REMOVED))
-    say(found.added, f"added, with {plural(n_added, 'box')}", lambda i: quoted(new.name[i]))
-    say(found.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: quoted(old.name[i]))
+    say(found.added, f"added, with {plural(n_added, 'box')}", lambda i: cell(new.name[i]))
+    say(found.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: cell(old.name[i]))
     say(
         np.flatnonzero(found.renamed),
         "renamed (a guess: the boxes are the same)",
-        lambda i: f"{quoted(old.name[partner[i]])} -> {quoted(new.name[i])}",
+        lambda i: f"{cell(old.name[partner[i]])} -> {cell(new.name[i])}",
     )
     say(
         found.resized,
         "with another size",
-        lambda i: f"{quoted(new.name[i])} {size(old, partner[i])} -> {size(new, i)}",
+        lambda i: f"{cell(new.name[i])} {size(old, partner[i])} -> {size(new, i)}",
     )
     return lines

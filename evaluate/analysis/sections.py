@@ -1,42 +1,45 @@
-"""The analyses of a result as text, and as columns of CSV."""
+"""The analyses of a result as sections of its document, and as columns of its CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from odm.document import Column, Line, Section, Table
 from odm.evaluate.results import Result
 from odm.issues import plural, shorten
-from odm.terminal import cell, number, percent
+from odm.numbers import interval, number, percent, points
+from odm.terminal import cell
 
 IMAGES_SHOWN = 10
 TIDE_SHOWN = 10
 PAIRS_SHOWN = 20
 MOST_CLASSES = 40
 """A confusion matrix of more classes is shown as a list of its largest entries."""
-DETECTED_AS = "detected as"
 HEADER = 12
 """The most characters of a class above a column of the confusion matrix; twice that where there is room."""
 
 
-Section = tuple[str, list[str], list[list[str]]]
-"""Title, headers and rows; a reason has no rows."""
+def titled(title: str, columns: Sequence[Column], rows: Sequence[Sequence[Any]], **layout: Any) -> Section:
+    """Make a section of a title and a table, which is left out if it has no rows."""
+    return [Line(title), *([Table(columns, rows, **layout)] if rows else [])]
 
 
 def sections(result: Result, width: int | None = None) -> list[Section]:
-    """Every analysis of a result.
+    """Make the sections of all analyses of a result.
 
     What can be listed in more than one way is listed so that it fits into lines of `width` characters.
     """
-    found: list[Section] = []
-    for name, data in result.analysis.items():
+    parts: list[Section] = []
+    for analysis, data in result.analysis.items():
         if isinstance(data, Mapping) and "reason" in data:
-            found.append((f"{name}: {data['reason']}", [], []))
-        elif name == "confusion":
-            found.append(_confusion(data, width))
+            parts.append([Line(f"{analysis}: {data['reason']}")])
+        elif analysis == "confusion":
+            parts.append(_confusion(data, width))
         else:
-            found += _SECTIONS[name](data)
-    return found
+            parts += _SECTIONS[analysis](data)
+    return parts
 
 
 def class_columns(result: Result) -> dict[str, dict[str, Any]]:
@@ -74,8 +77,9 @@ def summary_columns(result: Result) -> dict[str, Any]:
 
 def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
     keys = ["score", "precision", "recall"]
-    rows = [[name, *(number(own[key], ".4g") for key in keys)] for name, own in data["classes"].items()]
-    yield f"score thresholds by the rule {data['rule']}; -: no detection is kept", ["class", *keys], rows
+    rows = [[category, *(row[key] for key in keys)] for category, row in data["classes"].items()]
+    columns = [Column("class", cell), *(Column(key, functools.partial(number, form=".4g")) for key in keys)]
+    yield titled(f"score thresholds by the rule {data['rule']}; -: no detection is kept", columns, rows)
 
 
 def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
@@ -84,26 +88,30 @@ def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
     what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
     least = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"
     title = f"confusion matrix, {least}, IoU >= {data['iou']:g}: {what[of]}"
-    names = [cell(name) for name in data["classes"]]
-    texts = [[str(v) if of is None else percent(v, ".1f") for v in row] for row in data.get("shares", counts)]
-    rows = [[name, *row] for name, row in zip([*names, "(background)"], texts, strict=True)]
+    names = [cell(category) for category in data["classes"]]
+    form = str if of is None else functools.partial(percent, form=".1f")
+    values = data.get("shares", counts)
+    rows = [[category, *row] for category, row in zip([*names, "(background)"], values, strict=True)]
     if len(names) <= MOST_CLASSES:
         for longest in (2 * HEADER, HEADER):
-            headers = ["GT / det", *(shorten(name, longest) for name in names), "(missed)"]
-            widths = [max(len(row[i]) for row in (headers, *rows)) + 2 for i in range(1, len(headers))]
-            label = HEADER if longest == HEADER else max(len(row[0]) for row in rows)
-            if label + sum(widths) <= (width or 10**9):
-                return title, headers, rows
+            headers = [*(shorten(category, longest) for category in names), "(missed)"]
+            table = Table([Column("GT / det", cell), *(Column(header, form) for header in headers)], rows)
+            cells = [table.titles, *table.cells]
+            widths = [max(map(len, column)) + 2 for column in zip(*cells, strict=True)]
+            label = HEADER if longest == HEADER else max(len(row[0]) for row in table.cells)
+            if label + sum(widths[1:]) <= (width or 10**9):
+                return [Line(title), table]
     pairs = sorted(
         (-n, gt, det) for gt, row in enumerate(counts) for det, n in enumerate(row) if n and gt != det
     )
     few = f"the {PAIRS_SHOWN} most frequent of " if len(pairs) > PAIRS_SHOWN else ""
     title += f"; {few}{plural(len(pairs), 'confusion')}"
-    found = [
-        [rows[gt][0], [*names, "(missed)"][det], str(-n), *([texts[gt][det]] if of else [])]
+    listed = [
+        [rows[gt][0], [*names, "(missed)"][det], -n, *([values[gt][det]] if of else [])]
         for n, gt, det in pairs[:PAIRS_SHOWN]
     ]
-    return title, ["GT", DETECTED_AS, "count", *([f"of {of}"] if of else [])], found
+    columns = [Column("GT", cell), Column("detected as", left=True), Column("count")]
+    return titled(title, [*columns, *([Column(f"of {of}", form)] if of else [])], listed)
 
 
 def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
@@ -112,8 +120,9 @@ def _classes(data: Any) -> Sequence[Mapping[str, Any]]:
 
 def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
     kinds = [kind for kind in data if kind != "classes"]
-    rows = [[kind, percent(data[kind]["dap"]), str(data[kind].get("count", ""))] for kind in kinds]
-    yield "AP gained by fixing each type of error (TIDE)", ["error", "AP", "count"], rows
+    rows = [[kind, data[kind]["dap"], data[kind].get("count", "")] for kind in kinds]
+    columns = [Column("error"), Column("AP", percent), Column("count")]
+    yield titled("AP gained by fixing each type of error (TIDE)", columns, rows)
     if len(data["classes"]) > 1:
         kinds = [kind for kind in kinds if "count" in data[kind]]
         order = sorted(data["classes"], key=lambda row: -max((row[kind] or 0.0) for kind in kinds))
@@ -121,76 +130,75 @@ def _tide(data: Mapping[str, Any]) -> Iterator[Section]:
         title = "AP of the class gained by fixing each type of error"
         if len(shown) < len(order):
             title += f"; the {len(shown)} of {len(order)} classes that gain most"
-        rows = [[row["class"], *(percent(row[kind]) for kind in kinds)] for row in shown]
-        yield title, ["class", *kinds], rows
+        columns = [Column("class", cell), *(Column(kind, percent) for kind in kinds)]
+        yield titled(title, columns, [[row["class"], *(row[kind] for kind in kinds)] for row in shown])
 
 
 def _lrp(data: Mapping[str, Any]) -> Iterator[Section]:
-    keys = ("olrp", "loc", "fp", "fn")
-    rows = [[row["class"], *(number(row[key]) for key in (*keys, "score"))] for row in data["classes"]]
-    rows.append(["(mean)", *(number(data[key]) for key in keys), ""])
+    keys = ("olrp", "loc", "fp", "fn", "score")
+    rows = [[row["class"], *(row[key] for key in keys)] for row in data["classes"]]
+    rows.append(["(mean)", *(data[key] for key in keys[:-1]), ""])
+    columns = [Column("class", cell), *(Column(key, number) for key in ("oLRP", "loc", "FP", "FN"))]
     title = "optimal LRP error and its components: 1 - IoU, FP / (TP + FP), FN / GT"
-    yield title, ["class", "oLRP", "loc", "FP", "FN", "score"], rows
+    yield titled(title, [*columns, Column("score", number)], rows)
 
 
 def _calibration(data: Mapping[str, Any]) -> Iterator[Section]:
     rows = [
-        [f"{row['low']:g} to {row['high']:g}", str(row["n"]), number(row["score"]), number(row["precision"])]
+        [f"{row['low']:g} to {row['high']:g}", *(row[key] for key in ("n", "score", "precision"))]
         for row in data["bins"]
     ]
-    title = f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}"
-    yield title, ["scores", "det", "mean score", "precision"], rows
+    columns = [Column("scores"), Column("det"), Column("mean score", number), Column("precision", number)]
+    yield titled(f"calibration: D-ECE {number(data['dece'])}, maximum {number(data['mce'])}", columns, rows)
 
 
 def _images(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
-    rows = [
-        [
-            row["image"],
-            *(str(row[key]) for key in ("gt", "tp", "fp", "fn")),
-            number(row["error"], ".2f"),
-            percent(row["error_share"]),
-        ]
-        for row in [row for row in data if row["error"]][:IMAGES_SHOWN]
-    ]
-    title = f"the {len(rows)} of {len(data)} images with the largest error"
-    yield title, ["image", "GT", "TP", "FP", "FN", "error", "share"], rows
+    keys = ("image", "gt", "tp", "fp", "fn", "error", "error_share")
+    rows = [[row[key] for key in keys] for row in data if row["error"]][:IMAGES_SHOWN]
+    columns = [Column("image", cell), *map(Column, ("GT", "TP", "FP", "FN"))]
+    columns += [Column("error", functools.partial(number, form=".2f")), Column("share", percent)]
+    yield titled(f"the {len(rows)} of {len(data)} images with the largest error", columns, rows)
 
 
 def _slices(data: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     of_images = [row for row in data if "delta" in row]
     if of_images:
-        key = next(iter(of_images[0]["summary"]))
-        title = f"{key} of slices of the images, and difference from the other images"
-        yield title, ["images", "n", "GT", key, "vs. rest", "interval"], slice_rows(of_images, key)
+        title = "{key} of slices of the images, and difference from the other images"
+        yield image_slices(title, ("images", "n", "GT", "{key}", "vs. rest"), of_images)
     boxes = [row for row in data if "summary" in row and "delta" not in row]
     if boxes:
         key = next(iter(boxes[0]["summary"]))
-        rows = [[f"{r['slice']} {r['value']}", str(r["gt"]), percent(r["summary"][key])] for r in boxes]
-        yield f"{key} of boxes by area and shape", ["boxes", "GT", key], rows
+        rows = [[f"{row['slice']} {row['value']}", row["gt"], row["summary"][key]] for row in boxes]
+        columns = [Column("boxes", cell), Column("GT"), Column(key, percent)]
+        yield titled(f"{key} of boxes by area and shape", columns, rows)
     marked = [row for row in data if "recall" in row]
     if marked:
-        rows = [
-            [r["value"], str(r["gt"]), str(r["missed"]), *(percent(r[k]) for k in ("recall", "AR")),
-             number(r["mean_iou"])]
-            for r in marked
-        ]  # fmt: skip
-        headers = ["ground truth", "GT", "missed", "recall", "AR", "mean IoU"]
-        yield "recall by attribute of the ground truth, mean over classes", headers, rows
+        keys = ("value", "gt", "missed", "recall", "AR", "mean_iou")
+        columns = [Column("ground truth", cell), Column("GT"), Column("missed")]
+        columns += [Column("recall", percent), Column("AR", percent), Column("mean IoU", number)]
+        title = "recall by attribute of the ground truth, mean over classes"
+        yield titled(title, columns, [[row[key] for key in keys] for row in marked])
 
 
-def slice_rows(slices: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
-    """Slices of images with one of their numbers, its difference and the interval of that."""
-    return [
+def image_slices(
+    title: str, titles: Sequence[str], slices: Sequence[Mapping[str, Any]], **layout: Any
+) -> Section:
+    """Make the section of slices of the images: a number of their summary, its difference and interval.
+
+    ``{key}`` in the title, and in those of the first five columns, is the name of that number.
+    """
+    key = next(iter(slices[0]["summary"]))
+    forms: list[Callable[[Any], str]] = [cell, str, str, percent, points]
+    columns = [Column(text.format(key=key), form) for text, form in zip(titles, forms, strict=True)]
+    rows = [
         [
             f"{row['slice']} {row['value']}",
-            str(row["images"]),
-            str(row["gt"]),
-            percent(row["summary"][key]),
-            points(row["delta"][key]),
-            interval(row["low"][key], row["high"][key]),
+            *(row["images"], row["gt"], row["summary"][key], row["delta"][key]),
+            (row["low"][key], row["high"][key]),
         ]
         for row in slices
     ]
+    return titled(title.format(key=key), [*columns, Column("interval", interval)], rows, **layout)
 
 
 _SECTIONS: dict[str, Any] = {
@@ -201,13 +209,3 @@ _SECTIONS: dict[str, Any] = {
     "images": _images,
     "slices": _slices,
 }
-
-
-def points(value: float | None) -> str:
-    """A difference of percentages, ``+1.25``."""
-    return number(None if value is None else 100 * value, "+.2f")
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """``-0.50 to +1.25``, or ``-`` for what is undefined."""
-    return "-" if points(low) == "-" else f"{points(low)} to {points(high)}"

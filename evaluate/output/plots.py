@@ -15,8 +15,8 @@ import numpy as np
 from odm.drawing import check_matplotlib, drawing, encoded
 from odm.evaluate.results import Evaluation, Result
 from odm.issues import Log, UsageError, listed, printable, shorten
+from odm.numbers import number, percent
 from odm.tables import Floats
-from odm.terminal import number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,8 +1,7 @@
-"""Results as text: tables, Markdown, JSON, CSV, and the files of ``--save``."""
+"""Results of an evaluation: the document that is shown, JSON, and the CSV files of ``--save``."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 import re
@@ -11,14 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from odm.evaluate.analysis.sections import DETECTED_AS, Section, class_columns, sections, summary_columns
+from odm.document import (
+    Column,
+    Document,
+    Items,
+    Line,
+    Part,
+    Section,
+    Table,
+    Verbatim,
+    as_markdown,
+    as_text,
+    format_csv,
+)
+from odm.evaluate.analysis.sections import class_columns, sections, summary_columns, titled
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES, miss_keys
 from odm.evaluate.scores.protocols import PROTOCOLS
-from odm.issues import UsageError, printable, shorten
+from odm.issues import UsageError, shorten
+from odm.numbers import number, percent
 from odm.tables import FREQUENCIES, Dataset
-from odm.terminal import cell, fitting, json_text, markdown_table, number, percent, text_table, wrapped
-from odm.terminal import markdown as escaped
+from odm.terminal import cell, json_text
 from odm.views import Rows
 
 OUTPUTS = ("table", "json", "csv", "markdown")
@@ -62,11 +74,9 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
         return per_class_csv(evaluation)
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
-    markdown = output == "markdown"
-    width = None if markdown else width
-    parts = [_join_text(evaluation, markdown=markdown, width=width)]
-    parts += [_result_text(result, markdown=markdown, width=width) for result in evaluation.results]
-    return "\n\n".join(parts) + "\n"
+    if output == "markdown":
+        return as_markdown(evaluation_document(evaluation))
+    return as_text(evaluation_document(evaluation, width), width)
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
@@ -99,7 +109,7 @@ def per_class_csv(evaluation: Evaluation) -> str:
     of numbers that no result has are left out.
     """
     columns, rows = _class_rows(evaluation.results)
-    return csv_text(columns, ([row.get(c) for c in columns] for row in rows))
+    return format_csv(columns, ([row.get(c) for c in columns] for row in rows))
 
 
 def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
@@ -246,7 +256,7 @@ def _in_blocks(
         for r in evaluation.results
         for at in range(0, length(r), _BLOCK)
     )
-    return csv_text([*_HEAD, *columns], itertools.chain.from_iterable(rows))
+    return format_csv([*_HEAD, *columns], itertools.chain.from_iterable(rows))
 
 
 def _csv_of(
@@ -254,7 +264,7 @@ def _csv_of(
 ) -> str:
     """CSV of the rows of each result, after its protocol and IoU."""
     rows = ((*_reference(result), *row) for result in evaluation.results for row in rows_of(result))
-    return csv_text([*_HEAD, *columns], rows)
+    return format_csv([*_HEAD, *columns], rows)
 
 
 def images_csv(evaluation: Evaluation) -> str:
@@ -321,21 +331,19 @@ def _reference(result: Result) -> tuple[str, float]:
     return result.protocol, result.rules.ious[result.rules.reference]
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV with a header line."""
-    out = io.StringIO()
-    import csv
-
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return out.getvalue()
+# --------------------------------------------------------------------------------------------- document
 
 
-# ------------------------------------------------------------------------------------------------- text
+def evaluation_document(evaluation: Evaluation, width: int | None = None) -> Document:
+    """Make the document: what was joined, and the sections of each result; see `result_document`."""
+    return [
+        [_join_lines(evaluation)],
+        *itertools.chain(*(result_document(r, width) for r in evaluation.results)),
+    ]
 
 
-def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> str:
+def _join_lines(evaluation: Evaluation) -> Items:
+    """Say how many images and classes both sides have, and name those that only one has."""
     report = evaluation.join
     lines = [
         f"{report.unit}: "
@@ -358,9 +366,7 @@ def _join_text(evaluation: Evaluation, *, markdown: bool, width: int | None) -> 
             shown = [shorten(n) + nearest.get(n, "") for n in names[:_NAMES_SHOWN]]
             more = len(names) - len(shown)
             lines.append(f"{title}: {', '.join(shown)}" + (f", and {more} more" if more else ""))
-    if markdown:
-        return "\n".join(f"- {escaped(line)}" for line in lines)
-    return "\n".join(wrapped(line, width, "  ") for line in lines)
+    return Items(lines)
 
 
 def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: int = 0) -> str:
@@ -369,46 +375,40 @@ def _sides(both: int, gt_only: Sequence[str], det_only: Sequence[str], empty: in
     return f"{both} in both{of_both}, {only}"
 
 
-def _result_text(result: Result, *, markdown: bool, width: int | None) -> str:
-    """Definition, classes, analyses and intervals, and at the end the numbers over all classes."""
-    parts = [f"**{escaped(result.definition)}**" if markdown else wrapped(result.definition, width, "  ")]
-    if result.classes:
-        parts.append(class_table(result, markdown=markdown, width=width))
-    if result.analysis:
-        parts += [_section(*section, markdown=markdown, width=width) for section in sections(result, width)]
+def result_document(result: Result, width: int | None = None) -> Document:
+    """Make the sections of a result: definition, classes, analyses, and the numbers over all classes.
+
+    What can be listed in more than one way is listed so that it fits into lines of `width` characters.
+    """
+    definition = Line(result.definition, "strong")
+    document: Document = [[definition, *(_class_part(result) if result.classes else ())]]
+    document += sections(result, width)
     if result.rules.named_areas and not result.rules.apart:
-        parts.append(_section(*_named_areas(result), markdown=markdown, width=width))
-    if not markdown:
-        parts.append("")
-    if result.intervals:
-        parts.append(_intervals_text(result, markdown=markdown, width=width))
-    parts.append(_summary_text(result, markdown=markdown, width=width))
-    line = headline(result)
+        document.append(_named_areas(result))
+    numbers = [*([_intervals(result)] if result.intervals else []), _summary(result, width)]
     if result.rules.averaged:
-        parts.append(f"**{line}**" if markdown else line)
-    return ("\n\n" if markdown else "\n").join(parts)
+        numbers.append(Line(headline(result), "strong"))
+    return [*document, numbers]
 
 
 def _named_areas(result: Result) -> Section:
     """The numbers of the area ranges that the user named."""
     rules = result.rules
+    n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]
     keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
     if rules.rates:
-        rows = [
-            [a.name, str(int(n)), percent(result.summary[key])]
-            for a, n, key in zip(rules.areas, result.matches.npos.sum(axis=0), miss_keys(rules), strict=True)
+        columns = [Column("set-up", cell), Column("GT"), Column("MR", percent)]
+        rows: list[list[Any]] = [
+            [area.name, n, result.summary[key]]
+            for area, n, key in zip(rules.areas, n_objects, miss_keys(rules), strict=True)
         ]
-        return "miss rate over false positives per image; lower is better", ["set-up", "GT", "MR"], rows
+        return titled("miss rate over false positives per image; lower is better", columns, rows)
+    columns = [Column("range", cell), Column("area"), Column("GT"), *(Column(key, percent) for key in keys)]
     rows = [
-        [
-            own.name,
-            own.bounds,
-            str(int(result.matches.npos[:, i].sum())),
-            *(percent(result.summary[f"{key}@{own.name}"]) for key in keys),
-        ]
-        for i, own in rules.named_areas.items()
+        [area.name, area.bounds, n_objects[i], *(result.summary[f"{key}@{area.name}"] for key in keys)]
+        for i, area in rules.named_areas.items()
     ]
-    return "boxes by area, in square pixels", ["range", "area", "GT", *keys], rows
+    return titled("boxes by area, in square pixels", columns, rows)
 
 
 def headline(result: Result) -> str:
@@ -425,37 +425,23 @@ def headline(result: Result) -> str:
     return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
 
 
-def _intervals_text(result: Result, *, markdown: bool, width: int | None) -> str:
+def _intervals(result: Result) -> Items:
     """The intervals, a line each."""
     lines = [
         f"{key}: {percent(low)} to {percent(high)}"
         for key, (low, high) in result.intervals.items()
         if low is not None and high is not None
     ]
-    title = f"confidence intervals (bootstrap over images; {COVERAGE})"
-    title = f"{title}:" if markdown else wrapped(f"{title}:", width, "  ")
-    return "\n".join([title, *(f"- {line}" if markdown else f"  {line}" for line in lines)])
+    return Items(lines, f"confidence intervals (bootstrap over images; {COVERAGE}):")
 
 
-def _section(
-    title: str, headers: list[str], rows: list[list[str]], *, markdown: bool, width: int | None
-) -> str:
-    """One analysis."""
-    if not markdown:
-        named = [[shorten(printable(row[0]), 30), *row[1:]] for row in rows]
-        title = "\n" + wrapped(title, width, "  ")
-        return f"{title}\n{text_table(headers, named, width=width, left=(DETECTED_AS,))}" if rows else title
-    if not rows:
-        return escaped(title)
-    return f"{escaped(title)}\n\n{markdown_table(headers, rows)}"
-
-
-def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
+def _summary(result: Result, width: int | None) -> Part:
+    """The numbers over all classes."""
     if result.rules.averaged and not (result.rules.shared_score or result.rules.apart):
         lines = classic_lines(result)
         if width is not None and max(map(len, lines)) > width:
             lines = [re.sub(r"^ Average \w+ +\((\w+)\)", r" \1", line) for line in lines]
-        return "```\n" + "\n".join(lines) + "\n```" if markdown else "\n".join(lines)
+        return Verbatim(lines)
     if result.errors:
         lines = _error_lines(result)
     else:
@@ -470,7 +456,7 @@ def _summary_text(result: Result, *, markdown: bool, width: int | None) -> str:
             and ("@" not in key or result.rules.rates)
             and not (result.rules.shared_score and key.startswith("mAP"))
         ]
-    return "\n".join(f"- {line}" if markdown else line for line in lines)
+    return Items(lines)
 
 
 def _error_lines(result: Result) -> list[str]:
@@ -533,8 +519,9 @@ _FIELDS = {
     "its score": "best_f1_score",
 }
 """By column, the number of a row that it shows."""
+_BEST = ("best F1", "its score")
 _OPTIONAL = (
-    ("best F1", "its score"),
+    _BEST,
     ("ignored",),
     ("det",),
     ("TP", "FP", "FN"),
@@ -545,43 +532,51 @@ _OPTIONAL = (
 """Columns by how easily one does without them; a line below the table names those that did not fit."""
 
 
-def class_table(result: Result, *, width: int | None = None, markdown: bool = False) -> str:
-    """A row per class and one for all, in up to `width` characters."""
+def class_table(result: Result) -> Table:
+    """Make the table with a row per class and one for all."""
     values = ["AP", *(key for key in ("AP50", "AP75") if result.classes and key in result.classes[0].extra)]
     if result.rules.metric == "corloc":
         values = ["CorLoc"]
     fields = {column: field for column, field in _FIELDS.items() if column != "score" or result.scores_from}
-    headers = ["class", *fields, *values]
-    rows = [_cells(result, row, fields.values(), values) for row in (*result.classes, result.overall)]
-    # What the columns are of: all detections, those of one score, or of the best score of each class.
-    point = "at all scores" if math.isnan(result.overall.score) else f"at score {result.overall.score:.4g}"
-    if result.scores_from:
-        point = f"at scores of {shorten(result.scores_from, 40)}"
     iou = f", IoU {result.rules.ious[result.rules.reference]:g}" if result.rules.averaged else ""
-    at_score = fields.keys() - {"GT", "det", "ignored", "best F1", "its score"}
-    spans = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(at_score, f"{point}{iou}")
-    if markdown:
-        return markdown_table([f"{h} ({spans[h]})" if h in spans else h for h in headers], rows)
-    text = text_table(headers, rows, width=width, drop=_OPTIONAL, spans=spans)
-    kept = fitting(headers, rows, width=width, drop=_OPTIONAL)
-    hidden = [h for i, h in enumerate(headers) if i not in kept]
-    notes = [f"not shown: {', '.join(hidden)}; --wide shows all"] * bool(hidden)
-    if point.startswith("at score ") and result.at_score is None and not result.rules.shared_score:
-        score = point.removeprefix("at ")
-        notes.append(f"{score} has the best F1 of all classes; --at-score sets another")
-    return "\n".join([text, *(wrapped(f"({note})", width, "  ") for note in notes)])
+    at_point = f"{_point(result)}{iou}"
+    above = dict.fromkeys(("det", "ignored"), "all scores") | dict.fromkeys(("GT", *_BEST), "")
+    columns = [Column("class", cell)]
+    columns += (Column(title, _count_or_number, above=above.get(title, at_point)) for title in fields)
+    columns += (Column(key, percent) for key in values)
+    rows = [_values(result, row, fields.values(), values) for row in (*result.classes, result.overall)]
+    return Table(columns, rows, _OPTIONAL, tells_dropped=True)
 
 
-def _cells(result: Result, row: Row, fields: Iterable[str], values: Sequence[str]) -> list[str]:
+def _class_part(result: Result) -> list[Part]:
+    """The table of classes, and where its score comes from."""
+    point = _point(result)
+    if not point.startswith("at score ") or result.at_score is not None or result.rules.shared_score:
+        return [class_table(result)]
+    best = f"{point.removeprefix('at ')} has the best F1 of all classes"
+    note = Line(f"({best}; --at-score sets another)", python=f"({best}; at_score sets another)")
+    return [class_table(result), note]
+
+
+def _point(result: Result) -> str:
+    """Name the scores that precision, recall and counts are of: all, from one on, or from one per class."""
+    if result.scores_from:
+        return f"at scores of {shorten(result.scores_from, 40)}"
+    score = result.overall.score
+    return "at all scores" if math.isnan(score) else f"at score {score:.4g}"
+
+
+def _count_or_number(value: float) -> str:
+    return str(value) if isinstance(value, int) else number(value)
+
+
+def _values(result: Result, row: Row, fields: Iterable[str], keys: Sequence[str]) -> list[Any]:
+    """The values of a row of the table of classes."""
     of_all = row is result.overall
-    found = []
-    for key in values:
+    values = []
+    for key in keys:
         value = row.ap if key == "AP" else row.extra.get(key.lower() if key == "CorLoc" else key, math.nan)
         if of_all:
             value = next((result.summary[k] for k in (key, f"m{key}") if k in result.summary), value)
-        found.append(percent(value))
-    return [
-        "(all)" if of_all else cell(row.name),
-        *(str(n) if isinstance(n := getattr(row, field), int) else number(n) for field in fields),
-        *found,
-    ]
+        values.append(value)
+    return ["(all)" if of_all else row.name, *(getattr(row, field) for field in fields), *values]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import io
-import math
 import os
 import re
 import unicodedata
@@ -149,21 +148,6 @@ def harmless(text: str, keep: str = "\n") -> str:
 def cell(value: object) -> str:
     """A value from the data for a cell of a table that people read: on one line, printable, cut if long."""
     return shorten(value, CELL)
-
-
-def number(value: float | None, form: str = ".4f") -> str:
-    """``0.4800``, or ``-`` for what is undefined: None or NaN."""
-    return "-" if value is None or math.isnan(value) else format(value, form)
-
-
-def percent(value: float | None, form: str = ".2f") -> str:
-    """``24.57 %``, or ``-`` for what is undefined."""
-    return "-" if value is None or math.isnan(value) else f"{100 * value:{form}} %"
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool, **layout: Any) -> str:
-    """A table in Markdown, or as text with the layout of `text_table`."""
-    return markdown_table(headers, rows) if markdown else text_table(headers, rows, **layout)
 
 
 def text_table(

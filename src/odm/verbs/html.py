@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from odm.issues import printable
+from odm.document import Document, Items, Line, Part, Section, Table, Verbatim
+from odm.issues import plural, printable
 from odm.tables import Floats
 
 STYLE = """
@@ -29,6 +30,8 @@ background:none}
 """
 COLOURS = ("#4c8dd6", "#e0742b", "#3fa45b", "#c2508e", "#8d6fd1", "#b8942a")
 """Of curves and boxes; each can be seen on white and on black."""
+ROWS = 20
+"""At most so many rows of a table are shown."""
 BETTER, WORSE, EVEN = "#3fa45b", "#d65a4c", "#8a8a8a"
 
 
@@ -57,11 +60,6 @@ def joined(parts: Iterable[Html]) -> Html:
     return Html("".join(parts))
 
 
-def lines_of(text: str) -> Html:
-    """A text of several lines as it is."""
-    return element("pre", Html("\n".join(html.escape(printable(one)) for one in text.splitlines())))
-
-
 def view(*parts: Html) -> Html:
     """What a notebook shows of a value."""
     return element("div", element("style", Html(STYLE)), *parts, class_="odm-view")
@@ -77,6 +75,41 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: int
 
     head = element("thead", cells("th", headers))
     return element("table", head, element("tbody", *(cells("td", row) for row in rows)))
+
+
+def table_of(part: Table, *, more: str = "") -> Html:
+    """Draw the first rows of a table of a document; `more` is where all are."""
+    texts = 1 + len(part.left)
+    first = table(part.titles, part.cells[:ROWS], text=texts)
+    rest = len(part.rows) - ROWS
+    end = f"{plural(rest, 'more row')}{more}"
+    return joined([first, element("p", end, class_="dim")]) if rest > 0 else first
+
+
+def document_parts(document: Document) -> list[Html]:
+    """Draw a document: its verdict first, then each section."""
+    parts = [part for section in document for part in section]
+    return [
+        _part(part) for part in sorted(parts, key=lambda p: not (isinstance(p, Line) and p.role == "verdict"))
+    ]
+
+
+def folded(section: Section) -> Html:
+    """Draw a section folded behind its title."""
+    title, *rest = section
+    text = title.text if isinstance(title, Line) else ""
+    return element("details", element("summary", text), *document_parts([rest]))
+
+
+def _part(part: Part) -> Html:
+    if isinstance(part, Table):
+        return table_of(part)
+    if isinstance(part, Verbatim):
+        return element("pre", "\n".join(part.lines))
+    if isinstance(part, Items):
+        return joined(element("p", line) for line in (part.title, *part.lines) if line)
+    text = part.text if part.python is None else part.python
+    return element("p", element("b", text) if part.role else text) if text else Html()
 
 
 def svg(width: float, height: float, *parts: Html, label: str, **attributes: object) -> Html:

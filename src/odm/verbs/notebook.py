@@ -13,22 +13,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from odm import arguments
 from odm.converters import Ledger
 from odm.converters.statistics import Statistics
+from odm.document import Table as Rendered
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.analysis.agree import Agreement
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.diff import Differences
 from odm.evaluate.analysis.named import Analysis, Table
-from odm.evaluate.analysis.render_diff import render_differences
+from odm.evaluate.analysis.render import difference_cells, difference_columns
+from odm.evaluate.analysis.render_agreement import agreement_document
+from odm.evaluate.analysis.render_diff import differences_document
+from odm.evaluate.analysis.sections import sections
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.output.render import headline
+from odm.evaluate.output.render import class_table, headline
 from odm.files import MAX_SIZE
 from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
+from odm.numbers import number, percent, percents
 from odm.tables import Dataset
-from odm.terminal import number, percent
 from odm.verbs import comparison as comparing
 from odm.verbs import evaluation as evaluating
 from odm.verbs import showing
@@ -36,16 +41,19 @@ from odm.verbs.html import (
     BETTER,
     COLOURS,
     EVEN,
+    ROWS,
     WORSE,
     Html,
     boxes_drawn,
     curves,
+    document_parts,
     element,
+    folded,
     interval_bar,
     joined,
-    lines_of,
     share_bar,
     table,
+    table_of,
     view,
 )
 from odm.verbs.reports import IMAGES, SIZE, report_target, shown
@@ -56,8 +64,10 @@ from odm.views import Path, WebPage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CLASSES, ROWS, PICTURES, PLACES = 12, 20, 4, 3
-"""At most so many classes, rows, images, and places of a code are shown."""
+CLASS_TITLES = ("class", "GT", "TP", "FP", "FN", "AP", "CorLoc", "precision", "recall", "F1")
+"""The columns of the table of classes that a notebook has room for."""
+CLASSES, PICTURES, PLACES = 12, 4, 3
+"""At most so many classes, images, and places of a code are shown."""
 
 
 @functools.singledispatch
@@ -164,12 +174,7 @@ def _result(result: Result) -> Html:
     numbers: list[list[object]] = [[*summary.values()]]
     if result.intervals:
         ends = (result.intervals.get(key, (None, None)) for key in summary)
-        numbers.append(
-            [
-                "" if low is None or high is None else f"{100 * low:.1f} to {100 * high:.1f}"
-                for low, high in ends
-            ]
-        )
+        numbers.append(["" if None in (low, high) else percents((low, high), ".1f") for low, high in ends])
     at = "" if math.isnan(row.score) else f" at score {row.score:.4g}, where F1 is {number(row.f1)}"
     counts = f"{row.tp_at_score} TP, {row.fp_at_score} FP, {row.fn_at_score} FN{at}"
     parts = [
@@ -179,15 +184,10 @@ def _result(result: Result) -> Html:
     ]
     wide = []
     if result.classes:
-        headers = ["class", "GT", "TP", "FP", "FN", "AP", "precision", "recall", "F1"]
-        rows = [
-            (r.name, r.gt, *counts, percent(r.ap), *map(number, (r.precision, r.recall, r.f1)))
-            for r in result.classes[:ROWS]
-            for counts in [(r.tp_at_score, r.fp_at_score, r.fn_at_score)]
-        ]
-        wide.append(table(headers, rows))
-        if (n := len(result.classes) - len(rows)) > 0:
-            wide[0] = joined([wide[0], element("p", f"{n} more classes: .classes.to_pandas()", class_="dim")])
+        by_class = class_table(result)
+        titles = [title for title in CLASS_TITLES if title in by_class.titles]
+        by_class = replace(by_class.select(titles), rows=by_class.select(titles).rows[:-1])  # not "(all)"
+        wide.append(table_of(by_class, more=": .classes.to_pandas()"))
     gt = {r.name: r.gt for r in result.classes}
     drawn = sorted(result.curves.items(), key=lambda item: -gt.get(item[0], 0))[: len(COLOURS)]
     lines = [(name, curve.recall, curve.precision) for name, curve in drawn if len(curve.recall)]
@@ -200,10 +200,7 @@ def _result(result: Result) -> Html:
         chart = curves(lines, ("recall", "precision"))
         wide.append(element("figure", chart, element("figcaption", *names)))
     parts.append(element("div", *wide, class_="row"))
-    for name in result.analysis:
-        analysis = getattr(result.analysis, name)
-        parts.append(element("details", element("summary", name), Html(_analysis(analysis))))
-    return joined(parts)
+    return joined([*parts, *map(folded, sections(result))])
 
 
 @html_of.register
@@ -254,27 +251,22 @@ def _(comparison: Comparison) -> str:
         better, worse = (low > 0, high < 0) if sign > 0 else (high < 0, low > 0)
         return interval_bar(low, high, delta.delta, reach, BETTER if better else WORSE if worse else EVEN)
 
+    several = len(comparison.runs) > 2
+    first, other = (shorten(run.name, 24) for run in comparison.runs[:2])
+    columns = difference_columns(first, "this run" if several else other)[:4]
+
     def rows(deltas: list[Delta]) -> list[list[object]]:
         ends = [
             abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
         ]
         reach = max(ends, default=0.0) or 1.0
+        texts = Rendered(columns[:3], [difference_cells(delta)[:3] for delta in deltas]).cells
         return [
-            [
-                *([d.run] if len(comparison.runs) > 2 else []),
-                d.category or d.key,
-                percent(d.first),
-                percent(d.other),
-                number(100 * d.delta, "+.2f"),
-                bar(d, reach),
-            ]
-            for d in deltas
+            [*([delta.run] * several), delta.category or delta.key, *cells, bar(delta, reach)]
+            for delta, cells in zip(deltas, texts, strict=True)
         ]
 
-    several = len(comparison.runs) > 2
-    first, other = (shorten(run.name, 24) for run in comparison.runs[:2])
-    headers = ["metric", first, "this run" if several else other, "change", "interval"]
-    headers = ["run", *headers] if several else headers
+    headers = [*(["run"] * several), "metric", *(column.title for column in columns)]
     whole = [d for d in comparison.deltas if d.category is None and not math.isnan(d.delta)]
     classes = [d for d in comparison.deltas if d.category is not None and d.key == "AP"]
     classes = sorted(classes, key=lambda d: -abs(d.delta) if not math.isnan(d.delta) else 0.0)
@@ -335,26 +327,12 @@ def _(ledger: Ledger) -> str:
 
 @html_of.register
 def _(changes: Differences) -> str:
-    text, _, verdict = render_differences(changes, "text", width=None).rstrip().rpartition("\n\n")
-    text = text.replace("--save DIR or --output csv list all", ".table('images') has all")
-    return view(element("p", element("b", verdict)), lines_of(text))
+    return view(*document_parts(differences_document(changes)))
 
 
 @html_of.register
 def _(agreement: Agreement) -> str:
-    first, other = agreement.boxes
-    own = [*agreement.classes.items()][:CLASSES]
-    rows = [
-        (name, number(one["f1"]), *(one[key] for key in ("first", "other", "pairs"))) for name, one in own
-    ]
-    values = ("locations", agreement.f1_location), ("classes of the pairs (kappa)", agreement.kappa)
-    numbers = ", ".join(f"{number(value)} of {what}" for what, value in values)
-    pairs = f"{first} and {other} boxes, {agreement.pairs} pairs with IoU >= {agreement.iou_least:g}"
-    return view(
-        element("p", element("b", f"F1 {number(agreement.f1)}"), f" of locations and classes; {numbers}"),
-        element("p", f"{pairs}, mean IoU {number(agreement.mean_iou)}"),
-        table(["class", "F1", "A", "B", "pairs"], rows),
-    )
+    return view(*document_parts(agreement_document(agreement)))
 
 
 @html_of.register

@@ -1,0 +1,150 @@
+"""Documents: the paragraphs, lists and tables that are shown of a result, drawn as text or Markdown.
+
+A function beside each kind of result makes its document, and `odm.verbs.html` draws it in a notebook. Parts
+that belong together, as a title and its table, are one section; a blank line stands between sections.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from odm.terminal import fitting, markdown, markdown_table, text_table, wrapped
+
+
+class Column(NamedTuple):
+    """A column of a table, with the function that writes its values."""
+
+    title: str
+    form: Callable[[Any], str] = str
+    left: bool = False
+    """Whether its cells are texts, which are aligned to the left; those of the first column always are."""
+    above: str = ""
+    """What stands above the titles of this and its neighbours."""
+
+
+class Table(msgspec.Struct, frozen=True, dict=True):
+    """A table of values; the functions in its columns make them text."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    drop: Sequence[Sequence[str]] = ()
+    """Titles of columns that a terminal leaves out where they do not fit, in this order."""
+    tells_dropped: bool = False
+    """Whether a line below names the columns that were left out."""
+    rule: bool = True
+    """Whether a terminal draws a line below the titles."""
+
+    @property
+    def titles(self) -> list[str]:
+        """The title of each column."""
+        return [column.title for column in self.columns]
+
+    @property
+    def left(self) -> list[str]:
+        """The titles of the columns, after the first, that are aligned to the left."""
+        return [column.title for column in self.columns[1:] if column.left]
+
+    @functools.cached_property
+    def cells(self) -> list[list[str]]:
+        """The rows as text; an empty text stays empty."""
+        forms = [column.form for column in self.columns]
+        return [
+            ["" if value == "" else form(value) for form, value in zip(forms, row, strict=True)]
+            for row in self.rows
+        ]
+
+    def select(self, titles: Iterable[str]) -> Table:
+        """Return the table with only the columns of these titles, in their order."""
+        at = [self.titles.index(title) for title in titles]
+        rows = [[row[i] for i in at] for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in at], rows=rows)
+
+
+class Line(NamedTuple):
+    """A paragraph."""
+
+    text: str
+    role: Literal["", "strong", "heading", "verdict"] = ""
+    """How it is set: as text, in bold, as the heading of what follows, or as the answer of the document."""
+    python: str | None = None
+    """The text for a reader in Python, who has no options of a command; empty = nothing."""
+
+
+class Items(NamedTuple):
+    """A list of short lines, with a line above it if there is a title."""
+
+    lines: Sequence[str]
+    title: str = ""
+
+
+class Verbatim(NamedTuple):
+    """Lines whose columns stand below each other."""
+
+    lines: Sequence[str]
+
+
+Part = Table | Line | Items | Verbatim
+Section = Sequence[Part]
+Document = list[Section]
+
+
+def as_text(document: Document, width: int | None = None) -> str:
+    """Draw a document for a terminal of `width` characters, None = any. It ends with a newline."""
+    return _joined(document, "\n", functools.partial(_as_text, width=width))
+
+
+def as_markdown(document: Document) -> str:
+    """Draw a document in Markdown. It ends with a newline."""
+    return _joined(document, "\n\n", _as_markdown)
+
+
+def _joined(document: Document, between: str, draw: Callable[[Part], str]) -> str:
+    return "\n\n".join(between.join(map(draw, section)) for section in document if section) + "\n"
+
+
+def _as_text(part: Part, width: int | None) -> str:
+    if isinstance(part, Line):
+        return wrapped(part.text, width, "  ")
+    if isinstance(part, Verbatim):
+        return "\n".join(part.lines)
+    if isinstance(part, Items):
+        lines = [f"  {line}" for line in part.lines] if part.title else part.lines
+        return "\n".join(wrapped(line, width, "  ") for line in (*[part.title] * bool(part.title), *lines))
+    spans = {column.title: column.above for column in part.columns if column.above}
+    layout: dict[str, Any] = {"width": width, "drop": part.drop}
+    text = text_table(part.titles, part.cells, left=part.left, spans=spans, rule=part.rule, **layout)
+    if part.tells_dropped:
+        shown = fitting(part.titles, part.cells, **layout)
+        if hidden := [title for i, title in enumerate(part.titles) if i not in shown]:
+            text += "\n" + wrapped(f"(not shown: {', '.join(hidden)}; --wide shows all)", width, "  ")
+    return text
+
+
+def _as_markdown(part: Part) -> str:
+    if isinstance(part, Line):
+        text = markdown(part.text)
+        return f"**{text}**" if part.role == "strong" else f"### {text}" if part.role == "heading" else text
+    if isinstance(part, Verbatim):
+        return "\n".join(["```", *part.lines, "```"])
+    if isinstance(part, Items):
+        title = [markdown(part.title)] if part.title else []
+        return "\n".join([*title, *(f"- {markdown(line)}" for line in part.lines)])
+    titles = [f"{column.title} ({column.above})" if column.above else column.title for column in part.columns]
+    return markdown_table(titles, part.cells, left=part.left)
+
+
+def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Format rows as CSV with a header line; values are at full precision."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
