@@ -11,7 +11,7 @@ import pytest
 from selection import params, turns
 
 from odm import parallel
-from odm.evaluate import PROTOCOLS, evaluate, match, resolve
+from odm.evaluate import PROTOCOLS, concatenate, evaluate, match, resolve
 from odm.evaluate.analysis.bootstrap import (
     Interval,
     Resampling,
@@ -32,7 +32,7 @@ from odm.evaluate.analysis.slices import (
     slices_by_tags,
     truth_slices,
 )
-from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
+from odm.evaluate.analysis.table import table_of, tabulate
 from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
@@ -192,10 +192,12 @@ def test_shards_in_any_order_give_the_same():
     weights = weights_of(40, range(5), 0)
     for name in UNDER_TEST:
         result = evaluate(gt, det, name).result
+        if result.rules.metric == "top-k":  # its matches are of images, which are counted in order
+            continue
         whole = result.joined
         number = np.arange(len(whole.images))
         shards = [whole.shard(number[number % 3 == s]) for s in (2, 0, 1)]
-        table = concatenate_tables([tabulate(s, match(s, result.rules)) for s in shards])
+        table = tabulate(whole, concatenate([match(s, result.rules) for s in shards]))
         one, many = plan_of(result).of(weights), Plan(table).of(weights)
         for key, value in one.summary.items():
             assert np.array_equal(value, many.summary[key], equal_nan=True), (name, key)
@@ -209,7 +211,7 @@ def test_runs_in_shards_of_other_orders_compare_as_whole():
         number = np.arange(len(result.joined.images))
         parts = [result.joined.shard(number[number % 3 == s]) for s in order]
         whole[name] = table_of(result)
-        shards[name] = concatenate_tables([tabulate(s, match(s, result.rules)) for s in parts])
+        shards[name] = tabulate(result.joined, concatenate([match(s, result.rules) for s in parts]))
     assert compare(shards, replicates=30).to_dict() == compare(whole, replicates=30).to_dict()
 
 

@@ -7,16 +7,16 @@ import analysis_cases as cases
 import numpy as np
 import pytest
 
-from odm.evaluate import PROTOCOLS, evaluate, match
+from odm.evaluate import PROTOCOLS, concatenate, evaluate, match
 from odm.evaluate.analysis import agree as agree_module
 from odm.evaluate.analysis.agree import Annotations, agree
 from odm.evaluate.analysis.analyses import calibration
 from odm.evaluate.analysis.errors import KINDS, error_types
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
-from odm.evaluate.analysis.overlaps import concatenate_overlaps, overlaps_of
+from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.review import missed, suspects
-from odm.evaluate.analysis.table import concatenate_tables, table_of, tabulate
+from odm.evaluate.analysis.table import table_of, tabulate
 from odm.evaluate.analysis.thresholds import (
     best_candidate,
     candidates,
@@ -637,9 +637,8 @@ def test_shards_in_any_order_give_the_same(name):
     whole = result.joined
     number = np.arange(len(whole.images))
     shards = [whole.shard(number[number % 3 == s]) for s in (2, 0, 1)]
-    tables = [tabulate(s, match(s, result.rules)) for s in shards]
-    parts = [overlaps_of(s, t) for s, t in zip(shards, tables, strict=True)]
-    table, overlaps = concatenate_tables(tables), concatenate_overlaps(parts)
+    table = tabulate(whole, concatenate([match(s, result.rules) for s in shards]))
+    overlaps = overlaps_of(whole, table)
     one = both(result)
     assert tide(table, overlaps).to_dict(classes=True) == tide(*one).to_dict(classes=True)
     assert lrp(table) == lrp(one[0])

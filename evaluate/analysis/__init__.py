@@ -1,7 +1,7 @@
 """Analyses of match tables: comparing runs, kinds of errors, images, slices, thresholds, agreement.
 
-`table.table_of` (of a result) or `table.tabulate` (of both sides or a shard, to be put together by
-`table.concatenate_tables`) makes the table that the others read:
+`table.table_of` (of a result) or `table.tabulate` (of both sides and their matches) makes the table that the
+others read:
 
 - `compare.compare`: runs against the first of them, with paired intervals; `bootstrap.intervals` for one run
 - `tide.tide`, `thresholds.lrp`: what costs AP, the least LRP error

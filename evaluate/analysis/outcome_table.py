@@ -1,13 +1,11 @@
 """What became of each detection, and which ground truths count: the columns that every analysis reads.
 
-They are made from the two joined sides and their matches, for all images at once or for shards of them whose
-tables are then put together. Analyses need not know how matches are stored.
+They are made from the two joined sides and their matches. Analyses need not know how matches are stored.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Self
 
 import msgspec
@@ -16,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.match import Truth
-from odm.evaluate.matching.matches import Matches, concatenate, outcomes
+from odm.evaluate.matching.matches import Matches, outcomes
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import overlap
 from odm.evaluate.matching.sides import Joined, Mask
@@ -184,31 +182,4 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             if rules.metric == "top-k"
             else np.zeros(0, np.int32),
             chosen=joined.chosen,
-        )
-
-    @classmethod
-    def together(cls, parts: Sequence[Self]) -> Self:
-        """The tables of disjoint sets of images as one."""
-        matches = concatenate([part.matches for part in parts])
-        images = parts[0].images
-        if any(part.images != images for part in parts):
-            raise ValueError("tables over different lists of images cannot be concatenated")
-        starts = np.cumsum([0] + [len(part.truth) for part in parts]).tolist()
-        gt = [
-            np.where(part.gt >= 0, part.gt + np.int32(start), np.int32(-1))
-            for part, start in zip(parts, starts, strict=False)
-        ]
-        columns = (
-            np.concatenate([getattr(part.truth, name) for part in parts]) for name in Truths.__struct_fields__
-        )
-        return cls(
-            matches=matches,
-            images=images,
-            truth=Truths(*columns),
-            gt=np.concatenate(gt),
-            chosen=parts[0].chosen,
-            **{
-                name: np.concatenate([getattr(part, name) for part in parts])
-                for name in ("xyxy", "outcome", "iou", "guess_image")
-            },
         )

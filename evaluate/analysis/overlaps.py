@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import msgspec
 import numpy as np
 
@@ -105,22 +102,6 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     same, other, matched, same_missed, other_missed = details
     ious = same_any_iou, any_iou, cover
     return Overlaps(same, other, matched, same_missed, other_missed, *ious, *of_truth)
-
-
-def concatenate_overlaps(shards: Sequence[Overlaps]) -> Overlaps:
-    """The overlaps of disjoint shards, in the order of their tables."""
-    n = np.cumsum([0] + [len(part.any_iou) for part in shards]).tolist()
-    g = np.cumsum([0] + [len(part.truth_same.at) for part in shards]).tolist()
-    columns: dict[str, Any] = {}
-    for name in Overlaps.__struct_fields__:
-        own = [getattr(part, name) for part in shards]
-        if isinstance(own[0], Best):
-            starts = n if name.startswith("truth_") else g
-            at = [np.where(b.at >= 0, b.at + np.int32(s), b.at) for b, s in zip(own, starts, strict=False)]
-            columns[name] = Best(np.concatenate(at), np.concatenate([b.iou for b in own]))
-        else:
-            columns[name] = np.concatenate(own)
-    return Overlaps(**columns)
 
 
 def _best(

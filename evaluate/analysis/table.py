@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
 from odm.evaluate.matching.matches import Matches, bits_of_area
@@ -15,10 +14,7 @@ from odm.issues import UsageError
 
 
 class Table(OutcomeTable, frozen=True):
-    """What became of every detection under one protocol, and the ground truths; see `OutcomeTable`.
-
-    Tables of disjoint shards of the images can be put together with `concatenate_tables`.
-    """
+    """What became of every detection under one protocol, and the ground truths; see `OutcomeTable`."""
 
     @functools.cached_property
     def result(self) -> Result:
@@ -46,17 +42,6 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
         What it returned for them.
     """
     return Table.of(joined, matches)
-
-
-def concatenate_tables(parts: Sequence[Table]) -> Table:
-    """The tables of disjoint sets of images as one.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they are of different protocols, images or classes.
-    """
-    return Table.together(parts)
 
 
 def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
