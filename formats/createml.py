@@ -111,10 +111,10 @@ def _read_image(record: Item, split: str, *, relative: bool) -> None:
         record.missing(list_key)
     boxes = record.rows(list_key)
     image = record.image(name_key, split=split)
-    size: Size | None = (1, 1)
+    size: Size = (1, 1)
     if relative and boxes and image is not None:
-        size = record.reader.known_size(record.get(name_key), record.at)
-    boxes.read(image if size else None, _read_box, size)
+        size = record.reader.size_of_unit(image, record.get(name_key), record.at)
+    boxes.read(image, _read_box, size)
 
 
 def _read_box(box: Row, size: Size) -> None:

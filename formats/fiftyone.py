@@ -166,9 +166,10 @@ def _read_labels(record: Item, split: str) -> None:
         boxes = labels.rows(key)
         picture = reader.pictures.find(key, path=boxes.at.path) if reader.pictures else None
         name = picture.name if picture else key
-        size = reader.known_size(name, boxes.at, picture) if boxes else None
-        image = reader.image(name, boxes.at, size=size, picture=picture, split=split)
-        boxes.read(image if size else None, _read_box, size, names)
+        image = reader.image(name, boxes.at, picture=picture, split=split)
+        if image is not None:
+            size = reader.size_of_unit(image, name, boxes.at, picture) if boxes else None
+            boxes.read(image, _read_box, size, names)
 
 
 def _read_samples(record: Item, options: FiftyoneOptions) -> None:
@@ -218,12 +219,9 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
         name = name.replace("\\", "/")
         name = name.rpartition("/")[2] if _ABSOLUTE.match(name) else name.removeprefix("data/")
         picture = reader.pictures.named(name) if reader.pictures else None
-        if size is None and boxes:
-            size = reader.known_size(name, sample.at, picture)
-    image = None
     if size != BAD_SIZE:
         image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
-    boxes.read(image if size else None, _READERS[held], size, None)
+        boxes.read_relative(image, sample, name, size, _READERS[held], None)
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
@@ -246,7 +244,7 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
     said = _said(box, given)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
-    if key and math.isfinite(x + y + w + h):
+    if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
         paint = functools.partial(_stretched, pixels, width=round(w), height=round(h))
         box.paint(box, key, paint, round(x), round(y))
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **said)

@@ -214,7 +214,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     image = data.image(key, name_of, size=size)
     rows = [row for part in results for row in part if not row.bad]
     if image is not None and size is None and rows:
-        size = task.reader.known_size(name_of(data.get(key)), task.at)
+        size = task.reader.size_of_unit(image, name_of(data.get(key)), task.at)
     labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for part in results:
         part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
@@ -302,6 +302,8 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     """Corners in pixels, and width and height of a rectangle."""
     width, height = size
     if kind == "brush":
+        if result.reader.need_pixels(result.owner.image):
+            raise BadRecord
         pixels = _painted(value, width, height)
         result.paint(value, "rle", lambda _: pixels, 0, 0)
         return edges_of(pixels), None

@@ -200,6 +200,9 @@ class Gather:
         self._images: dict[str, At] = {}
         self.classes: dict[str, int] = {}
         """The row of each class so far."""
+        self._unsized: dict[int, Unsized] = {}
+        """Images whose boxes are fractions of a size that is not known, by their rows."""
+        self._needs_pixels = False
         self._singles: list[tuple[Any, ...]] = []
         self._drawn: list[Drawn | None] = []
         self._ellipses = 0
@@ -305,6 +308,34 @@ class Gather:
         row = self.classes[name] = self.builder.category(name, source_id=source_id)
         return row
 
+    # -- boxes in fractions of images without a size
+
+    def keep_fractions(self, image: int, name: str, at: At, picture: Picture | None = None) -> None:
+        """Note that the boxes of this image are fractions of its size, which is not known."""
+        self._unsized[image] = Unsized(name, picture, self.pictures, at)
+
+    def need_pixels(self, image: int) -> bool:
+        """Whether a rotation or mask in this image cannot be read, as its size is not known and is needed."""
+        self._needs_pixels |= image in self._unsized
+        return image in self._unsized
+
+    def _settle_fractions(self) -> None:
+        """Let all boxes be fractions of their images, or report and drop those of images without a size."""
+        if not self._unsized:
+            return
+        self._pack()
+        rows = list(self._unsized)
+        sized = self._needs_pixels or self.builder.has_image_sizes
+        sized = sized or any(not np.isin(chunk["image"], rows).all() for chunk, _ in self._chunks)
+        if stay_fractions(self.builder, list(self._unsized.values()), sized=sized):
+            return
+        for i, (chunk, where) in enumerate(self._chunks):
+            is_kept = ~np.isin(chunk["image"], rows)
+            kept = np.flatnonzero(is_kept).tolist()
+            self.builder.skipped += len(is_kept) - len(kept)
+            chunk = {key: kept_rows(column, is_kept) for key, column in chunk.items()}  # noqa: PLW2901
+            self._chunks[i] = chunk, lambda row, where=where, kept=kept: where(kept[row])  # type: ignore[misc]
+
     # -- boxes
 
     def box(
@@ -405,6 +436,7 @@ class Gather:
 
         `field` is how the files call the score.
         """
+        self._settle_fractions()
         scored, total = self.counts()
         if n := self._ellipses:
             what = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")

@@ -486,10 +486,10 @@ class Rows:
     ) -> None:
         """Call ``read(row, size, *more)`` for each row of an image whose size its coordinates need.
 
-        If no `size` is given, it is looked for by the image's name; if there is none, the `item` is reported.
+        If no `size` is given, it is looked for by the image's name (`Reader.size_of_unit`).
         """
         if size is None and image is not None and len(self):
-            size = self.reader.known_size(str(name), item.at)
+            size = self.reader.size_of_unit(image, str(name), item.at)
         self.read(image if size and size != BAD_SIZE else None, read, size, *more)
 
 
@@ -660,8 +660,7 @@ def relative_places(
     They are left or centre, top, width and height, or the edges, with enough decimals to preserve pixels
     within 1e-6.
     """
-    images, boxes = dataset.images, dataset.boxes
-    size = np.stack([images.width, images.height], axis=1)
+    boxes, size = dataset.boxes, dataset.limits()
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
     low = low + boxes.wh / 2 if form == "cxcywh" else low
     with np.errstate(invalid="ignore"):
@@ -676,13 +675,12 @@ def relative_places(
 
 def have_sizes(dataset: Dataset, log: Log) -> bool:
     """Whether all images with boxes have a size; those without are reported."""
-    images, fits = dataset.images, True
-    for row in np.unique(dataset.boxes.image).tolist():
-        if images.width[row] <= 0 or images.height[row] <= 0:
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-            fits = False
-    return fits
+    rows = np.unique(dataset.boxes.image)
+    unsized = rows[(dataset.limits()[rows] <= 0).any(axis=1)].tolist()
+    for row in unsized:
+        path, line, pointer = dataset.image_place(row)
+        log.report(NO_SIZE, path, line=line, pointer=pointer, value=dataset.images.name[row])
+    return not unsized
 
 
 def one_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:

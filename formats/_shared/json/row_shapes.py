@@ -114,11 +114,14 @@ class DrawnRow:
     def oriented(self, corners: Floats) -> Corners:
         """The box around the four corners of an oriented box."""
         points = corners.tolist()
+        self.reader.need_pixels(self.owner.image)
         self.draw("oriented", points, "rotated boxes")
         return bounds(points)
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = "") -> Corners:
         """The box around an ellipse, whose first axis is turned by so many radians."""
+        if turn:
+            self.reader.need_pixels(self.owner.image)
         if self.wants:
             self.drawn = self.reader.ellipse(x, y, rx, ry, turn)
         else:

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
-from odm.codes import NO_SIZE
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, other_kind, refuse_nuls
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import (
@@ -365,12 +364,16 @@ class Reader(Gather):
             return 0, 0
         return (found[0], found[1]) if len(found) == 2 else None
 
-    def known_size(self, name: str, at: At, picture: Picture | None = None) -> tuple[int, int] | None:
-        """The size of an image from its picture or an option; None, and an issue, if it is not known."""
-        size = self.pictures.size(name, picture or self.pictures.named(name))
+    def size_of_unit(self, image: int, name: str, at: At, picture: Picture | None = None) -> tuple[int, int]:
+        """The pixels that fractions of an image are multiplied by: its size from its file or an option.
+
+        (1, 1) where it is not known: then all boxes of the source stay fractions, or `finish` reports it.
+        """
+        picture = picture or self.pictures.named(name)
+        size = self.pictures.size(name, picture)
         if size is None:
-            self.log.report(NO_SIZE, at.path, **at.where, value=name)
-        return size
+            self.keep_fractions(image, name, at, picture)
+        return size or (1, 1)
 
     def finish(self, *, field: str = "score") -> None:
         """Decide between ground truth and detections, report outlines, and hand over the boxes."""

@@ -471,6 +471,11 @@ class Builder:
         return list(self._image_rows)
 
     @property
+    def has_image_sizes(self) -> bool:
+        """Whether the size of any image that was added is known."""
+        return any(self._image_columns["width"])
+
+    @property
     def n_categories(self) -> int:
         """How many categories were added so far."""
         return len(self._category_rows)
