@@ -330,12 +330,101 @@ def test_what_contributors_run_is_what_is_checked_and_installed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     tools = {re.match(r"[a-z-]+", word)[0] for word in project["optional-dependencies"]["dev"]}
     (local,) = parsed(".pre-commit-config.yaml")["repos"]
-    commands = {hook["entry"].split()[0] for hook in local["hooks"]}
-    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+    hooks = [hook for hook in local["hooks"] if "stages" not in hook]
+    commands = {hook["entry"].split()[0] for hook in hooks}
+    assert {hook["language"] for hook in hooks} == {"system"}
     assert commands == {"ruff", "typos", "mypy"} <= tools
     script = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert all(f'"$work/dev/bin/{command}"' in script for command in commands)
-    steps = parsed(".github/workflows/ci.yml")["jobs"]["run"]["steps"]
-    assert steps[-1] == {"run": ".ci/run"}
     for template in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         assert parsed(template), template
+
+
+def test_every_step_of_the_checks_is_a_job():
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    steps = re.search(r"^usual=\((.+)\)$", script, re.MULTILINE)[1].split()
+    assert steps[0] == "quick"
+    assert {f"run_{step}" for step in (*steps, "coverage")} == set(
+        re.findall(r"^(run_\w+)\(\)", script, re.MULTILINE)
+    )
+    run = set()
+    for job in parsed(".github/workflows/ci.yml")["jobs"].values():
+        (command,) = [step["run"] for step in job["steps"] if step.get("run", "").startswith(".ci/run ")]
+        choices = job.get("strategy", {}).get("matrix", {})
+        assert len(choices) <= 1
+        for key, values in choices.items() or [("", [""])]:
+            run.update(command.replace(f"${{{{ matrix.{key} }}}}", value).split()[1] for value in values)
+    smoke = {step for step in run if step.startswith("smoke-")}
+    assert run - smoke == {*steps, "coverage"} - {"smoke"}
+    versions = re.search(r"\$\{1:-(.+)\}; do", script)[1].split()
+    assert smoke == {f"smoke-{each}" for each in versions}
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "classifiers"
+    ]
+    assert versions == [c.split(" :: ")[-1] for c in classifiers if re.search(r":: 3\.\d+$", c)]
+
+
+def test_an_unknown_step_of_the_checks_is_refused():
+    for step in ("suit", "quick-3.12", "smoke-2"):
+        done = subprocess.run([ROOT / ".ci/run", step], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (2, f"unknown step: {step}\n")
+
+
+@pytest.mark.parametrize("name", ["ci", "release", "benchmarks"])
+def test_a_workflow_may_only_read_unless_a_job_says_more(name):
+    workflow = parsed(f".github/workflows/{name}.yml")
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert "uses" in job or job["timeout-minutes"] <= 120
+        for step in job.get("steps", ()):
+            assert "${{ inputs" not in step.get("run", ""), "inputs reach a script through the environment"
+
+
+def test_a_release_has_the_notes_of_its_version(tmp_path):
+    def notes(tag, changelog, code="1.2.0", cited="1.2.0"):
+        (tmp_path / ".ci").mkdir(exist_ok=True)
+        (tmp_path / "src/odm").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / ".ci/release_notes.py", tmp_path / ".ci")
+        (tmp_path / "src/odm/version.py").write_text(f'VERSION = "{code}"\n')
+        (tmp_path / "CITATION.cff").write_text(f"title: odm\nversion: {cited}\n")
+        (tmp_path / "CHANGELOG.md").write_text(changelog)
+        words = [sys.executable, tmp_path / ".ci/release_notes.py", tag]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout or done.stderr
+
+    changelog = "# Changelog\n\n## Unreleased\n\n- new\n\n## 1.2.0 - 2026-12-01\n\n- a\n- b\n\n## 1.1.0 - 2026-11-01\n\n- old\n"
+    assert notes("v1.2.0", changelog) == (0, "- a\n- b\n")
+    assert notes("v1.2.0", changelog.replace("1.2.0", "1.2.1")) == (
+        1,
+        "CHANGELOG.md has no section for 1.2.0\n",
+    )
+    assert notes("v1.2.0", "## 1.2.0 - 2026-12-01\n\n## 1.1.0\n\n- old\n")[0] == 1
+    refusal = "the tag is v1.2.0, but {} has the version 1.3.0\n"
+    assert notes("v1.2.0", changelog, code="1.3.0") == (1, refusal.format("src/odm/version.py"))
+    assert notes("v1.2.0", changelog, cited="1.3.0") == (1, refusal.format("CITATION.cff"))
+
+
+@pytest.mark.parametrize(
+    ("subject", "refused"),
+    [
+        ("x" * 72, False),
+        ("x" * 73, True),
+        ("ä→" * 36, False),
+        ("ä→" * 36 + "b", True),
+        ("fixup! " + "x" * 72, False),
+    ],
+)
+def test_a_long_subject_of_a_commit_is_refused(subject, refused):
+    (local,) = parsed(".pre-commit-config.yaml")["repos"]
+    (hook,) = [hook for hook in local["hooks"] if hook.get("stages") == ["commit-msg"]]
+    assert hook["args"] == ["--multiline"]
+    message = f"{subject}\n\n{'A body with its reasons may have longer lines. ' * 3}\n".encode()
+    # As pre-commit's pygrep compiles it.
+    assert bool(re.search(hook["entry"].encode(), message, re.MULTILINE | re.DOTALL)) == refused
+
+
+def test_no_bytes_of_fixtures_are_converted():
+    words = ["git", "ls-files", "--eol", "fixtures", "tests/data"]
+    listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(listed) > 3000
+    assert not [line for line in listed if "attr/-text" not in line]
