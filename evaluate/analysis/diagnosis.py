@@ -222,12 +222,15 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
     ) -> Mask:
         """(objects,) whether a detection covers each by that IoU, if these are the corners of all boxes."""
         det, gt = pairs or self.pairs
-        found = np.zeros(len(self.objects), bool)
-        ours, theirs = truth.take(self.objects[gt], axis=0), detections.take(self.rows[det], axis=0)
+        is_covered = np.zeros(len(self.objects), bool)
+        ours, theirs = truth.take(self.objects, axis=0), detections.take(self.rows, axis=0)
+        left, right = (f(ours[:, i][gt], theirs[:, i][det]) for f, i in ((np.maximum, 0), (np.minimum, 2)))
         with np.errstate(all="ignore"):
-            near = iou(theirs, ours) >= least
-        found[gt[near]] = True
-        return found
+            rows = np.flatnonzero(right > left)  # few pairs have anything in common
+            det, gt = det[rows], gt[rows]
+            near = iou(theirs.take(det, axis=0), ours.take(gt, axis=0)) >= least
+        is_covered[gt[near]] = True
+        return is_covered
 
     def moved(self, step: int, *, around: bool = False) -> tuple[Longs, Longs]:
         """The pairs if every detection were on the image `step` further in the list; `around` its end."""

@@ -76,10 +76,12 @@ Size = Callable[[Floats], Floats | float]
 
 def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
     """Coordinates less a shift, times a factor."""
+    latest: list[Floats] = []  # sizes, shifts and factors: many readings are tried with the same sizes
 
     def change(xyxy: Floats, size: Floats) -> Floats:
-        less, times = (np.tile(np.broadcast_to(of(size), size.shape), 2) for of in (shift, factor))
-        moved: Floats = (xyxy - less) * times
+        if not latest or latest[0] is not size:
+            latest[:] = size, *(np.tile(np.broadcast_to(of(size), size.shape), 2) for of in (shift, factor))
+        moved: Floats = (xyxy - latest[1]) * latest[2]
         return moved
 
     return change

@@ -25,6 +25,7 @@ from odm.masks.runs import Runs, pieces, shared
 from odm.tables import Boxes, Floats, Ints, Longs, Shapes
 from odm.tables.quadrilaterals import (
     convex,
+    edges_of,
     off_rectangle,
     shared_areas,
     signed_areas,
@@ -322,8 +323,7 @@ class _Quads(_Measure):
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:  # noqa: ARG002 -- as the others
         self.det, self.gt = _corners(joined.detections), _corners(joined.truth)
-        boxes = (np.concatenate([quad.min(axis=1), quad.max(axis=1)], axis=1) for quad in (self.det, self.gt))
-        super().__init__(joined, *boxes)
+        super().__init__(joined, *map(edges_of, (self.det, self.gt)))
         self.det_area, self.gt_area = (np.abs(signed_areas(quad)) for quad in (self.det, self.gt))
 
     def shared(self, det: Any, gt: Any) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
+from odm.formats._shared.json.number_lists import decode_number_lists
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
@@ -101,7 +102,7 @@ def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
             if len(rows):
                 found, bad = read([values[i] for i in rows.tolist()], size, rows)
                 faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in bad]
-                shapes = found if len(rows) == n else shapes.replaced(rows, found)
+                shapes = shapes.replaced(rows, found)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
             for i, value in enumerate(values)
@@ -203,18 +204,22 @@ def _with_oriented(
     shapes: Shapes, rows: Longs, values: Sequence[bytes], key: str, faults: list[Fault]
 ) -> Shapes:
     """The shapes with the oriented boxes of some rows; the outline beside one has its corners as written."""
-    boxes, bad = _decoded(values, list[float], OUTLINE_NUMBERS)
     n = 8 if key == "poly" else 5
-    bad += [
-        (i, OUTLINE_NUMBERS, {"value": f"{len(box)} numbers, not {n}"})
-        for i, box in enumerate(boxes)
-        if box is not None and len(box) != n
-    ]
-    faults += [(int(rows[i]), code, key, about) for i, code, about in bad]
-    good = np.array([box is not None and len(box) == n for box in boxes], bool)
-    numbers = np.array([box for box, keep in zip(boxes, good, strict=True) if keep], np.float64)
+    decoded = decode_number_lists(values)
+    if decoded is not None and (decoded[1] == n).all():
+        numbers = decoded[0]
+    else:
+        boxes, bad = _decoded(values, list[float], OUTLINE_NUMBERS)
+        bad += [
+            (i, OUTLINE_NUMBERS, {"value": f"{len(box)} numbers, not {n}"})
+            for i, box in enumerate(boxes)
+            if box is not None and len(box) != n
+        ]
+        faults += [(int(rows[i]), code, key, about) for i, code, about in bad]
+        good = np.array([box is not None and len(box) == n for box in boxes], bool)
+        numbers = np.array([box for box, keep in zip(boxes, good, strict=True) if keep], np.float64)
+        rows = rows[good]
     corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
-    rows = rows[good]
     four = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
     outline = shapes.corners(rows[four])
     written = rectangles(as_rectangles(outline)) if n == 5 else outline
@@ -228,6 +233,9 @@ def _with_oriented(
 
 
 def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
+    decoded = decode_number_lists(values)
+    if decoded is not None and not (decoded[1] % 3).any():
+        return Keypoints(offsets(decoded[1] // 3), decoded[0].reshape(-1, 3))
     rows = [i for i, value in enumerate(values) if value not in NOTHING]
     lists, bad = _decoded([values[i] for i in rows], list[float], KEYPOINT_COUNT)
     bad += [
@@ -261,10 +269,9 @@ def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> t
         left, top, width, height = known.box[rows[masks]].T
         edges[masks] = np.column_stack([left, top, left + width, top + height])
         area[masks] = known.area[rows[masks]]
-    for i in np.flatnonzero(np.isnan(edges).any(axis=1)).tolist():
-        points = drawn.keypoints.points(int(rows[i]))
-        points = points[points[:, 2] > 0] if labelled[i] else points
-        if len(points):
-            edges[i] = *points[:, :2].min(axis=0), *points[:, :2].max(axis=0)
-            area[i] = (edges[i, 2] - edges[i, 0]) * (edges[i, 3] - edges[i, 1])
+    lacking = np.flatnonzero(np.isnan(edges).any(axis=1))
+    points = drawn.keypoints.take(rows[lacking])
+    counted = (points.xyv[:, 2] > 0) | ~np.repeat(labelled[lacking], points.counts())
+    edges[lacking] = around = points.edges(counted)
+    area[lacking] = (around[:, 2] - around[:, 0]) * (around[:, 3] - around[:, 1])
     return edges, area

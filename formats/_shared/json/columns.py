@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape
+from odm.formats._shared.json.number_lists import pack_floats
 from odm.formats._shared.json.preview import (
     TOO_DEEP,
     deep_location,
@@ -439,7 +440,11 @@ def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
 
 def on_one_line(values: Iterable[Any]) -> list[bytes]:
     """Raw values without line breaks and tabs, which JSON has only between its tokens."""
-    return [bytes(value).translate(None, b"\t\r\n") for value in values]
+    lines = [*map(bytes, values)]
+    joined = b"".join(lines)
+    if not any(blank in joined for blank in (b"\t", b"\r", b"\n")):
+        return lines
+    return [line.translate(None, b"\t\r\n") for line in lines]
 
 
 class _BadCut(Exception):
@@ -573,7 +578,6 @@ class _Shape:
                 members.append((name, type_, default))
         record = msgspec.defstruct("Record", members, rename=rename, forbid_unknown_fields=True, gc=False)
         self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
-        self._encode = msgspec.msgpack.Encoder().encode
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
         rows = self._decoder.decode(piece)
@@ -603,7 +607,7 @@ class _Shape:
                             return None
                         keys = given
             elif kind in ("number", "float-id"):
-                numbers = self._floats(values, n, 1)[:, 0]
+                numbers = pack_floats(values, 1)[:, 0]
                 if not always:
                     keys = n - int(np.isnan(numbers).sum())
                 column = _whole_ids(numbers) if kind == "float-id" else numbers
@@ -612,7 +616,7 @@ class _Shape:
             elif kind == "numbers":
                 if not always:
                     return None
-                column = self._floats(values, n, 4)
+                column = pack_floats(values, 4)
             elif kind == "ints":
                 column = values
                 if not always:
@@ -640,17 +644,6 @@ class _Shape:
         data = np.frombuffer(piece, np.uint8)
         parts = (data[at : at + SLICE] == ord(":") for at in range(0, len(data), SLICE))
         return chunk if sum(map(np.count_nonzero, parts)) == colons else None
-
-    def _floats(self, values: list[Any], n: int, count: int) -> NDArray[np.float64]:
-        """(n, count) of a list of floats (count 1) or of records of floats, through MessagePack.
-
-        Every float takes nine bytes there, so all rows have one length and are seen by strides.
-        """
-        packed = self._encode(values)
-        lead = 0 if count == 1 else 1
-        width = lead + 9 * count
-        rows = np.ndarray((count, n), ">f8", packed, len(packed) - width * n + lead + 1, (9, width))
-        return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
 
 
 def _count_colons(values: list[Any]) -> int:

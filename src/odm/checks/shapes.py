@@ -64,10 +64,12 @@ class DrawnColumns:
     @functools.cached_property
     def wild(self) -> NDArray[np.intp]:
         """Rows with a corner or a key point that is not finite, or too far away to compute with."""
-        far = ~(np.abs(self.shapes.xy) < TOO_LARGE).all(axis=1)
-        endless = ~np.isfinite(self.points.xyv).all(axis=1)
-        found = sums(far, self.shapes.point[self.shapes.ring]) + sums(endless, self.points.first)
-        return np.flatnonzero(found)
+        is_near, is_finite = np.abs(self.shapes.xy) < TOO_LARGE, np.isfinite(self.points.xyv)
+        if is_near.all() and is_finite.all():
+            return NO_ROWS
+        far, endless = ~is_near.all(axis=1), ~is_finite.all(axis=1)
+        n_wild = sums(far, self.shapes.point[self.shapes.ring]) + sums(endless, self.points.first)
+        return np.flatnonzero(n_wild)
 
     @functools.cached_property
     def usable(self) -> Mask:
@@ -108,12 +110,11 @@ class DrawnColumns:
         """(n,) area of the outlines by their corners, NaN of masks; parts that overlap count twice."""
         found, shapes = np.full(self.n, np.nan), self.shapes
         n = np.diff(shapes.point)
-        ring = np.repeat(np.arange(len(n)), n)
-        following = np.arange(1, len(shapes.xy) + 1)
-        following[shapes.point[1:][n > 0] - 1] = shapes.point[:-1][n > 0]
-        origin = shapes.xy[shapes.point[:-1][ring]]
-        x, y = (shapes.xy - origin).T
-        cross = np.bincount(ring, x * y[following] - y * x[following], len(n))
+        first, last = shapes.point[:-1][n > 0], shapes.point[1:][n > 0] - 1
+        x, y = (shapes.xy - np.repeat(shapes.xy[first], n[n > 0], axis=0)).T
+        next_x, next_y = np.roll(x, -1), np.roll(y, -1)
+        next_x[last], next_y[last] = x[first], y[first]
+        cross = np.bincount(np.repeat(np.arange(len(n)), n), x * next_y - y * next_x, len(n))
         rows = np.flatnonzero(self.usable & (self.kind != ShapeKind.MASK))
         found[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
         return found
@@ -229,9 +230,13 @@ def empty_shape(drawn: DrawnColumns) -> FoundBoxes:
     "Corners beyond the image belong to another size of it, or to another image.",
 )
 def outline_outside(drawn: DrawnColumns) -> FoundBoxes:
+    return _beyond_image(drawn, drawn.edges)
+
+
+def _beyond_image(drawn: DrawnColumns, edges: Floats) -> FoundBoxes:
+    """Find boxes of which the edges (n, 4) of something lie beyond the image."""
     limit = drawn.columns.limits[drawn.boxes.image]
-    beyond = np.concatenate([-drawn.edges[:, :2], drawn.edges[:, 2:] - limit], axis=1)
-    over = beyond.max(axis=1, initial=0)
+    over = np.concatenate([-edges[:, :2], edges[:, 2:] - limit], axis=1).max(axis=1)
     rows = np.flatnonzero(over > drawn.columns.tolerance)
     return rows, lambda row: {"value": Trusted(f"{over[row]:.6g}")}
 
@@ -392,12 +397,7 @@ def labelled_keypoints(drawn: DrawnColumns) -> FoundBoxes:
     needs=("keypoints",),
 )
 def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
-    x, y, seen = drawn.points.xyv.T
-    width, height = drawn.columns.limits[drawn.boxes.image[drawn.point_rows]].T
-    over = np.where(seen > 0, np.max([-x, -y, x - width, y - height], axis=0, initial=0), 0)
-    far = np.zeros(len(drawn.boxes))
-    np.maximum.at(far, drawn.point_rows, over)
-    return np.flatnonzero(far > drawn.columns.tolerance), lambda row: {"value": Trusted(f"{far[row]:.6g}")}
+    return _beyond_image(drawn, drawn.points.edges(drawn.points.xyv[:, 2] > 0))
 
 
 @_rule(

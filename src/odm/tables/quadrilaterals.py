@@ -20,13 +20,19 @@ def signed_areas(corners: Floats) -> Floats:
     return found
 
 
+def edges_of(corners: Floats) -> Floats:
+    """(n, 4) left, top, right and bottom."""
+    columns = corners.transpose(1, 2, 0).copy()  # (4, 2, n), as NumPy is slow along short rows
+    return np.concatenate([columns.min(axis=0), columns.max(axis=0)]).T.copy()
+
+
 def is_convex(corners: Floats) -> Mask:
     """(n,) whether the corners go around the quadrilateral without a turn the other way."""
-    side = np.roll(corners, -1, axis=1) - corners
-    after = np.roll(side, -1, axis=1)
-    turn = side[..., 0] * after[..., 1] - side[..., 1] * after[..., 0]
-    found: Mask = (turn.min(axis=1, initial=np.inf) >= 0) | (turn.max(axis=1, initial=-np.inf) <= 0)
-    return found
+    x, y = corners.transpose(2, 1, 0).copy()  # (4, n) each, as NumPy is slow along short rows
+    across, along = x[[1, 2, 3, 0]] - x, y[[1, 2, 3, 0]] - y
+    turn = across * along[[1, 2, 3, 0]] - along * across[[1, 2, 3, 0]]
+    is_one_way: Mask = (turn >= 0).all(axis=0) | (turn <= 0).all(axis=0)
+    return is_one_way
 
 
 def convex(corners: Floats) -> Floats:

@@ -145,8 +145,10 @@ class Shapes(_Ragged, frozen=True, dict=True):
     def corners(self, rows: NDArray[Any]) -> Floats:
         """(n, 4, 2) corners of oriented boxes, by a mask or row numbers."""
         first = self.point[self.ring[:-1][rows]]
-        found: Floats = self.xy[first[:, None] + np.arange(4)]
-        return found
+        if len(first) and (np.diff(first) == 4).all():  # one after the other: no value is copied
+            return self.xy[first[0] : first[-1] + 4].reshape(-1, 4, 2)
+        corners: Floats = np.take(self.xy, first[:, None] + np.arange(4), axis=0)
+        return corners
 
     def counts(self, row: int) -> bytes:
         """The run lengths of a mask as COCO's compressed text; empty for another shape."""
@@ -157,10 +159,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         found = np.full((len(self), 4), np.nan)
         first = self.point[self.ring]
         some = np.flatnonzero(first[1:] > first[:-1])
-        if len(some):
-            at = first[some]
-            found[some, :2] = np.minimum.reduceat(self.xy, at)
-            found[some, 2:] = np.maximum.reduceat(self.xy, at)
+        found[some] = _edges(self.xy, first[some])
         return found
 
     def scaled(self, factor: Floats) -> Shapes:
@@ -186,6 +185,8 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
         """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
+        if len(rows) == len(self) and (np.diff(rows) > 0).all():
+            return other
         source = np.arange(len(self))
         source[rows] = len(self) + np.arange(len(rows))
         return Shapes.joined([self, other]).take(source)
@@ -315,6 +316,15 @@ class Keypoints(_Ragged, frozen=True):
         """(n,) how many points each box has."""
         return np.diff(self.first)
 
+    def edges(self, is_counted: NDArray[np.bool_]) -> Floats:
+        """(n, 4) left, top, right and bottom of the counted points (points,) of each box; NaN without any."""
+        edges = np.full((len(self), 4), np.nan)
+        before = np.concatenate([[0], np.cumsum(is_counted)])[self.first]
+        rows = np.flatnonzero(np.diff(before))
+        points = self.xyv if is_counted.all() else np.compress(is_counted, self.xyv, axis=0)
+        edges[rows] = _edges(points[:, :2], before[rows])
+        return edges
+
     def scaled(self, factor: Floats) -> Keypoints:
         """The same points with x and y multiplied by the factors of their box, (n, 2)."""
         xyv = self.xyv.copy()
@@ -443,12 +453,13 @@ def rectangles(cxcywhr: Floats) -> Floats:
     The angle is in radians from the x to the y axis, which is clockwise on the screen; the first corner is
     the top left one of the rectangle before it is turned.
     """
-    centre, wh, angle = cxcywhr[:, None, :2], cxcywhr[:, None, 2:4], cxcywhr[:, 4, None]
-    half = wh / 2 * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    centre_x, centre_y, w, h, angle = cxcywhr.T[..., None]
+    x, y = w / 2 * np.array([-1, 1, 1, -1]), h / 2 * np.array([-1, -1, 1, 1])
     cos, sin = np.cos(angle), np.sin(angle)
-    x, y = half[..., 0], half[..., 1]
-    found: Floats = centre + np.stack([x * cos - y * sin, x * sin + y * cos], axis=-1)
-    return found
+    corners = np.empty((len(cxcywhr), 4, 2))
+    corners[..., 0] = centre_x + (x * cos - y * sin)
+    corners[..., 1] = centre_y + (x * sin + y * cos)
+    return corners
 
 
 def as_rectangles(corners: Floats) -> Floats:
@@ -505,6 +516,13 @@ def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
     parts = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
     first = np.concatenate([[0], np.cumsum([*map(len, parts)])]).astype(np.int64)
     return Keypoints(first, np.concatenate(parts)) if parts and first[-1] else None
+
+
+def _edges(xy: Floats, first: Longs) -> Floats:
+    """(n, 4) left, top, right and bottom of n groups of points (k, 2), which begin at ``first[i]``."""
+    if not len(first):
+        return np.zeros((0, 4))
+    return np.concatenate([np.minimum.reduceat(xy, first), np.maximum.reduceat(xy, first)], axis=1)
 
 
 def _taken(first: Longs, rows: Longs) -> tuple[Longs, Longs]:
