@@ -16,7 +16,7 @@ from odm.cli._report import check_markdown, report_options, say_written, write_m
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
-from odm.evaluate.analysis.render import headlines, render_comparison
+from odm.evaluate.analysis.render_comparison import headlines, render_comparison
 from odm.evaluate.scores.protocols import DEFAULT
 from odm.issues import UsageError
 from odm.terminal import wrapped

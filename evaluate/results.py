@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import force_setattr, replace
 
-from odm.evaluate.analysis.named import Analyses
+from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.evaluate.matching.confusion import Confusion, confusion
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport

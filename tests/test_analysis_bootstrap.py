@@ -638,7 +638,7 @@ def test_a_mean_over_classes_rests_on_the_harmonic_mean_of_their_images():
 
 
 def test_intervals_without_0_that_are_no_difference_are_explained():
-    from odm.evaluate.analysis.render import _Comparison as texts
+    from odm.evaluate.analysis.render_comparison import _Comparison as texts
 
     judged = [(Interval(-0.2, -0.01), 0.2), (Interval(-0.2, 0.1), 0.9), (Interval(-0.3, -0.2), 0.001)]
     (line,) = texts._corrected(SimpleNamespace(comparison=SimpleNamespace(level=0.95)), judged, "classes")

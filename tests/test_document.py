@@ -9,8 +9,8 @@ import pytest
 import odm
 from odm.cli.stats import statistics_document
 from odm.document import Column, Items, Line, Table, Verbatim, as_markdown, as_text
-from odm.evaluate.analysis.render import comparison_document
 from odm.evaluate.analysis.render_agreement import agreement_document
+from odm.evaluate.analysis.render_comparison import comparison_document
 from odm.evaluate.analysis.render_diff import differences_document
 from odm.evaluate.output.render import evaluation_document
 from odm.numbers import interval, number, percent, percents, points, share, size

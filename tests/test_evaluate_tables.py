@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import odm
 from odm.document import as_text
 from odm.evaluate import PROTOCOLS, evaluate, render
-from odm.evaluate.analysis.sections import sections
+from odm.evaluate.analysis.render_analyses import sections
 from odm.evaluate.matching import confusion as confusion_module
 from odm.evaluate.output.render import (
     accumulated_csv,

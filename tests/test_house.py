@@ -226,6 +226,24 @@ def test_a_report_reads_results_only(name):
 
 
 @checkout
+def test_no_two_modules_or_classes_of_the_results_have_one_name():
+    """Those of `odm.document`, of the analyses, and of what is shown and saved."""
+    rooms = ("odm.document", "odm.evaluate.analysis", "odm.evaluate.output")
+    trees = {name: tree for name, tree in modules().items() if name.startswith(rooms)}
+    names = [name.rpartition(".")[2] for name in trees]
+    names += [node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} == {
+        "Table"
+    }  # in the contract, and what is shown
+
+
+@checkout
+@of_each(lambda: [n for n in sorted(modules()) if n.startswith("odm.evaluate.analysis")])
+def test_the_analyses_know_nothing_of_the_output(name):
+    assert not [n for n in imported(modules()[name]) if n.startswith("odm.evaluate.output")]
+
+
+@checkout
 @each_module
 def test_functions_and_files_can_be_read(name):
     """About 60 lines beside the docstring, and about 600 lines."""

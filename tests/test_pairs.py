@@ -23,8 +23,8 @@ import odm
 from odm.converters import load
 from odm.converters.load import Request
 from odm.converters.statistics import describe
-from odm.evaluate.analysis.changes import Change
 from odm.evaluate.analysis.diff import TOLERANCE, diff
+from odm.evaluate.analysis.pair_versions import Change
 from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import DataError, Log, UsageError
 from odm.names import stem

@@ -25,7 +25,7 @@ from odm.evaluate.analysis.bootstrap import (
     without,
 )
 from odm.evaluate.analysis.images import ImageTable, image_deltas, image_table
-from odm.evaluate.analysis.ranking import Place, rank, verdict
+from odm.evaluate.analysis.leaderboard import Standing, rank, verdict
 from odm.evaluate.analysis.replicates import Plan, Replicates, class_keys_of, keys_of
 from odm.evaluate.analysis.slices import ImageSlice, compare_slices
 from odm.evaluate.analysis.table import Table
@@ -126,7 +126,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
     lower_is_better: bool = False
     """Whether that is so of the first number of a run."""
     images_reason: str = ""
-    ranking: list[Place] = msgspec.field(default_factory=list)
+    ranking: list[Standing] = msgspec.field(default_factory=list)
     """The runs, best first."""
     evaluations: tuple[Any, ...] = ()
     """The evaluation of each run, where `odm.compare` kept them for a page."""

@@ -10,9 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.agree import IOU, iou_of
+from odm.evaluate.analysis.analysis_tables import AnalysisTable
 from odm.evaluate.analysis.box_pairs import box_columns, flag_words
-from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change, change_words, pair_boxes_of, pair_versions
-from odm.evaluate.analysis.named import Table
+from odm.evaluate.analysis.pair_versions import (
+    OF_BOTH,
+    WORDS,
+    Change,
+    change_words,
+    pair_boxes_of,
+    pair_versions,
+)
 from odm.evaluate.results import plain
 from odm.issues import UsageError, spell
 from odm.tables import Dataset, Floats, Longs, rows_without
@@ -220,17 +227,17 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
             **box_columns(self.new, other, "new"),
         }
 
-    def table(self, of: Literal["boxes", "images", "classes"] = "boxes") -> Table:
+    def table(self, of: Literal["boxes", "images", "classes"] = "boxes") -> AnalysisTable:
         """The rows of ``changes.csv``, ``images.csv`` or ``classes.csv``."""
         if of == "boxes":
             columns = self.columns()
-            return Table(
+            return AnalysisTable(
                 (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)), columns
             )
         if of == "images":
-            return Table(self.image_rows(), IMAGE_COLUMNS)
+            return AnalysisTable(self.image_rows(), IMAGE_COLUMNS)
         if of == "classes":
-            return Table(self.class_rows(), CLASS_COLUMNS)
+            return AnalysisTable(self.class_rows(), CLASS_COLUMNS)
         raise UsageError(f"table {of!r}: choose one of boxes, images, classes")
 
     def to_dict(self) -> dict[str, Any]:

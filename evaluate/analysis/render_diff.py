@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from odm.document import Column, Document, Items, Line, Section, Table, as_markdown, as_text, format_csv
-from odm.evaluate.analysis.changes import OF_BOTH, WORDS, Change
 from odm.evaluate.analysis.diff import Differences
+from odm.evaluate.analysis.pair_versions import OF_BOTH, WORDS, Change
 from odm.issues import first_few, plural
 from odm.tables import Images, Longs
 from odm.terminal import cell, json_text

@@ -23,7 +23,7 @@ from odm.document import (
     as_text,
     format_csv,
 )
-from odm.evaluate.analysis.sections import class_columns, sections, summary_columns, titled
+from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES, miss_keys
 from odm.evaluate.scores.protocols import PROTOCOLS

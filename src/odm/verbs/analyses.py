@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from odm.evaluate import Evaluation, Protocol
-from odm.evaluate.analysis.named import Analyses
+from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import Log, PathError, UsageError, plural, printable, shorten
 from odm.names import stem

@@ -14,7 +14,7 @@ from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.compare import compare as compare_tables
-from odm.evaluate.analysis.render import save_comparison
+from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.sides import ExtraImages, Label

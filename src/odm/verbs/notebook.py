@@ -18,16 +18,16 @@ from msgspec.structs import replace
 from odm import arguments
 from odm.converters import Ledger
 from odm.converters.statistics import Statistics
-from odm.document import Table as Rendered
+from odm.document import Table
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.analysis.agree import Agreement
+from odm.evaluate.analysis.analysis_tables import Analysis, AnalysisTable
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.diff import Differences
-from odm.evaluate.analysis.named import Analysis, Table
-from odm.evaluate.analysis.render import difference_cells, difference_columns
 from odm.evaluate.analysis.render_agreement import agreement_document
+from odm.evaluate.analysis.render_analyses import sections
+from odm.evaluate.analysis.render_comparison import difference_cells, difference_columns
 from odm.evaluate.analysis.render_diff import differences_document
-from odm.evaluate.analysis.sections import sections
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import class_table, headline
 from odm.files import MAX_SIZE
@@ -215,11 +215,11 @@ def _analysis(analysis: Analysis) -> Html:
 
 
 @html_of.register
-def _(rows: Table) -> str:
+def _(rows: AnalysisTable) -> str:
     return view(_rows(rows))
 
 
-def _rows(given: Table) -> Html:
+def _rows(given: AnalysisTable) -> Html:
     """The first rows of a table."""
     kept = [[_cell(row.get(name)) for name in given.names] for row in given[:ROWS]]
     texts = next((i for i, name in enumerate(given.names) if not _is_text(given, name)), len(given.names))
@@ -228,7 +228,7 @@ def _rows(given: Table) -> Html:
     return joined([table(given.names, kept, text=texts), end])
 
 
-def _is_text(rows: Table, name: str) -> bool:
+def _is_text(rows: AnalysisTable, name: str) -> bool:
     return any(isinstance(row.get(name), str) for row in rows)
 
 
@@ -260,7 +260,7 @@ def _(comparison: Comparison) -> str:
             abs(v) for d in deltas for v in (d.interval.low, d.interval.high, d.delta) if not math.isnan(v)
         ]
         reach = max(ends, default=0.0) or 1.0
-        texts = Rendered(columns[:3], [difference_cells(delta)[:3] for delta in deltas]).cells
+        texts = Table(columns[:3], [difference_cells(delta)[:3] for delta in deltas]).cells
         return [
             [*([delta.run] * several), delta.category or delta.key, *cells, bar(delta, reach)]
             for delta, cells in zip(deltas, texts, strict=True)

@@ -11,7 +11,7 @@ from odm.views import Rows, Shown
 Found = list[dict[str, Any]]
 
 
-class Table(Rows[dict[str, Any]], Shown):
+class AnalysisTable(Rows[dict[str, Any]], Shown):
     """The rows of an analysis, at full precision."""
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class Analysis(Shown):
         """Why a protocol does not have it; empty if it has."""
         return str(self.data["reason"]) if isinstance(self.data, Mapping) and "reason" in self.data else ""
 
-    def table(self) -> Table:
+    def table(self) -> AnalysisTable:
         """Its rows: of ``tide`` the types of errors, of ``lrp`` and ``thresholds`` the classes, of
         ``calibration`` the bins of scores, of ``images`` the images, worst first, of ``slices`` the parts, of
         ``confusion`` the pairs of classes.
@@ -51,7 +51,7 @@ class Analysis(Shown):
         if self.reason:
             raise UsageError(f"{self.name}: {self.reason}")
         rows = _TABLES[self.name](self.data)
-        return Table(rows, dict.fromkeys(key for row in rows for key in row))
+        return AnalysisTable(rows, dict.fromkeys(key for row in rows for key in row))
 
 
 class Analyses(dict[str, Any]):

@@ -15,7 +15,7 @@ from odm.evaluate.analysis.table import Table
 from odm.evaluate.results import plain
 
 
-class Place(msgspec.Struct, frozen=True):
+class Standing(msgspec.Struct, frozen=True):
     """A run among the others, by one metric; runs whose detections are the same share one."""
 
     run: str
@@ -59,8 +59,8 @@ def rank(
     drawn: Sequence[Replicates],
     intervals: Sequence[Mapping[str, Interval]],
     how: Resampling,
-) -> list[Place]:
-    """The places of runs by the first metric of their protocol; of equal ones in the order given.
+) -> list[Standing]:
+    """Rank runs by the first metric of their protocol; of equal ones in the order given.
 
     `plans`, `drawn` and `intervals` are those of each run, from the same draws of images.
     """
@@ -88,7 +88,7 @@ def rank(
             )
     corrected = [math.nan, *holm([between[i].p for i in order[1:]])]
     return [
-        Place(
+        Standing(
             names[i],
             tuple(same[i][1:]),
             key,
@@ -111,7 +111,7 @@ def equal_detections(one: Table, two: Table) -> bool:
     return bool((rows[0] == rows[1]).all())
 
 
-def verdict(places: Sequence[Place], names: Mapping[str, str], level: float) -> str:
+def verdict(places: Sequence[Standing], names: Mapping[str, str], level: float) -> str:
     """Which run is the best, and which others differ from it by no more than chance, in a sentence."""
     best = places[0]
     if math.isnan(best.value):

@@ -12,7 +12,7 @@ from odm.document import Column, Document, Items, Line, Section, Table, as_markd
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED, Interval
 from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
-from odm.evaluate.analysis.sections import image_slices, titled
+from odm.evaluate.analysis.render_analyses import image_slices, titled
 from odm.evaluate.results import COVERAGE
 from odm.issues import plural, printable
 from odm.names import distinct_parts
