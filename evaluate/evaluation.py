@@ -207,7 +207,7 @@ def _report(
     if not over_tracks and (diagnose or not max(r.overall.f1 for r in results) >= POOR):  # or it is undefined
         from odm.evaluate.analysis import diagnosis  # rarely needed
 
-        diagnosis.diagnose(joined, truth, detections, log, asked=diagnose)
+        diagnosis.diagnose(joined, truth, detections, log, verbose=diagnose)
     if is_default:
         report_default(truth, detections, log)
     report_after(results, joined, path, log)

@@ -136,8 +136,8 @@ class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
             "pairs": self.pairs,
             **{key: plain(getattr(self, key)) for key in ("f1_location", "f1", "mean_iou", "kappa")},
             "classes": [
-                {"class": name, **{key: plain(value) for key, value in own.items()}}
-                for name, own in self.classes.items()
+                {"class": name, **{key: plain(value) for key, value in counts.items()}}
+                for name, counts in self.classes.items()
             ],
             "confusion": [
                 {"first": names[i], "other": names[j], "count": int(self.confusion[i, j])}
@@ -231,15 +231,15 @@ def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[In
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
     done = np.cumsum(np.append(0, n_first * n_other))
-    found: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
+    row_pairs: list[tuple[Longs, Longs]] = [(sides[0].row[:0], sides[1].row[:0])]
     start = 0
     while start < n_images:  # several images together where they have few boxes
         stop = max(start + 1, int(np.searchsorted(done, done[start] + AT_A_TIME, side="right")) - 1)
-        one, two = (side.images(start, stop) for side in sides)
-        a, b = _greedy(one, two, least)
-        found.append((one.row[a], two.row[b]))
+        part_a, part_b = (side.images(start, stop) for side in sides)
+        a, b = _greedy(part_a, part_b, least)
+        row_pairs.append((part_a.row[a], part_b.row[b]))
         start = stop
-    of_first, of_other = (np.concatenate(rows) for rows in zip(*found, strict=True))
+    of_first, of_other = (np.concatenate(rows) for rows in zip(*row_pairs, strict=True))
     overlap = iou_of(first.xyxy[of_first], other.xyxy[of_other])
     return of_first.astype(np.int32), of_other.astype(np.int32), overlap
 
@@ -260,8 +260,8 @@ class _Side(NamedTuple):
 
     def images(self, start: int, stop: int) -> _Side:
         """The boxes of consecutive images."""
-        own = slice(*np.searchsorted(self.image, [start, stop]).tolist())
-        return _Side(self.xyxy[own], self.image[own], self.place[own], self.row[own])
+        rows = slice(*np.searchsorted(self.image, [start, stop]).tolist())
+        return _Side(self.xyxy[rows], self.image[rows], self.place[rows], self.row[rows])
 
     def table(self, rows: Longs) -> SideTable:
         """Some of the boxes as the matching takes them, all of one class."""
@@ -271,30 +271,30 @@ class _Side(NamedTuple):
         return SideTable(image, zero, xyxy, wh, none, none.astype(np.uint16), none, zero)
 
 
-def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
+def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
     """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
-    if not len(one.image) or not len(two.image):
+    if not len(first.image) or not len(other.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    free_a, free_b = np.arange(len(one.image)), np.arange(len(two.image))
+    free_a, free_b = np.arange(len(first.image)), np.arange(len(other.image))
     if len(free_a) * len(free_b) > MOST_PAIRS:
-        _refuse_crowds(one, two, _estimate_overlaps(one, two))
+        _refuse_crowds(first, other, _estimate_overlaps(first, other))
     taken: list[tuple[Longs, Longs]] = []
     whole, compared = False, 0
     while not whole:
-        joined = Joined((), 0, ("",), two.table(free_b), one.table(free_a), NOTHING_JOINED)
+        joined = Joined((), 0, ("",), other.table(free_b), first.table(free_a), NOTHING_JOINED)
         near = find_pairs(joined, Protocol("agree"), least, np.arange(len(free_a)))
-        whole, lowest, most = True, least, len(one.place) + len(two.place)
+        whole, lowest, most = True, least, len(first.place) + len(other.place)
         best: tuple[Any, ...] = (free_a[:0], free_b[:0], np.zeros(0))
         for piece in near.pieces():
             compared += len(piece.det)
-            _refuse_crowds(one, two, compared / 2)
+            _refuse_crowds(first, other, compared / 2)
             a, b, iou = free_a[piece.det], free_b[piece.gt], piece.iou
-            kept = (iou > lowest) | ((iou == lowest) & (one.place[a] + two.place[b] <= most))
+            kept = (iou > lowest) | ((iou == lowest) & (first.place[a] + other.place[b] <= most))
             best = tuple(np.concatenate(c) for c in zip(best, (a[kept], b[kept], iou[kept]), strict=True))
             if len(best[0]) > 2 * AT_A_TIME:  # the others wait until these are taken
-                best, whole = _in_order(one, two, best, AT_A_TIME), False
-                lowest, most = float(best[2][-1]), int(one.place[best[0][-1]] + two.place[best[1][-1]])
-        best = _in_order(one, two, best)
+                best, whole = _in_order(first, other, best, AT_A_TIME), False
+                lowest, most = float(best[2][-1]), int(first.place[best[0][-1]] + other.place[best[1][-1]])
+        best = _in_order(first, other, best)
         chosen = one_to_one(best[0], best[1])
         taken.append((best[0][chosen], best[1][chosen]))
         free_a, free_b = np.setdiff1d(free_a, taken[-1][0]), np.setdiff1d(free_b, taken[-1][1])
@@ -304,30 +304,30 @@ def _greedy(one: _Side, two: _Side, least: float) -> tuple[Longs, Longs]:
     return a[order], b[order]
 
 
-def _estimate_overlaps(one: _Side, two: _Side) -> float:
+def _estimate_overlaps(first: _Side, other: _Side) -> float:
     """About how many pairs of boxes overlap, from those of some boxes."""
-    some = np.random.default_rng(0).permutation(len(one.image))[:SAMPLE]
-    left, top, right, bottom = two.xyxy.T
+    some = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
+    left, top, right, bottom = other.xyxy.T
     n = 0
-    for image, (x0, y0, x1, y1) in zip(one.image[some].tolist(), one.xyxy[some].tolist(), strict=True):
-        overlaps = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (two.image == image)
+    for image, (x0, y0, x1, y1) in zip(first.image[some].tolist(), first.xyxy[some].tolist(), strict=True):
+        overlaps = (left < x1) & (right > x0) & (top < y1) & (bottom > y0) & (other.image == image)
         n += int(np.count_nonzero(overlaps))
-    return n / len(some) * len(one.image)
+    return n / len(some) * len(first.image)
 
 
-def _refuse_crowds(one: _Side, two: _Side, n: float) -> None:
+def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
     if n > MOST_PAIRS:
         raise UsageError(
-            f"an image has {len(one.image)} and {len(two.image)} boxes that overlap in more than "
+            f"an image has {len(first.image)} and {len(other.image)} boxes that overlap in more than "
             f"{MOST_PAIRS} pairs, too many to compare: leave out repeated boxes (odm validate --fix "
             "duplicates), or the image"
         )
 
 
-def _in_order(one: _Side, two: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
+def _in_order(first: _Side, other: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
     """The first n pairs in the order in which they are taken."""
     a, b, iou = pairs
-    order = np.lexsort((one.place[a], one.place[a] + two.place[b], -iou))[:n]
+    order = np.lexsort((first.place[a], first.place[a] + other.place[b], -iou))[:n]
     return a[order], b[order], iou[order]
 
 

@@ -27,9 +27,9 @@ from odm.issues import UsageError, hint, shorten, spell
 ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
 
 
-def parse_analyses(given: str | Sequence[str]) -> tuple[str, ...]:
+def parse_analyses(names_or_text: str | Sequence[str]) -> tuple[str, ...]:
     """The analyses in ``tide,lrp``, a list or ``all``. UsageError if one does not exist."""
-    listed = given.split(",") if isinstance(given, str) else given
+    listed = names_or_text.split(",") if isinstance(names_or_text, str) else names_or_text
     names = [name.strip() for name in listed if name.strip()]
     if names == ["all"]:
         return ANALYSES
@@ -66,18 +66,20 @@ def analyze(
         some images.
     """
     results = []
-    tags = {f"{own.name}={own.value}": own.images for own in slices}
+    tags = {f"{part.name}={part.value}": part.images for part in slices}
     for result in evaluation.results:
         table = table_of(result)
-        found = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
+        data = {name: _ANALYSES[name](result, table, slices, resampling) for name in analyses}
         bounds: dict[str, Any] = {}
         if resampling is not None and resampling.replicates:
             plan = Plan(table, areas=resampling.areas)
             resampling.check()
-            (drawn,) = bootstrap([plan], resampling)
-            own = intervals(plan, drawn, resampling)
-            bounds = {key: [plain(one.low), plain(one.high)] for key, one in own.items()}
-        results.append(replace(result, analysis=Analyses(found), intervals=bounds))
+            (replicates,) = bootstrap([plan], resampling)
+            interval_of_key = intervals(plan, replicates, resampling)
+            bounds = {
+                key: [plain(interval.low), plain(interval.high)] for key, interval in interval_of_key.items()
+            }
+        results.append(replace(result, analysis=Analyses(data), intervals=bounds))
     return replace(evaluation, results=results, tags=tags)
 
 
@@ -127,8 +129,8 @@ def at_scores(result: Result, scores: Mapping[str, float], default: float, sourc
     keep = kept(table, thresholds)
     n_classes = len(table.classes)
     tp, fp = (
-        np.bincount(table.category[keep & (table.outcome == what)], minlength=n_classes).tolist()
-        for what in (TP, FP)
+        np.bincount(table.category[keep & (table.outcome == outcome)], minlength=n_classes).tolist()
+        for outcome in (TP, FP)
     )
     classes = tuple(
         _at(row, float(thresholds[k]), tp[k], fp[k], int(table.n[k])) for k, row in enumerate(result.classes)
@@ -168,9 +170,9 @@ def calibration(table: Table) -> dict[str, Any]:
         }
     bins = 10
     edges = np.arange(bins + 1) / bins
-    at = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
+    bin_of_row = np.maximum(np.searchsorted(edges, score, side="left") - 1, 0)
     n_classes = max(len(table.classes), 1)
-    key = table.category[rows].astype(np.int64) * bins + at
+    key = table.category[rows].astype(np.int64) * bins + bin_of_row
     right = (table.outcome[rows] == TP).astype(np.float64)
     n = np.bincount(key, minlength=n_classes * bins).reshape(n_classes, bins)
     total = np.bincount(key, weights=score, minlength=n_classes * bins).reshape(n_classes, bins)

@@ -62,8 +62,8 @@ class Analyses(dict[str, Any]):
             return Analysis(name, self[name])
         if name in _TABLES:
             how = {"confusion": 'confusion="counts"', "thresholds": 'thresholds="f1"'}
-            asked = how.get(name, f'analyze="{name}"')
-            raise UsageError(f"analysis {name}: it was not requested: use odm.eval(..., {asked})")
+            argument = how.get(name, f'analyze="{name}"')
+            raise UsageError(f"analysis {name}: it was not requested: use odm.eval(..., {argument})")
         raise AttributeError(f"there is no analysis {name!r}; there are: {', '.join(_TABLES)}")
 
     def __dir__(self) -> list[str]:
@@ -71,7 +71,7 @@ class Analyses(dict[str, Any]):
 
 
 def _tide(data: Mapping[str, Any]) -> Found:
-    return [{"error": kind, "count": None, **own} for kind, own in data.items() if kind != "classes"]
+    return [{"error": kind, "count": None, **fix} for kind, fix in data.items() if kind != "classes"]
 
 
 def _slices(data: Found) -> Found:

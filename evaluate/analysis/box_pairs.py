@@ -23,17 +23,19 @@ def box_columns(dataset: Dataset, rows: Longs, side: str) -> dict[str, list[Any]
     `rows` are (n,) rows of the data set, -1 = no box, of which every value is None.
     """
     boxes, absent = dataset.boxes, rows < 0
-    own = rows[~absent]
-    words = {flags: flag_words(flags) for flags in np.unique(boxes.flags[own]).tolist()}
-    given: dict[str, list[Any]] = {
-        "class": list(map(dataset.categories.name.__getitem__, boxes.category[own].tolist())),
-        **{edge: column.tolist() for edge, column in zip(OF_BOX[1:5], boxes.xyxy[own].T, strict=True)},
-        "flags": [words[flags] for flags in boxes.flags[own].tolist()],
+    box_rows = rows[~absent]
+    words = {flags: flag_words(flags) for flags in np.unique(boxes.flags[box_rows]).tolist()}
+    values_of_box: dict[str, list[Any]] = {
+        "class": list(map(dataset.categories.name.__getitem__, boxes.category[box_rows].tolist())),
+        **{edge: column.tolist() for edge, column in zip(OF_BOX[1:5], boxes.xyxy[box_rows].T, strict=True)},
+        "flags": [words[flags] for flags in boxes.flags[box_rows].tolist()],
     }
-    given["file"], given["line"] = ([v or None for v in column] for column in places_of(dataset, own))
-    found = {}
-    for name, values in given.items():
+    values_of_box["file"], values_of_box["line"] = (
+        [v or None for v in column] for column in places_of(dataset, box_rows)
+    )
+    columns = {}
+    for name, values in values_of_box.items():
         column = np.full(len(rows), None, object)
         column[~absent] = values
-        found[f"{side}_{name}"] = column.tolist()
-    return found
+        columns[f"{side}_{name}"] = column.tolist()
+    return columns

@@ -61,7 +61,9 @@ class Run(msgspec.Struct, frozen=True):
         return {
             "name": self.name,
             "summary": {key: plain(value) for key, value in self.summary.items()},
-            "intervals": {key: [plain(own.low), plain(own.high)] for key, own in self.intervals.items()},
+            "intervals": {
+                key: [plain(bounds.low), plain(bounds.high)] for key, bounds in self.intervals.items()
+            },
             "detected_images": self.detected_images,
         }
 
@@ -85,15 +87,15 @@ class Delta(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
-        own = self.interval
+        bounds = self.interval
         return {
             "run": self.run,
             "key": self.key,
             "class": self.category,
             **{key: plain(getattr(self, key)) for key in ("first", "other", "delta")},
-            **{key: plain(getattr(own, key)) for key in ("low", "high", "p_better", "p")},
+            **{key: plain(getattr(bounds, key)) for key in ("low", "high", "p_better", "p")},
             "p_holm": plain(self.p_holm),
-            **({"reason": own.reason} if own.reason else {}),
+            **({"reason": bounds.reason} if bounds.reason else {}),
         }
 
 
@@ -157,7 +159,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
             "deltas": [delta.to_dict() for delta in self.deltas],
             "images": self.images,
             "slices": self.slices,
-            "ranking": [place.to_dict() for place in self.ranking],
+            "ranking": [standing.to_dict() for standing in self.ranking],
         }
 
 
@@ -203,10 +205,10 @@ def compare(
     names, tables = list(runs), list(runs.values())
     check_runs(runs)
     plans = [Plan(table, areas=bootstrap_areas) for table in tables]
-    drawn = bootstrap(plans, how)
+    samples = bootstrap(plans, how)
     of_runs = [
-        Run(name, plan.table.result.summary, intervals(plan, one, how), len(np.unique(plan.table.image)))
-        for name, plan, one in zip(names, plans, drawn, strict=True)
+        Run(name, plan.table.result.summary, intervals(plan, sample, how), len(np.unique(plan.table.image)))
+        for name, plan, sample in zip(names, plans, samples, strict=True)
     ]
     deltas: list[Delta] = []
     n = plans[0].n_behind(images)
@@ -216,13 +218,15 @@ def compare(
                 continue
             before = of_runs[0].summary[key]
             delta = difference(before, value)
-            if key in drawn[i].summary:
-                pair = drawn[0].summary[key], drawn[i].summary[key]
-                own = delta_interval(*pair, delta, n, level=level, lower_is_better=key in plans[0].lower_keys)
+            if key in samples[i].summary:
+                pair = samples[0].summary[key], samples[i].summary[key]
+                delta_bounds = delta_interval(
+                    *pair, delta, n, level=level, lower_is_better=key in plans[0].lower_keys
+                )
             else:
-                own = Interval(reason=without(delta, plans[0].rules))
-            deltas.append(Delta(names[i], key, None, before, value, own))
-        deltas += _class_deltas(names[i], tables[0], tables[i], drawn[0], drawn[i], plans[0], how)
+                delta_bounds = Interval(reason=without(delta, plans[0].rules))
+            deltas.append(Delta(names[i], key, None, before, value, delta_bounds))
+        deltas += _class_deltas(names[i], tables[0], tables[i], samples[0], samples[i], plans[0], how)
     counted = {name: image_table(table, at_score) for name, table in runs.items()}
     shown = tables[0].evaluated if images is None else images
     known = {tables[0].images[i] for i in shown.tolist()}
@@ -246,7 +250,7 @@ def compare(
         lower_is_better=next(iter(of_runs[0].summary)) in plans[0].lower_keys,
         lower_keys=plans[0].lower_keys,
         images_reason=counted[names[0]].reason,
-        ranking=rank(runs, plans, drawn, [run.intervals for run in of_runs], how),
+        ranking=rank(runs, plans, samples, [run.intervals for run in of_runs], how),
     )
 
 
@@ -257,13 +261,13 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
     low, high = delta.interval.low, delta.interval.high
     first, other = names[comparison.runs[0].name], names[run]
     if math.isnan(low):
-        found = f"{other} against {first}"
+        statement = f"{other} against {first}"
     elif low <= 0 <= high:
-        found = f"{other} differs from {first} by no more than chance"
+        statement = f"{other} differs from {first} by no more than chance"
     else:
         word = "better" if (high < 0) == (delta.key in comparison.lower_keys) else "worse"
-        found = f"{other} is {word} than {first}"
-    parts = [f"{found}: {delta.key} {points(delta.delta)} points"]
+        statement = f"{other} is {word} than {first}"
+    parts = [f"{statement}: {delta.key} {points(delta.delta)} points"]
     if not math.isnan(low):
         parts.append(f"{100 * comparison.level:g} % interval {interval((low, high))}")
     classes = [d for d in of_run if d.category is not None and d.key == "AP"]
@@ -281,13 +285,13 @@ def check_runs(runs: Mapping[str, Table]) -> None:
     first = tables[0]
     for name, table in list(runs.items())[1:]:
         # What was changed says how many images a run has beyond the ground truth's, which is no rule.
-        ours, theirs = (replace(own.rules, switched=()) for own in (first, table))
+        ours, theirs = (replace(run.rules, switched=()) for run in (first, table))
         if ours != theirs:
             raise UsageError(
                 f"the run {shorten(name)} was evaluated under a different protocol than the first"
             )
         if table.images != first.images or not np.array_equal(table.evaluated, first.evaluated):
-            named = [{own.images[i] for i in own.evaluated.tolist()} for own in (table, first)]
+            named = [{run.images[i] for i in run.evaluated.tolist()} for run in (table, first)]
             parts = []
             for only, whose in ((named[0] - named[1], "it"), (named[1] - named[0], "the first")):
                 if only:
@@ -301,7 +305,7 @@ def check_runs(runs: Mapping[str, Table]) -> None:
                 + (end if parts else " in the same order")
             )
         # Shards may be in any order.
-        order = [np.lexsort((own.truth.category, own.truth.row)) for own in (table, first)]
+        order = [np.lexsort((run.truth.category, run.truth.row)) for run in (table, first)]
         if not all(
             np.array_equal(getattr(table.truth, column)[order[0]], getattr(first.truth, column)[order[1]])
             for column in ("row", "image", "xyxy", "counts")
@@ -320,17 +324,17 @@ def _class_deltas(
         for k, row in enumerate(first.result.classes)
         if row.gt and row.name in theirs
     ]
-    found: list[Delta] = []
+    result: list[Delta] = []
     for key in before.class_ap:
         deltas = []
         for k, row, m, their in ours:
-            ap, new = (one.ap if key == "AP" else one.extra[key] for one in (row, their))
-            drawn = before.class_ap[key][:, k], after.class_ap[key][:, m]
-            own = delta_interval(*drawn, difference(ap, new), float(n[k]), level=how.level)
-            deltas.append(Delta(run, key, row.name, ap, new, own))
+            ap, new = (class_row.ap if key == "AP" else class_row.extra[key] for class_row in (row, their))
+            samples = before.class_ap[key][:, k], after.class_ap[key][:, m]
+            bounds = delta_interval(*samples, difference(ap, new), float(n[k]), level=how.level)
+            deltas.append(Delta(run, key, row.name, ap, new, bounds))
         corrected = holm([delta.interval.p for delta in deltas])
-        found += [replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
-    return found
+        result += [replace(d, p_holm=p) for d, p in zip(deltas, corrected, strict=True)]
+    return result
 
 
 # ------------------------------------------------------------------------------------------------ gates
@@ -369,8 +373,8 @@ def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
     name = parse_metric(match[1]) if match else None
     if match and name and (match["margin"] or proven):
         try:
-            given = match["margin"] or "0"
-            margin = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
+            margin_text = match["margin"] or "0"
+            margin = float(margin_text.removesuffix("%")) / (100 if margin_text.endswith("%") else 1)
         except ValueError:
             margin = math.nan
         if 0 <= margin <= 1:
@@ -411,19 +415,21 @@ def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list
         of_class = gate.category is not None
         deltas = [d for d in comparison.deltas if (d.category is not None) == of_class]
         key = gate.name.key_among({d.key for d in deltas})
-        found = [d for d in deltas if d.key == key and d.category == gate.category]
-        if not found:
+        selected = [d for d in deltas if d.key == key and d.category == gate.category]
+        if not selected:
             known = dict.fromkeys(f"{d.key}[{d.category}]" if of_class else d.key for d in deltas)
             name = str(gate.name)
             raise UsageError(f"{gate}: there is no {shorten(name)}{hint(name, known)}")
-        for delta in found:
-            own = delta.interval
-            low, high = (-own.high, -own.low) if key in comparison.lower_keys else (own.low, own.high)
-            if math.isnan(own.low):
-                failed.append(f"{gate}: {delta.run} has no interval ({own.reason})")
+        for delta in selected:
+            bounds = delta.interval
+            low, high = (
+                (-bounds.high, -bounds.low) if key in comparison.lower_keys else (bounds.low, bounds.high)
+            )
+            if math.isnan(bounds.low):
+                failed.append(f"{gate}: {delta.run} has no interval ({bounds.reason})")
             elif (high if gate.proven else low) < -gate.margin:
                 failed.append(
                     f"{gate}: {delta.run} differs by {delta.delta:+.4f} "
-                    f"({100 * comparison.level:g} % interval {own.low:+.4f} to {own.high:+.4f})"
+                    f"({100 * comparison.level:g} % interval {bounds.low:+.4f} to {bounds.high:+.4f})"
                 )
     return failed

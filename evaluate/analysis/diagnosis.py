@@ -72,8 +72,8 @@ class Finding(msgspec.Struct, frozen=True, eq=False):
     better: float
 
 
-def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, asked: bool = False) -> None:
-    """Report what explains that a result is poor, if anything does; if `asked`, note that nothing does.
+def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, verbose: bool = False) -> None:
+    """Report what explains that a result is poor, if anything does; if `verbose`, note that nothing does.
 
     Parameters
     ----------
@@ -89,19 +89,19 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, a
     sizes = np.array([size_of.get(name, (0, 0)) for name in joined.images], np.int64).reshape(-1, 2)
     where = "" if len(images) == len(joined.evaluated) else f" in a sample of {plural(len(images), 'image')}"
     options = {"gt": truth.reading_options, "det": detections.reading_options}
-    found = find_cause(joined.shard(images), images, sizes, options)
-    if found.what:
+    cause = find_cause(joined.shard(images), images, sizes, options)
+    if cause.what:
         log.report(
             LIKELY_CAUSE,
             source_of(detections),
-            what=Trusted(" and ".join(found.what)),
-            better=Trusted(f"{found.better:.2f}"),
-            value=Trusted(f"{found.now:.2f}"),
+            what=Trusted(" and ".join(cause.what)),
+            better=Trusted(f"{cause.better:.2f}"),
+            value=Trusted(f"{cause.now:.2f}"),
             where=Trusted(where),
-            remedy=Trusted("; ".join(dict.fromkeys(found.remedy))),
+            remedy=Trusted("; ".join(dict.fromkeys(cause.remedy))),
         )
-    elif asked:
-        log.note(f"AP50 is {found.now:.2f}{where}, and no other reading fits better; tried were {TRIED}")
+    elif verbose:
+        log.note(f"AP50 is {cause.now:.2f}{where}, and no other reading fits better; tried were {TRIED}")
 
 
 def find_cause(
@@ -113,26 +113,26 @@ def find_cause(
     """
     now = _ap50(part)
     sample = replace(_Sample.of(part, images, sizes), options=options)
-    best, what, remedy = part, [], []
+    best, statements, remedy = part, [], []
     for step in (_geometry, _classes):
         changed = step(sample)
         if changed is not None:
-            sample, said, advice = changed
-            what.append(said)
+            sample, statement, advice = changed
+            statements.append(statement)
             remedy.append(advice)
-    if what:
+    if statements:
         best = sample.joined
     reached = _ap50(best)
-    if what and reached < 1.3 * now + LEAST_RISE:
-        best, reached, what, remedy = part, now, [], []
+    if statements and reached < 1.3 * now + LEAST_RISE:
+        best, reached, statements, remedy = part, now, [], []
     for reading in (_any_class, _upside_down, _once):
-        said, advice, other = reading(best)
+        statement, advice, other = reading(best)
         value = reached if other is best else _ap50(other)
         if value >= reached + 0.1 and (value >= 1.5 * reached or 1 - value <= (1 - reached) / 2):
             best, reached = other, value
-            what.append(said)
+            statements.append(statement)
             remedy.append(advice)
-    return Finding(tuple(what), tuple(remedy), now, reached)
+    return Finding(tuple(statements), tuple(remedy), now, reached)
 
 
 @functools.cache
@@ -153,17 +153,17 @@ def _sampled_images(joined: Joined) -> Longs:
     n_images = joined.n_truth_images
     gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
     det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
-    wanted = np.flatnonzero((gt > 0) & (det > 0))
-    if not len(wanted):
-        return wanted
+    n_sampled = np.flatnonzero((gt > 0) & (det > 0))
+    if not len(n_sampled):
+        return n_sampled
     stretch = 16
-    starts = np.arange(0, len(wanted), stretch)
+    starts = np.arange(0, len(n_sampled), stretch)
     # Evenly spread over the data set: every other stretch, then those between, and so on.
     order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
     pairs_on = gt * np.minimum(det, 2 * gt + 2)  # about twice as many detections are compared as objects
     taken, pairs, boxes = [], 0, 0
     for start in starts[order].tolist():
-        rows = wanted[start : start + stretch]
+        rows = n_sampled[start : start + stretch]
         fits = np.cumsum(pairs_on[rows]) <= MOST_PAIRS
         rows = rows[: max(int(fits.sum()), 8)]
         taken.append(rows)
@@ -241,9 +241,9 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         image = np.where((place >= 0) & (place < len(self.images)), image, -1)
         return on_same_image(image, self.joined.truth.image[self.objects])
 
-    def of_images(self, found: Mask) -> Longs:
+    def of_images(self, is_counted: Mask) -> Longs:
         """(images,) how many objects of each are covered."""
-        return np.bincount(self.place[found], minlength=len(self.images))
+        return np.bincount(self.place[is_counted], minlength=len(self.images))
 
     def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
         """The same with other corners."""
@@ -390,12 +390,12 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
         return None
     if best.step and int(best.better.sum()) < LEAST_SHIFTED:
         return None
-    said = best.said + also
+    statement = best.said + also
     some, fitting = int(best.better.sum()), int((best.better | (sample.of_images(now) > 0)).sum())
     everywhere = some >= MOST_IN_ALL * fitting
     if not everywhere:
-        said = f"in {some} of {plural(fitting, 'image')} {said}"
-    return _applied(sample, best), said, best.advice(sample.options[best.side] if everywhere else ())
+        statement = f"in {some} of {plural(fitting, 'image')} {statement}"
+    return _applied(sample, best), statement, best.advice(sample.options[best.side] if everywhere else ())
 
 
 def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:
@@ -446,8 +446,8 @@ def _outside(sample: _Sample, candidate: _Candidate) -> int:
     for side, xyxy in zip((joined.truth, joined.detections), candidate.boxes(sample), strict=True):
         size = sample.sizes[side.image]
         beyond = (xyxy[:, :2] < -0.1 * size).any(axis=1) | (xyxy[:, 2:] > 1.1 * size).any(axis=1)
-        held = candidate.better[np.searchsorted(sample.images, side.image)]
-        n += int((beyond & held & (size > 0).all(axis=1)).sum())
+        is_better = candidate.better[np.searchsorted(sample.images, side.image)]
+        n += int((beyond & is_better & (size > 0).all(axis=1)).sum())
     return n
 
 
@@ -479,8 +479,8 @@ def _applied(sample: _Sample, best: _Candidate) -> _Sample:
     """The sample read so where it is better, and as before in the other images."""
     images, joined = best.better, sample.joined
     truth, read = best.boxes(sample)
-    held = images[np.searchsorted(sample.images, joined.truth.image)]
-    truth = np.where(held[:, None], truth, joined.truth.xyxy)
+    is_changed = images[np.searchsorted(sample.images, joined.truth.image)]
+    truth = np.where(is_changed[:, None], truth, joined.truth.xyxy)
     place = np.searchsorted(sample.images, joined.detections.image)
     target = place + best.step
     moves = (target >= 0) & (target < len(images))
@@ -536,10 +536,10 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
     if step and len(alike) >= needed and len(np.unique(alike)) > 2 and np.median(seen) <= known[-1]:
         meant = (np.arange(n) - step) % n
         off = f"{step} too high" if step <= n // 2 else f"{n - step} too low"
-        said = f"the class numbers of the detections look {off}"
+        statement = f"the class numbers of the detections look {off}"
         advice = "number the classes of both sides alike"
     elif most.sum() >= needed and plausible and len(np.unique(meant[moved])) == len(moved):
-        said, advice = _class_words(sample.joined.classes, meant, moved)
+        statement, advice = _class_words(sample.joined.classes, meant, moved)
     else:
         return None
     some, fitting = int(affected[any_class > 0].sum()), int((any_class > 0).sum())
@@ -551,12 +551,12 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
         expected = (wrong**on + (1 - wrong) ** on).mean() if some_of.any() else 1.0
         if _tail(int(some_of.sum()), int(pure[some_of].sum()), float(expected)) >= CHANCE:
             return None
-        said = f"in {some} of {plural(fitting, 'image')} {said}"
+        statement = f"in {some} of {plural(fitting, 'image')} {statement}"
         advice = "give all files of both sides the same class list"
     changes = affected[np.searchsorted(sample.images, detections.image)]
     category = np.where(changes, meant[detections.category], detections.category).astype(np.int32)
     joined = replace(sample.joined, detections=replace(detections, category=category))
-    return replace(sample, joined=joined), said, advice
+    return replace(sample, joined=joined), statement, advice
 
 
 def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[str, str]:

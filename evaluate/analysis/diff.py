@@ -133,11 +133,11 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
     @property
     def shift(self) -> Floats:
         """(n,) by how many pixels the edge moved that moved most; NaN where a box is alone."""
-        found = np.full(len(self.first), math.nan)
+        shift = np.full(len(self.first), math.nan)
         paired = (self.first >= 0) & (self.other >= 0)
         mine, theirs = self.old.boxes.xyxy[self.first[paired]], self.new.boxes.xyxy[self.other[paired]]
-        found[paired] = np.abs(theirs - mine).max(axis=1, initial=0)
-        return found
+        shift[paired] = np.abs(theirs - mine).max(axis=1, initial=0)
+        return shift
 
     def count(self, change: Change) -> int:
         """How many boxes changed so."""
@@ -166,7 +166,7 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
             ("images", [f"{len(rows)} {word}" for word, rows in images.items() if len(rows)]),
             ("boxes of images in both", self.told),
         ]
-        parts = [f"{what}: {', '.join(said)}" for what, said in lists if said]
+        parts = [f"{what}: {', '.join(counts)}" for what, counts in lists if counts]
         return f"different; {'; '.join(parts)}"
 
     def class_rows(self) -> list[dict[str, Any]]:
@@ -197,11 +197,11 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
         pairs = np.stack(
             [self.old.boxes.category[self.first[rows]], self.new.boxes.category[self.other[rows]]], axis=1
         )
-        found, counts = np.unique(pairs, axis=0, return_counts=True)
+        category_pairs, counts = np.unique(pairs, axis=0, return_counts=True)
         return [
             {
-                "old": self.old.categories.name[found[i, 0]],
-                "new": self.new.categories.name[found[i, 1]],
+                "old": self.old.categories.name[category_pairs[i, 0]],
+                "new": self.new.categories.name[category_pairs[i, 1]],
                 "count": int(counts[i]),
             }
             for i in np.argsort(-counts, kind="stable").tolist()

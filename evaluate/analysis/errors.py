@@ -75,8 +75,8 @@ class DetectionTable(Framed, msgspec.Struct, frozen=True, eq=False):
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column of ``detections.csv``, by its name; None where there is none."""
-        found: dict[str, list[Any]] = later("evaluate.output.render").detection_frame(self.result)
-        return found
+        columns: dict[str, list[Any]] = later("evaluate.output.render").detection_frame(self.result)
+        return columns
 
 
 def kinds_at(threshold: float, has_truth: Mask, same: Floats, other: Floats, taken: Mask) -> NDArray[np.int8]:

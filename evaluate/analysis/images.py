@@ -105,8 +105,8 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         return np.bincount(table.image[mask], minlength=n_images)
 
     is_tp, is_fp = keep & (table.outcome == TP), keep & (table.outcome == FP)
-    found = np.zeros(len(truth), np.bool_)
-    found[table.gt[is_tp]] = True
+    is_found = np.zeros(len(truth), np.bool_)
+    is_found[table.gt[is_tp]] = True
     gt = np.bincount(truth.image[table.counting], minlength=n_images)
     is_region = (truth.flags & np.uint16(table.rules.region_flags)) != 0
     tp, fp = count(is_tp), count(is_fp)
@@ -130,7 +130,7 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
         mean_iou=share(np.bincount(image, weights=iou, minlength=n_images), tp),
         error=error,
         worst_fp_score=np.where(np.isinf(worst), np.nan, worst),
-        found=found,
+        found=is_found,
         reason=reason,
         chosen=table.chosen,
     )
@@ -147,9 +147,9 @@ def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTab
     names = {name: i for i, name in enumerate(first.classes)}
     number = np.array([names.get(name, -1) for name in other.classes], np.int64)
 
-    def keys(table: Table, found: Mask, of_class: Longs) -> Longs:
+    def keys(table: Table, is_found: Mask, of_class: Longs) -> Longs:
         truth = table.truth
-        some = np.flatnonzero(found & table.counting)
+        some = np.flatnonzero(is_found & table.counting)
         return truth.row[some].astype(np.int64) * of + of_class[truth.category[some]]
 
     ours = keys(first, before.found, np.arange(len(first.classes)))

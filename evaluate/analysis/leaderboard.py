@@ -38,14 +38,14 @@ class Standing(msgspec.Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON contract."""
-        own, of_delta = self.interval, self.delta_interval
+        bounds, of_delta = self.interval, self.delta_interval
         return {
             "run": self.run,
             "same": list(self.same),
             "key": self.key,
             "value": plain(self.value),
-            "low": plain(own.low),
-            "high": plain(own.high),
+            "low": plain(bounds.low),
+            "high": plain(bounds.high),
             "delta": plain(self.delta),
             "delta_low": plain(of_delta.low),
             "delta_high": plain(of_delta.high),
@@ -56,7 +56,7 @@ class Standing(msgspec.Struct, frozen=True):
 def rank(
     runs: Mapping[str, Table],
     plans: Sequence[Plan],
-    drawn: Sequence[Replicates],
+    samples: Sequence[Replicates],
     intervals: Sequence[Mapping[str, Interval]],
     how: Resampling,
 ) -> list[Standing]:
@@ -77,10 +77,10 @@ def rank(
     deltas = {i: difference(values[best], values[i]) for i in order}
     between = {i: Interval() for i in order}
     for i in order[1:]:
-        if key in drawn[i].summary:
+        if key in samples[i].summary:
             between[i] = delta_interval(
-                drawn[best].summary[key],
-                drawn[i].summary[key],
+                samples[best].summary[key],
+                samples[i].summary[key],
                 deltas[i],
                 n,
                 level=how.level,
@@ -102,28 +102,32 @@ def rank(
     ]
 
 
-def equal_detections(one: Table, two: Table) -> bool:
+def equal_detections(first: Table, other: Table) -> bool:
     """Whether two runs have the same detections, in any order."""
-    if len(one.score) != len(two.score) or one.classes != two.classes:
+    if len(first.score) != len(other.score) or first.classes != other.classes:
         return False
-    columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (one, two)]
+    columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (first, other)]
     rows = [column[np.lexsort(column.T)] for column in columns]
     return bool((rows[0] == rows[1]).all())
 
 
-def verdict(places: Sequence[Standing], names: Mapping[str, str], level: float) -> str:
+def verdict(standings: Sequence[Standing], names: Mapping[str, str], level: float) -> str:
     """Which run is the best, and which others differ from it by no more than chance, in a sentence."""
-    best = places[0]
+    best = standings[0]
     if math.isnan(best.value):
         return f"{best.key} is undefined for all runs"
-    head = f"{names[best.run]} is the best of {len(places)} runs: {best.key} {100 * best.value:.2f} %"
-    told = [place.differs(level) for place in places[1:]]
-    near = [names[place.run] for place, differs in zip(places[1:], told, strict=True) if differs is False]
-    if None in told:
+    head = f"{names[best.run]} is the best of {len(standings)} runs: {best.key} {100 * best.value:.2f} %"
+    differences = [standing.differs(level) for standing in standings[1:]]
+    near = [
+        names[standing.run]
+        for standing, differs in zip(standings[1:], differences, strict=True)
+        if differs is False
+    ]
+    if None in differences:
         return head
     if not near:
         return f"{head}; all others differ from it by more than chance"
-    if len(near) == len(told):
+    if len(near) == len(differences):
         return f"{head}; none of the others differs from it by more than chance"
     some = ", ".join(near[:3]) + (", ..." if len(near) > 3 else "")
     verb = "differs" if len(near) == 1 else "differ"

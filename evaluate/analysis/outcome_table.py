@@ -150,8 +150,8 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         sides = Truth(joined, rules)
         truth, detections = joined.truth, joined.detections
         counts = np.zeros(len(truth), AreaBits)
-        for a, own in enumerate(sides.counting):
-            counts |= np.left_shift(own, AreaBits(a), dtype=AreaBits)
+        for a, counts_in_area in enumerate(sides.counting):
+            counts |= np.left_shift(counts_in_area, AreaBits(a), dtype=AreaBits)
         if not np.array_equal(matches.row, detections.row):
             by_row = np.argsort(detections.row)
             detections = detections.take(by_row[np.searchsorted(detections.row[by_row], matches.row)])

@@ -64,10 +64,10 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
     rules = table.rules
     joined, _ = prepare(joined, rules)
     n, g = len(table.score), len(table.truth)
-    counting, found = table.counting, table.is_found
+    counting, is_found = table.counting, table.is_found
     # The row of the table of each detection of the prepared sides.
     by_row = np.argsort(table.matches.row)
-    places = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
+    table_rows = by_row[np.searchsorted(table.matches.row[by_row], joined.detections.row)]
     details = [Best(np.full(n, -1, np.int32), np.zeros(n)) for _ in range(5)]
     of_truth = [Best(np.full(g, -1, np.int32), np.zeros(g)) for _ in range(2)]
     same_any_iou, any_iou, cover = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -79,9 +79,9 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
         for pairs in pieces_of(collapsed(part), plain, 0.0):
             near, near_gt, iou = pairs.det, pairs.gt, pairs.iou
             of_class = part.detections.category[near] == part.truth.category[near_gt]
-            det, gt = places[near + det_start], near_gt + gt_start
+            det, gt = table_rows[near + det_start], near_gt + gt_start
             counts = counting[gt]
-            missed = counts & ~found[gt]
+            missed = counts & ~is_found[gt]
             masks = (
                 of_class & counts,
                 ~of_class & counts,
@@ -119,9 +119,9 @@ def _best(
     equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
     chosen = equal[first_of_runs(of[equal])]
     if rank is not None:
-        held, held_iou = best.at[of[chosen]], best.iou[of[chosen]]
-        better = (held < 0) | (iou[chosen] > held_iou)
-        better |= (iou[chosen] == held_iou) & (rank[partner[chosen]] < rank[held])
+        old_partner, old_iou = best.at[of[chosen]], best.iou[of[chosen]]
+        better = (old_partner < 0) | (iou[chosen] > old_iou)
+        better |= (iou[chosen] == old_iou) & (rank[partner[chosen]] < rank[old_partner])
         chosen = chosen[better]
     best.at[of[chosen]] = partner[chosen]
     best.iou[of[chosen]] = iou[chosen]

@@ -82,24 +82,28 @@ def pair_boxes_of(
     sides, rows = [], []
     for dataset, image in zip((old, new), images, strict=True):
         boxes = dataset.boxes
-        own = np.flatnonzero(image[boxes.image] >= 0)
+        box_rows = np.flatnonzero(image[boxes.image] >= 0)
         category = np.array([number[name] for name in dataset.categories.name], np.int64)
-        sides.append(Annotations.of(image[boxes.image[own]], category[boxes.category[own]], boxes.xyxy[own]))
-        rows.append(own)
+        sides.append(
+            Annotations.of(
+                image[boxes.image[box_rows]], category[boxes.category[box_rows]], boxes.xyxy[box_rows]
+            )
+        )
+        rows.append(box_rows)
     flags = [old.boxes.flags[rows[0]].astype(np.int64), new.boxes.flags[rows[1]].astype(np.int64)]
-    free = [np.arange(len(own)) for own in rows]
+    free = [np.arange(len(side_rows)) for side_rows in rows]
     pairs: list[tuple[Longs, Longs]] = []
-    unmarked = [0 * own for own in flags]
+    unmarked = [0 * side_flags for side_flags in flags]
     for more, shift in ((flags, 0), (flags, 0.5), (unmarked, 0), (unmarked, 0.5), (None, 0)):
-        left = [side.take(own) for side, own in zip(sides, free, strict=True)]
+        left = [side.take(positions) for side, positions in zip(sides, free, strict=True)]
         if more is None:
             a, b = (rows.astype(np.int64) for rows in pair_boxes(left[0], left[1], iou)[:2])
         else:
-            said = [own[at] for own, at in zip(more, free, strict=True)]
-            a, b = _equal_boxes(left, said, tolerance, shift)
+            labels = [side_labels[positions] for side_labels, positions in zip(more, free, strict=True)]
+            a, b = _equal_boxes(left, labels, tolerance, shift)
         pairs.append((free[0][a], free[1][b]))
-        free = [np.delete(own, at) for own, at in zip(free, (a, b), strict=True)]
-    a, b = (np.concatenate(own) for own in zip(*pairs, strict=True))
+        free = [np.delete(positions, paired) for positions, paired in zip(free, (a, b), strict=True)]
+    a, b = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
     order = np.argsort(a)
     a, b = a[order], b[order]
     change = np.zeros(len(a), np.int64)
@@ -115,35 +119,35 @@ def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance
     """(n,) whether two boxes have other outlines, masks, oriented boxes or key points."""
     differ = np.zeros(len(first), np.bool_)
     if old.shapes is not None or new.shapes is not None:
-        one = (old.shapes or Shapes.none(len(old))).take(first)
-        two = (new.shapes or Shapes.none(len(new))).take(other)
-        differ = (one.kind != two.kind) | _lengths_differ(one.ring, two.ring)
-        differ |= _lengths_differ(one.mask, two.mask) | _lengths_differ(
-            one.point[one.ring], two.point[two.ring]
+        old_shapes = (old.shapes or Shapes.none(len(old))).take(first)
+        new_shapes = (new.shapes or Shapes.none(len(new))).take(other)
+        differ = (old_shapes.kind != new_shapes.kind) | _lengths_differ(old_shapes.ring, new_shapes.ring)
+        differ |= _lengths_differ(old_shapes.mask, new_shapes.mask) | _lengths_differ(
+            old_shapes.point[old_shapes.ring], new_shapes.point[new_shapes.ring]
         )
         alike = np.flatnonzero(~differ)
-        one, two = one.take(alike), two.take(alike)
+        old_shapes, new_shapes = old_shapes.take(alike), new_shapes.take(alike)
         for begin, wrong in (
-            (one.ring, _lengths_differ(one.point, two.point)),
-            (one.point[one.ring], _apart(one.xy, two.xy, tolerance)),
-            (one.mask, one.text != two.text),
+            (old_shapes.ring, _lengths_differ(old_shapes.point, new_shapes.point)),
+            (old_shapes.point[old_shapes.ring], _apart(old_shapes.xy, new_shapes.xy, tolerance)),
+            (old_shapes.mask, old_shapes.text != new_shapes.text),
         ):
             differ[alike[sums(wrong, begin) > 0]] = True
     if old.keypoints is not None or new.keypoints is not None:
-        mine = (old.keypoints or Keypoints.none(len(old))).take(first)
-        theirs = (new.keypoints or Keypoints.none(len(new))).take(other)
-        counts = _lengths_differ(mine.first, theirs.first)
+        old_points = (old.keypoints or Keypoints.none(len(old))).take(first)
+        new_points = (new.keypoints or Keypoints.none(len(new))).take(other)
+        counts = _lengths_differ(old_points.first, new_points.first)
         alike = np.flatnonzero(~counts)
-        mine, theirs = mine.take(alike), theirs.take(alike)
+        old_points, new_points = old_points.take(alike), new_points.take(alike)
         differ |= counts
-        differ[alike[sums(_apart(mine.xyv, theirs.xyv, tolerance), mine.first) > 0]] = True
+        differ[alike[sums(_apart(old_points.xyv, new_points.xyv, tolerance), old_points.first) > 0]] = True
     return differ
 
 
-def _lengths_differ(one: Longs, two: Longs) -> NDArray[np.bool_]:
+def _lengths_differ(first: Longs, other: Longs) -> NDArray[np.bool_]:
     """(n,) whether rows that begin at these places have other numbers of items."""
-    found: NDArray[np.bool_] = np.diff(one) != np.diff(two)
-    return found
+    differ: NDArray[np.bool_] = np.diff(first) != np.diff(other)
+    return differ
 
 
 def _equal_boxes(
@@ -153,17 +157,17 @@ def _equal_boxes(
 
     They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
     """
-    keys = [_key(side, own, tolerance, shift) for side, own in zip(sides, more, strict=True)]
+    keys = [_key(side, labels, tolerance, shift) for side, labels in zip(sides, more, strict=True)]
     order = [np.argsort(key, kind="stable") for key in keys]
-    in_order = [key[own] for key, own in zip(keys, order, strict=True)]
+    in_order = [key[positions] for key, positions in zip(keys, order, strict=True)]
     # The first box of a key with the first of the same, the second with the second, ...
-    place = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
-    at = np.searchsorted(in_order[1], in_order[0]) + place
-    found = at < np.searchsorted(in_order[1], in_order[0], side="right")
-    a, b = order[0][found], order[1][at[found]]
-    one, two = sides[0].take(a), sides[1].take(b)
-    same = (one.image == two.image) & (one.category == two.category) & (more[0][a] == more[1][b])
-    same &= ~_apart(one.xyxy, two.xyxy, tolerance)
+    rank = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
+    partner = np.searchsorted(in_order[1], in_order[0]) + rank
+    has_partner = partner < np.searchsorted(in_order[1], in_order[0], side="right")
+    a, b = order[0][has_partner], order[1][partner[has_partner]]
+    first, other = sides[0].take(a), sides[1].take(b)
+    same = (first.image == other.image) & (first.category == other.category) & (more[0][a] == more[1][b])
+    same &= ~_apart(first.xyxy, other.xyxy, tolerance)
     return a[same], b[same]
 
 
@@ -188,5 +192,5 @@ def _cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
 
 def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
     """(n,) whether some edge of two boxes, or coordinate of two points, differs."""
-    found: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
-    return found
+    is_apart: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
+    return is_apart

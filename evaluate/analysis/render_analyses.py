@@ -46,15 +46,15 @@ def class_columns(result: Result) -> dict[str, dict[str, Any]]:
     """The numbers of the analyses by class, for the rows of classes of the CSV."""
     columns: dict[str, dict[str, Any]] = {}
     for row in _classes(result.analysis.get("lrp")):
-        own = columns.setdefault(row["class"], {})
-        own |= {"olrp": row["olrp"], **{f"lrp_{key}": row[key] for key in ("loc", "fp", "fn", "score")}}
+        numbers = columns.setdefault(row["class"], {})
+        numbers |= {"olrp": row["olrp"], **{f"lrp_{key}": row[key] for key in ("loc", "fp", "fn", "score")}}
     for row in _classes(result.analysis.get("calibration")):
         columns.setdefault(row["class"], {})["dece"] = row["dece"]
     for row in _classes(result.analysis.get("tide")):
-        own = columns.setdefault(row["class"], {})
-        own |= {f"tide_{kind}_dap": value for kind, value in row.items() if kind != "class"}
-    for name, own in result.analysis.get("thresholds", {}).get("classes", {}).items():
-        columns.setdefault(name, {})["threshold"] = own["score"]
+        numbers = columns.setdefault(row["class"], {})
+        numbers |= {f"tide_{kind}_dap": value for kind, value in row.items() if kind != "class"}
+    for name, numbers in result.analysis.get("thresholds", {}).get("classes", {}).items():
+        columns.setdefault(name, {})["threshold"] = numbers["score"]
     return columns
 
 
@@ -66,8 +66,8 @@ def summary_columns(result: Result) -> dict[str, Any]:
         if isinstance(fix, Mapping):
             columns |= {f"tide_{kind}_{key}": value for key, value in fix.items()}
     if "lrp" in analysis:
-        own = analysis["lrp"]
-        columns |= {"olrp": own["olrp"], **{f"lrp_{key}": own[key] for key in ("loc", "fp", "fn")}}
+        lrp = analysis["lrp"]
+        columns |= {"olrp": lrp["olrp"], **{f"lrp_{key}": lrp[key] for key in ("loc", "fp", "fn")}}
     if "calibration" in analysis:
         columns |= {key: analysis["calibration"][key] for key in ("dece", "mce")}
     for key, (low, high) in result.intervals.items():

@@ -68,7 +68,7 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
         for row in comparison.slices
         for key in row["summary"]
     )
-    rows = [place.to_dict() for place in comparison.ranking]
+    rows = [standing.to_dict() for standing in comparison.ranking]
     board = ([*(row[key] for key in RANKING_COLUMNS[:-1]), " ".join(row["same"])] for row in rows)
     write("ranking.csv", format_csv(RANKING_COLUMNS, board).encode())
     write("slices.csv", format_csv(SLICE_COLUMNS, slices).encode())
@@ -149,7 +149,7 @@ class _Comparison:
         detected = [run.detected_images for run in comparison.runs]
         differ = max(detected) - min(detected) > UNLIKE * comparison.n_images
         narrow = is_leaderboard(comparison, wide=self.wide)
-        twins = {name: place.run for place in comparison.ranking for name in place.same}
+        twins = {name: standing.run for standing in comparison.ranking for name in standing.same}
         for (name, letter), n in zip(self.letter.items(), detected, strict=True):
             if narrow and not (differ and n < max(detected)):
                 continue
@@ -167,12 +167,12 @@ class _Comparison:
         ranking, level = self.comparison.ranking, self.comparison.level
         names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
         rows = []
-        for place in ranking:
-            bounds, between, differs = place.interval, place.delta_interval, place.differs(level)
+        for standing in ranking:
+            bounds, between, differs = standing.interval, standing.delta_interval, standing.differs(level)
             rows.append(
                 [
-                    *(names[place.run], place.value, (bounds.low, bounds.high)),
-                    *(place.delta or None, (between.low, between.high), place.p_holm),
+                    *(names[standing.run], standing.value, (bounds.low, bounds.high)),
+                    *(standing.delta or None, (between.low, between.high), standing.p_holm),
                     "-" if differs is None else "yes" if differs else "no",
                 ]
             )
@@ -180,21 +180,21 @@ class _Comparison:
         columns += [Column("to the best", points), Column("its interval", interval)]
         columns += [Column("p (Holm)", P_VALUE), Column("differs")]
         same = [
-            f"{', '.join(names[name] for name in place.same)}: the same detections as {names[place.run]}"
-            for place in ranking
-            if place.same
+            f"{', '.join(names[name] for name in entry.same)}: the same detections as {names[entry.run]}"
+            for entry in ranking
+            if entry.same
         ]
-        judged = [(place.delta_interval, place.p_holm) for place in ranking]
+        judged = [(standing.delta_interval, standing.p_holm) for standing in ranking]
         return [Table(columns, rows, DROPPED), *map(Line, same), *self._corrected(judged, "runs")]
 
-    def _corrected(self, judged: Sequence[tuple[Interval, float]], what: str) -> list[Line]:
+    def _corrected(self, judged: Sequence[tuple[Interval, float]], subject: str) -> list[Line]:
         """Why intervals without 0 are no differences, if there are any."""
         alpha = 1 - self.comparison.level
         n = sum(not bounds.low <= 0 <= bounds.high and p >= alpha for bounds, p in judged)
         if not n:
             return []
         excludes = f"{plural(n, 'interval')} {'excludes' if n == 1 else 'exclude'} 0"
-        why = f"p (Holm), which has to be below {alpha:.3g}, allows for comparing all {what}"
+        why = f"p (Holm), which has to be below {alpha:.3g}, allows for comparing all {subject}"
         text = f"{excludes} without a difference that counts: intervals are of one comparison each, and {why}"
         return [Line(text)]
 

@@ -25,7 +25,7 @@ DROPPED = (RARE, ("relabelled",))
 """Columns that are left out where a table is too wide, in this order."""
 
 
-def render_differences(found: Differences, output: str = "text", *, width: int | None = 80) -> str:
+def render_differences(differences: Differences, output: str = "text", *, width: int | None = 80) -> str:
     """What changed as text that ends with a newline.
 
     Parameters
@@ -36,36 +36,41 @@ def render_differences(found: Differences, output: str = "text", *, width: int |
         Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
     """
     if output == "json":
-        return json_text(found.to_dict()) + "\n"
+        return json_text(differences.to_dict()) + "\n"
     if output == "csv":
-        return _changes_csv(found)
-    document = differences_document(found)
+        return _changes_csv(differences)
+    document = differences_document(differences)
     return as_markdown(document) if output == "markdown" else as_text(document, width)
 
 
-def save_differences(found: Differences, write: Callable[[str, bytes], object]) -> None:
+def save_differences(differences: Differences, write: Callable[[str, bytes], object]) -> None:
     """Give `write` the name and content of every file."""
-    write("diff.json", render_differences(found, "json").encode())
-    write("changes.csv", _changes_csv(found).encode())
-    for name, of in (("classes.csv", found.table("classes")), ("images.csv", found.table("images"))):
+    write("diff.json", render_differences(differences, "json").encode())
+    write("changes.csv", _changes_csv(differences).encode())
+    for name, of in (
+        ("classes.csv", differences.table("classes")),
+        ("images.csv", differences.table("images")),
+    ):
         write(name, format_csv(of.names, ([row[key] for key in of.names] for row in of)).encode())
 
 
-def _changes_csv(found: Differences) -> str:
-    columns = found.columns()
+def _changes_csv(differences: Differences) -> str:
+    columns = differences.columns()
     return format_csv(columns, zip(*columns.values(), strict=True))
 
 
-def differences_document(found: Differences) -> Document:
+def differences_document(differences: Differences) -> Document:
     """Make the document: counts, the classes, pairs of classes and images that changed, and the verdict."""
-    counts = [key for key in COUNTS if key not in RARE or found.count(Change[key.upper()])]
+    counts = [key for key in COUNTS if key not in RARE or differences.count(Change[key.upper()])]
     classes = [
-        row for row in found.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
+        row for row in differences.class_rows() if row["old"] != row["new"] or any(row[key] for key in COUNTS)
     ]
-    pairs = [{"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in found.relabelled()]
-    images = [row for row in found.image_rows() if any(row[key] for key in COUNTS)]
+    pairs = [
+        {"old class": p["old"], "new class": p["new"], "times": p["count"]} for p in differences.relabelled()
+    ]
+    images = [row for row in differences.image_rows() if any(row[key] for key in COUNTS)]
     document: Document = [
-        [Items(_head(found))],
+        [Items(_head(differences))],
         _table(classes, "class", ("old", "new", *counts)),
         _table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
     ]
@@ -76,7 +81,7 @@ def differences_document(found: Differences) -> Document:
         more = f"and {plural(rest, 'other image')}"
         all_of_them = f"{more} (--save DIR or --output csv list all)"
         document.append([Line(all_of_them, python=f"{more} (.table('images') has all)")])
-    return [*document, [Line(found.verdict, "verdict")]]
+    return [*document, [Line(differences.verdict, "verdict")]]
 
 
 def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) -> Section:
@@ -85,21 +90,22 @@ def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) ->
     return [Table(columns, [[row[key] for key in (name, *keys)] for row in rows], DROPPED)] if rows else []
 
 
-def _head(found: Differences) -> list[str]:
+def _head(differences: Differences) -> list[str]:
     """How many images and boxes there are, and the images that differ as a whole."""
-    old, new, partner = found.old.images, found.new.images, found.partner
+    old, new, partner = differences.old.images, differences.new.images, differences.partner
     holds = [
-        f"{plural(len(own.images), 'image')}, {plural(len(own), 'box')}" for own in (found.old, found.new)
+        f"{plural(len(dataset.images), 'image')}, {plural(len(dataset), 'box')}"
+        for dataset in (differences.old, differences.new)
     ]
     both = plural(int(np.count_nonzero(partner >= 0)), "image")
-    same = plural(int(np.count_nonzero(found.change == 0)), "box")
+    same = plural(int(np.count_nonzero(differences.change == 0)), "box")
     lines = [
         f"old: {holds[0]}; new: {holds[1]}",
-        ", ".join([f"{both} in both: {same} unchanged", *found.told]),
+        ", ".join([f"{both} in both: {same} unchanged", *differences.told]),
     ]
 
-    if found.count(Change.MOVED):
-        moved = found.shift[(found.change & Change.MOVED) > 0]
+    if differences.count(Change.MOVED):
+        moved = differences.shift[(differences.change & Change.MOVED) > 0]
         lines.append(
             f"moved (the edge that moved most): {np.median(moved):.3g} px in the median, "
             f"{moved.max():.3g} px at most"
@@ -114,16 +120,16 @@ def _head(found: Differences) -> list[str]:
                 f"{plural(len(rows), 'image')} {what}: {first_few(rows.tolist(), NAMES_SHOWN, name)}"
             )
 
-    n_added, n_removed = (found.count(c) for c in (Change.IMAGE_ADDED, Change.IMAGE_REMOVED))
-    say(found.added, f"added, with {plural(n_added, 'box')}", lambda i: cell(new.name[i]))
-    say(found.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: cell(old.name[i]))
+    n_added, n_removed = (differences.count(c) for c in (Change.IMAGE_ADDED, Change.IMAGE_REMOVED))
+    say(differences.added, f"added, with {plural(n_added, 'box')}", lambda i: cell(new.name[i]))
+    say(differences.removed, f"removed, with {plural(n_removed, 'box')}", lambda i: cell(old.name[i]))
     say(
-        np.flatnonzero(found.renamed),
+        np.flatnonzero(differences.renamed),
         "renamed (a guess: the boxes are the same)",
         lambda i: f"{cell(old.name[partner[i]])} -> {cell(new.name[i])}",
     )
     say(
-        found.resized,
+        differences.resized,
         "with another size",
         lambda i: f"{cell(new.name[i])} {size(old, partner[i])} -> {size(new, i)}",
     )

@@ -78,9 +78,11 @@ class Plan:
     def n_behind(self, images: Longs | None = None) -> float:
         """How many images a number of the summary rests on: for means over classes, those of a class."""
         if self.rules.metric == "ap":
-            held = self.n_of_class(images)
-            held = held[held > 0]  # the harmonic mean, as classes on few images are the most uncertain
-            return len(held) / float((1 / held).sum()) if len(held) else 0.0
+            n_images = self.n_of_class(images)
+            n_images = n_images[
+                n_images > 0
+            ]  # the harmonic mean, as classes on few images are the most uncertain
+            return len(n_images) / float((1 / n_images).sum()) if len(n_images) else 0.0
         return float(len(self.table.evaluated if images is None else images))
 
     def least_error(self, images: Longs | None = None) -> float:
@@ -109,14 +111,14 @@ class Plan:
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
-        wanted = [(m, 0) for m in range(len(rules.caps))]
-        wanted += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
+        settings = [(m, 0) for m in range(len(rules.caps))]
+        settings += [(len(rules.caps) - 1, area) for area in self.areas[1:] if rules.caps]
         if rules.metric == "corloc":
-            wanted = [(0, 0)]
+            settings = [(0, 0)]
         each: Sequence[int] = range(len(rules.ious))
         if rules.apart:  # by threshold in place of the cap
-            wanted = [(t, area) for t in each for area in self.areas]
-        for m, area in wanted:
+            settings = [(t, area) for t in each for area in self.areas]
+        for m, area in settings:
             hits = [hits_under(self.table, area, t)[0] for t in ([m] if rules.apart else each)]
             n = np.sum(hits, axis=0)
             if rules.caps and not rules.apart and rules.caps[m] != rules.max_dets:
@@ -131,8 +133,8 @@ class Plan:
         if metric == "top-k":
             return self._guesses(weights)
         if metric == "corloc":
-            found = share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
-            return Replicates({"CorLoc": mean_of_defined(found)}, {})
+            class_shares = share(self.recalls[0, 0].of(weights), self.npos[0].of(weights))
+            return Replicates({"CorLoc": mean_of_defined(class_shares)}, {})
         npos = [sums.of(weights) for sums in self.npos]
         n_thresholds = 1 if self.rules.apart else len(self.rules.ious)
         if self.pooled:
@@ -200,16 +202,16 @@ class Plan:
             is_false[matches.hit[np.logical_or(*hits_under(self.table, area, self.rules.reference))]] = False
             is_true = np.zeros(len(is_false), np.bool_)
             is_true[matches.hit[hits_under(self.table, area, self.rules.reference)[0]]] = True
-            at = np.flatnonzero(is_true[rows])
+            hit_positions = np.flatnonzero(is_true[rows])
             rates = np.empty((len(weights), self.n_classes))
             for b, n in enumerate(of_rows):
                 before = np.concatenate([[0], np.cumsum(n * is_false[rows])])
-                false = before[at] - before[begin[category[at]]]
-                counted = category[at].astype(np.int64), false, n[at], npos[i][b]
+                false = before[hit_positions] - before[begin[category[hit_positions]]]
+                counted = category[hit_positions].astype(np.int64), false, n[hit_positions], npos[i][b]
                 n_images = int(weights[b].sum())
                 rates[b] = miss_rates(self.rules, *counted, n_images)
                 if self.rules.reading == "between":
-                    categories, before = (np.repeat(column, n[at]) for column in counted[:2])
+                    categories, before = (np.repeat(column, n[hit_positions]) for column in counted[:2])
                     ap[i, 0, b] = areas_between(categories, before, npos[i][b])
             summary[miss_keys(self.rules)[area]] = mean_of_defined(rates)
         if matches.jaccard is not None:
@@ -221,13 +223,13 @@ class Plan:
         """Weighted shares of the images whose first guesses all miss."""
         matches = self.table.matches
         most = self.rules.max_dets or 0
-        own = weights[:, self.table.guess_image]
-        total = own.sum(axis=1)
+        image_weights = weights[:, self.table.guess_image]
+        total = image_weights.sum(axis=1)
         summary = {}
-        for column, what in enumerate(("cls", "loc")):
+        for column, kind in enumerate(("cls", "loc")):
             for k in (1, 5):
-                missed = (own * (matches.guesses[:, column] >= k)).sum(axis=1)
-                summary[f"top{k}_{what}"] = (
+                missed = (image_weights * (matches.guesses[:, column] >= k)).sum(axis=1)
+                summary[f"top{k}_{kind}"] = (
                     share(missed, total) if k <= most else np.full(len(weights), np.nan)
                 )
         return Replicates(summary, {})
@@ -251,8 +253,11 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
 
 def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
     """Those of the IoU thresholds 50 and 75 percent that the protocol has, and their numbers."""
-    near = [(at, np.flatnonzero(np.isclose(rules.ious, at / 100, rtol=0, atol=1e-9))) for at in (50, 75)]
-    return [(at, int(found[0])) for at, found in near if len(found)]
+    near = [
+        (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
+        for percent in (50, 75)
+    ]
+    return [(percent, int(indices[0])) for percent, indices in near if len(indices)]
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
@@ -333,8 +338,8 @@ class _Sums:
         """(weightings, quantities)"""
         sums = np.zeros((len(weights), self.n_quantities), np.int64)
         if len(self.first):
-            for total, own in zip(sums, weights, strict=True):
-                total[self.some] = np.add.reduceat(own[self.image] * self.times, self.first)
+            for total, image_weights in zip(sums, weights, strict=True):
+                total[self.some] = np.add.reduceat(image_weights[self.image] * self.times, self.first)
         return sums
 
 
@@ -357,20 +362,20 @@ class _Ranking:
         group = np.repeat(np.arange(n_groups), np.diff(ends))
         location = np.full(len(table.score), -1, np.int64)
         location[rows] = np.arange(len(rows))
-        at = location[matches.hit]
-        by_place = np.argsort(at, kind="stable")
-        self.hits = by_place[at[by_place] >= 0]
-        at = at[self.hits]
+        hit_rows = location[matches.hit]
+        by_place = np.argsort(hit_rows, kind="stable")
+        self.hits = by_place[hit_rows[by_place] >= 0]
+        hit_rows = hit_rows[self.hits]
         last = ends[:-1] - 1
-        np.maximum.at(last, group[at], at)
+        np.maximum.at(last, group[hit_rows], hit_rows)
         keep = np.arange(len(rows)) <= np.repeat(last, np.diff(ends))
         if table.rules.reading == "ramp":
             keep[:] = True
         new = np.cumsum(keep) - 1
         self.rows = rows[keep]
         self.n_groups = n_groups
-        self.at = new[at]
-        self.hit_group = group[at]
+        self.at = new[hit_rows]
+        self.hit_group = group[hit_rows]
         self.image = table.image[self.rows].astype(np.intp)
         self.category = table.category[self.rows].astype(np.intp)
         self.starts = np.searchsorted(group[keep], np.arange(n_groups))
@@ -384,13 +389,13 @@ class _Packed:
     def __init__(self, weights: Longs, bits: int, ranked: Mask | None) -> None:
         self.bits, self.mask = bits, np.int64((1 << bits) - 1)
         self.words = np.zeros(weights.shape[1], np.int64)
-        for j, own in enumerate(weights):
-            self.words |= own << np.int64(bits * j)
+        for j, image_weights in enumerate(weights):
+            self.words |= image_weights << np.int64(bits * j)
         self.ranked: Longs | None = None
         if ranked is not None:
             self.ranked = np.zeros(ranked.shape[1], np.int64)
-            for j, some in enumerate(ranked):
-                self.ranked |= np.where(some, self.mask << np.int64(bits * j), 0)
+            for j, is_ranked in enumerate(ranked):
+                self.ranked |= np.where(is_ranked, self.mask << np.int64(bits * j), 0)
 
     def of(self, image: Longs, category: Longs) -> Longs:
         """The weights of boxes of some images and classes."""
@@ -519,10 +524,10 @@ class _Lines:
     def __init__(self, points: Floats) -> None:
         self.points = points
         half = np.diff(points) / 2
-        own = np.append(half, 0) + np.insert(half, 0, 0)
-        self.before = np.concatenate([[0.0], np.cumsum(own)])
+        point_weights = np.append(half, 0) + np.insert(half, 0, 0)
+        self.before = np.concatenate([[0.0], np.cumsum(point_weights)])
         """(points + 1,) what the first points are worth together."""
-        falling = own * (1 - points)
+        falling = point_weights * (1 - points)
         self.sloping = np.append(np.cumsum(falling[::-1])[::-1], 0.0)
         """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
 

@@ -75,14 +75,14 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     kind = np.select([by_class, near, alone], [0, 1, 2], -1)
     kind = np.where(is_fp, kind, -1)
     share = _confidence(table)
-    found: list[tuple[float, float, int, dict[str, Any]]] = []
+    entries: list[tuple[float, float, int, dict[str, Any]]] = []
     for row in np.flatnonzero((kind >= 0) & (share >= least)).tolist():
         name = KINDS[kind[row]]
         best = (overlaps.other_missed, overlaps.same_missed, None)[kind[row]]
         iou = float(overlaps.any_iou[row]) if best is None else float(best.iou[row])
         if best is None:
             left, top, right, bottom = table.xyxy[row].tolist()
-            own = {
+            fields = {
                 "image": table.images[table.image[row]],
                 "class": table.classes[table.category[row]],
                 **_box(table.xyxy[row]),
@@ -92,14 +92,14 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
                 "gt": None,
             }
         else:
-            own = _truth_row(table, overlaps, int(best.at[row]))
+            fields = _truth_row(table, overlaps, int(best.at[row]))
             which = "same" if name == "location" else "other"
-            own[f"{which}_iou"], own[f"{which}_score"] = iou, float(table.score[row])
+            fields[f"{which}_iou"], fields[f"{which}_score"] = iou, float(table.score[row])
             if name == "class":
-                own["other_class"] = table.classes[table.category[row]]
-        own["det"] = int(table.matches.row[row])
+                fields["other_class"] = table.classes[table.category[row]]
+        fields["det"] = int(table.matches.row[row])
         suspicion = float(share[row])
-        found.append((-suspicion, -iou, own["det"], {"kind": name, "suspicion": suspicion, **own}))
+        entries.append((-suspicion, -iou, fields["det"], {"kind": name, "suspicion": suspicion, **fields}))
     tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
     best_iou = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
     spurious = table.missed & (best_iou <= BACKGROUND)
@@ -107,14 +107,19 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         k = int(table.truth.category[g])
         suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
         if suspicion >= least:
-            own = _truth_row(table, overlaps, g)
+            fields = _truth_row(table, overlaps, g)
             iou = float(best_iou[g])
-            location = len(table.score) + own["gt"]
-            found.append(
-                (-suspicion, -iou, location, {"kind": KINDS[3], "suspicion": suspicion, **own, "det": None})
+            location = len(table.score) + fields["gt"]
+            entries.append(
+                (
+                    -suspicion,
+                    -iou,
+                    location,
+                    {"kind": KINDS[3], "suspicion": suspicion, **fields, "det": None},
+                )
             )
-    found.sort(key=lambda entry: entry[:3])
-    return [entry[3] for entry in found]
+    entries.sort(key=lambda entry: entry[:3])
+    return [entry[3] for entry in entries]
 
 
 def _confidence(table: Table) -> Floats:
@@ -123,10 +128,10 @@ def _confidence(table: Table) -> Floats:
     share = np.zeros(len(table.score))
     rows, ends = table.ranked
     for start, stop in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        own = rows[start:stop]
-        rising = np.sort(table.score[own[is_tp[own]]])
+        class_rows = rows[start:stop]
+        rising = np.sort(table.score[class_rows[is_tp[class_rows]]])
         if len(rising):
-            share[own] = np.searchsorted(rising, table.score[own], side="right") / len(rising)
+            share[class_rows] = np.searchsorted(rising, table.score[class_rows], side="right") / len(rising)
     return share
 
 
@@ -184,14 +189,14 @@ def review_rows(
     table = table_of(result)
     overlaps = overlaps_of(result.joined, table)
 
-    def rows(found: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
+    def rows(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
         out = []
-        for row in found:
+        for row in records:
             gt = row["gt"]
             side, of = (truth, gt) if gt is not None else (detections, row["det"])
             path, line, pointer = ("", 0, "") if side is None or of is None or of < 0 else side.location(of)
-            own = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
-            out.append([own[key] for key in columns])
+            fields = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
+            out.append([fields[key] for key in columns])
         return out
 
     return rows(missed(table, overlaps), MISSED), rows(suspects(table, overlaps), SUSPECTS)

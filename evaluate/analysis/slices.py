@@ -110,10 +110,10 @@ def image_slices(
     """
     plan, how = Plan(table), how or Resampling(0)
     rows: list[dict[str, Any]] = []
-    for own in slices:
-        inside, rest = _parted(plan, own, how)
+    for image_slice in slices:
+        inside, rest = _parted(plan, image_slice, how)
         n = min(plan.n_behind(inside), plan.n_behind(rest))
-        rows += _differences(own, inside, [_Within(plan, rest), _Within(plan, inside)], n, how)
+        rows += _differences(image_slice, inside, [_Within(plan, rest), _Within(plan, inside)], n, how)
     return rows
 
 
@@ -126,19 +126,19 @@ def compare_slices(
     first run, on the images of the slice.
     """
     rows = []
-    for own in slices:
-        inside, _ = _parted(plans[0], own, how)
-        found = _differences(
-            own, inside, [_Within(plan, inside) for plan in plans], plans[0].n_behind(inside), how
+    for image_slice in slices:
+        inside, _ = _parted(plans[0], image_slice, how)
+        differences = _differences(
+            image_slice, inside, [_Within(plan, inside) for plan in plans], plans[0].n_behind(inside), how
         )
-        rows += [{"run": name, **row} for name, row in zip(names[1:], found, strict=True)]
+        rows += [{"run": name, **row} for name, row in zip(names[1:], differences, strict=True)]
     return rows
 
 
-def _parted(plan: Plan, own: ImageSlice, how: Resampling) -> tuple[Longs, Longs]:
+def _parted(plan: Plan, image_slice: ImageSlice, how: Resampling) -> tuple[Longs, Longs]:
     """The numbers of the images of a slice, and of the other images that are drawn from."""
     images = plan.table.evaluated if how.images is None else np.asarray(how.images)
-    inside = np.intersect1d(own.images, images)
+    inside = np.intersect1d(image_slice.images, images)
     return inside, np.setdiff1d(images, inside)
 
 
@@ -155,35 +155,35 @@ class _Within(Plan):
 
 
 def _differences(
-    own: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
+    image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
 ) -> Iterator[dict[str, Any]]:
     """For every plan but the first its row; the numbers rest on `n` images."""
     table, none = plans[0].table, Interval()
-    drawn = bootstrap(plans, how) if how.replicates else []
+    samples = bootstrap(plans, how) if how.replicates else []
     whole = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
     first, *others = (plan.of(whole).summary for plan in plans)
     for i, other in enumerate(others, 1):
         delta = {key: difference(float(first[key][0]), float(value[0])) for key, value in other.items()}
-        found = {
+        bounds = {
             key: delta_interval(
-                drawn[0].summary[key],
-                drawn[i].summary[key],
+                samples[0].summary[key],
+                samples[i].summary[key],
                 delta[key],
                 n,
                 level=how.level,
                 lower_is_better=key in plans[0].lower_keys,
             )
-            for key in (delta if drawn else ())
+            for key in (delta if samples else ())
         }
         yield {
-            "slice": own.name,
-            "value": own.value,
+            "slice": image_slice.name,
+            "value": image_slice.value,
             "images": len(inside),
             "gt": int(np.isin(table.truth.image[table.counting], inside).sum()),
             "summary": {key: plain(float(value[0])) for key, value in other.items()},
             "delta": {key: plain(value) for key, value in delta.items()},
-            "low": {key: plain(found.get(key, none).low) for key in delta},
-            "high": {key: plain(found.get(key, none).high) for key in delta},
+            "low": {key: plain(bounds.get(key, none).low) for key in delta},
+            "high": {key: plain(bounds.get(key, none).high) for key in delta},
         }
 
 
@@ -284,10 +284,10 @@ def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
     rows = []
     for value, flag in _MARKS:
         inside = (flags & np.uint16(flag)) != 0
-        own = rules
+        slice_rules = rules
         if flag == Flag.DIFFICULT:
-            own = replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
-        rows.append(_truth_slice(joined, own, value, inside))
+            slice_rules = replace(rules, ignored=rules.ignored & ~Flag.DIFFICULT)
+        rows.append(_truth_slice(joined, slice_rules, value, inside))
     rows.append(_truth_slice(joined, rules, "overlapping", _overlapping(joined, rules)))
     return rows
 
@@ -296,14 +296,14 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
     table = _rematched(joined, rules, inside, None)
     matches = table.matches
     category = matches.category[matches.hit]
-    found = np.stack(
+    hits = np.stack(
         [
             np.bincount(category[hits_under(table, 0, t)[0]], minlength=len(table.classes))
             for t in range(len(rules.ious))
         ]
     )
     of = np.where(table.n > 0, table.n, 1)
-    recall = np.where(table.n > 0, found / of, np.nan)
+    recall = np.where(table.n > 0, hits / of, np.nan)
     is_tp = table.outcome == TP
     return {
         "slice": "ground truth",

@@ -115,20 +115,20 @@ _VALUES = {"f1": 0, "fbeta": 1, "precision": 1, "recall": 1, "cost": 2, "lrp": 0
 
 def parse_rule(text: str) -> Rule:
     """A rule from its text, such as ``fbeta:0.5``. UsageError if it is none."""
-    name, *given = text.strip().split(":")
+    name, *numbers = text.strip().split(":")
     try:
-        values = tuple(float(value) for value in given)
+        values = tuple(float(value) for value in numbers)
     except ValueError:
         values = (math.nan,)
-    good = name in _VALUES and len(values) == _VALUES[name] and all(map(math.isfinite, values))
-    if good:
-        good = {
+    is_valid = name in _VALUES and len(values) == _VALUES[name] and all(map(math.isfinite, values))
+    if is_valid:
+        is_valid = {
             "fbeta": lambda: values[0] > 0,
             "precision": lambda: 0 <= values[0] <= 1,
             "recall": lambda: 0 <= values[0] <= 1,
             "cost": lambda: min(values) >= 0 and max(values) > 0,
         }.get(name, lambda: True)()
-    if not good:
+    if not is_valid:
         raise UsageError(f"{spell('thresholds')} {shorten(text)}: give {RULES}, as in fbeta:0.5 or cost:1:5")
     return Rule(name, values)
 
@@ -155,15 +155,15 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     together = _candidates(table, table.order, int(table.n.sum()))
     at, _ = best_candidate(together, rule, table.threshold)
     classes = {}
-    for name, own in zip(table.classes, candidates(table), strict=True):
-        if own.n:
-            k, _ = best_candidate(own, rule, table.threshold)
-            tp, kept = (int(own.tp[k]), int(own.tp[k] + own.fp[k])) if k >= 0 else (0, 0)
+    for name, of_class in zip(table.classes, candidates(table), strict=True):
+        if of_class.n:
+            k, _ = best_candidate(of_class, rule, table.threshold)
+            tp, kept = (int(of_class.tp[k]), int(of_class.tp[k] + of_class.fp[k])) if k >= 0 else (0, 0)
             classes[name] = {
-                "score": float(own.score[k]) if k >= 0 else None,
+                "score": float(of_class.score[k]) if k >= 0 else None,
                 "precision": tp / kept if k >= 0 else None,
-                "recall": tp / own.n,
-                "n": own.n,
+                "recall": tp / of_class.n,
+                "n": of_class.n,
             }
     return {
         "version": VERSION,
@@ -175,30 +175,30 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
     }
 
 
-def best_candidate(own: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
+def best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
     """The position of the best candidate, the first of equals, -1 = none, and what the rule optimises there.
 
     That is the F score, recall, precision, cost or LRP error; NaN where no candidate meets the rule.
     """
-    tp, fp = own.tp, own.fp
-    precision, recall = tp / np.maximum(tp + fp, 1), tp / max(own.n, 1)
+    tp, fp = of_class.tp, of_class.fp
+    precision, recall = tp / np.maximum(tp + fp, 1), tp / max(of_class.n, 1)
     allowed = tp > 0
     value: Floats
     if rule.name in ("f1", "fbeta"):
         beta = rule.values[0] ** 2 if rule.values else 1.0
-        value = (1 + beta) * tp / (beta * own.n + tp + fp)
+        value = (1 + beta) * tp / (beta * of_class.n + tp + fp)
     elif rule.name == "precision":
         value, allowed = recall, allowed & (precision >= rule.values[0])
     elif rule.name == "recall":
         value, allowed = precision, recall >= rule.values[0]
     elif rule.name == "cost":
-        value = -(rule.values[0] * fp + rule.values[1] * (own.n - tp))
-        nothing = -rule.values[1] * own.n
+        value = -(rule.values[0] * fp + rule.values[1] * (of_class.n - tp))
+        nothing = -rule.values[1] * of_class.n
         if not len(value) or nothing >= value.max():
             return -1, -nothing
         allowed = np.ones(len(tp), np.bool_)
     else:
-        value = -(own.loss / (1 - iou) + fp + (own.n - tp)) / np.maximum(own.n + fp, 1)
+        value = -(of_class.loss / (1 - iou) + fp + (of_class.n - tp)) / np.maximum(of_class.n + fp, 1)
     if not allowed.any():
         return -1, math.nan
     best = int(np.where(allowed, value, -np.inf).argmax())
@@ -221,19 +221,19 @@ def lrp(table: Table) -> dict[str, Any]:
     if reason := single_threshold(table):
         return {**dict.fromkeys(keys), "reason": reason}
     rows: list[dict[str, Any]] = []
-    for name, own in zip(table.classes, candidates(table), strict=True):
-        if not own.n:
+    for name, of_class in zip(table.classes, candidates(table), strict=True):
+        if not of_class.n:
             continue
-        at, error = best_candidate(own, Rule("lrp"), table.threshold)
+        best, error = best_candidate(of_class, Rule("lrp"), table.threshold)
         rows.append({"class": name, "olrp": 1.0, "loc": None, "fp": None, "fn": 1.0, "score": None})
-        if at >= 0:
-            tp, fp = int(own.tp[at]), int(own.fp[at])
+        if best >= 0:
+            tp, fp = int(of_class.tp[best]), int(of_class.fp[best])
             rows[-1] |= {
                 "olrp": error,
-                "loc": float(own.loss[at] / tp),
+                "loc": float(of_class.loss[best] / tp),
                 "fp": fp / (tp + fp),
-                "fn": (own.n - tp) / own.n,
-                "score": float(own.score[at]),
+                "fn": (of_class.n - tp) / of_class.n,
+                "score": float(of_class.score[best]),
             }
     defined = {key: [row[key] for row in rows if row[key] is not None] for key in keys}
     means = {key: sum(values) / len(values) if values else None for key, values in defined.items()}
@@ -261,9 +261,9 @@ def read_thresholds(data: Any) -> tuple[dict[str, float], float]:
     classes = data.get("classes")
     if not isinstance(classes, Mapping) or "default" not in data:
         raise UsageError("thresholds: expected 'default' and 'classes'")
-    found = {}
-    for name, own in classes.items():
-        if not isinstance(own, Mapping) or "score" not in own:
+    scores = {}
+    for name, entry in classes.items():
+        if not isinstance(entry, Mapping) or "score" not in entry:
             raise UsageError(f"thresholds: classes: {shorten(name)}: expected an object with 'score'")
-        found[name] = score(own["score"], f"classes: {shorten(name)}: score")
-    return found, score(data["default"], "default")
+        scores[name] = score(entry["score"], f"classes: {shorten(name)}: score")
+    return scores, score(data["default"], "default")

@@ -111,8 +111,8 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
     base = mean_of_defined(before)
     fixes: dict[str, Fix] = {}
 
-    def add(name: str, count: int | None, found: tuple[float, Floats]) -> None:
-        gained, of_class = found
+    def add(name: str, count: int | None, gains: tuple[float, Floats]) -> None:
+        gained, of_class = gains
         fixes[name] = Fix(
             gained if count is None or gained != gained else max(0.0, gained),  # noqa: PLR0124 -- NaN
             count,
@@ -120,13 +120,13 @@ def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> T
         )
 
     for number, name in enumerate(KINDS):
-        own = kind == number
-        fixed = own & claiming if number in (CLS, LOC) else np.zeros(len(own), np.bool_)
+        is_kind = kind == number
+        fixed = is_kind & claiming if number in (CLS, LOC) else np.zeros(len(is_kind), np.bool_)
         category = table.category.astype(np.int64)
         if number == CLS:
             category[fixed] = table.truth.category[target[fixed]]
-        keep = ((is_tp | is_fp) & ~own) | fixed
-        add(name, int((own & is_fp).sum()), gain(keep, is_tp | fixed, category, n))
+        keep = ((is_tp | is_fp) & ~is_kind) | fixed
+        add(name, int((is_kind & is_fp).sum()), gain(keep, is_tp | fixed, category, n))
     everything = is_tp | is_fp
     add("Miss", int(lost.sum()), gain(everything, is_tp, None, n - _per_class(table, lost)))
     add("FalsePos", None, gain(is_tp, is_tp, None, n))
@@ -163,11 +163,11 @@ class _Aps:
         else:
             rows = table.order[argsort_int(category[table.order], max(n_classes, 1))]
         rows = rows[keep[rows]]
-        own, right = category[rows], tp[rows]
-        counts = np.bincount(own, minlength=n_classes)
+        row_class, right = category[rows], tp[rows]
+        counts = np.bincount(row_class, minlength=n_classes)
         starts = np.cumsum(counts) - counts
         at = np.flatnonzero(right)
-        of_class = own[at]
+        of_class = row_class[at]
         first = np.searchsorted(of_class, np.arange(n_classes))
         true = np.arange(len(at)) - first[of_class] + 1
         seen = at - starts[of_class] + 1

@@ -108,8 +108,8 @@ def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
     if result.curves:
         yield "precision-recall", _all_curves(result)
         yield "f1-confidence", _f1(result)
-    if result.curves and (found := _calibration_of(result)):
-        yield "calibration", _calibration(result, found)
+    if result.curves and (data := _calibration_of(result)):
+        yield "calibration", _calibration(result, data)
     yield "confusion", _confusion(result)
     for k, row in enumerate(result.classes):
         if row.name in result.curves:
@@ -276,18 +276,18 @@ def _f1(result: Result) -> Figure:
 
 def _steps(grid: Floats, score: Floats, best: float) -> Floats:
     """The scores at which F1 is drawn: all, as it changes only there; of many, a grid and the best."""
-    own = np.unique(score)
-    if len(own) > len(grid):
-        own = grid if math.isnan(best) else np.append(grid, best)
-    return np.unique(np.concatenate([own, grid[[0, -1]]]))
+    thresholds = np.unique(score)
+    if len(thresholds) > len(grid):
+        thresholds = grid if math.isnan(best) else np.append(grid, best)
+    return np.unique(np.concatenate([thresholds, grid[[0, -1]]]))
 
 
 def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) -> Floats:
     """F1 of the chosen detections at or above each of `scores`."""
     counts = []
-    for what in (0, 1):
-        own = np.sort(score[chosen & (outcome == what)])
-        counts.append(len(own) - np.searchsorted(own, scores))
+    for outcome_number in (0, 1):
+        outcome_scores = np.sort(score[chosen & (outcome == outcome_number)])
+        counts.append(len(outcome_scores) - np.searchsorted(outcome_scores, scores))
     f1: Floats = 2 * counts[0] / np.maximum(counts[0] + counts[1] + npos, 1)
     return f1
 
@@ -297,19 +297,21 @@ def _calibration_of(result: Result) -> dict[str, Any] | None:
     from odm.evaluate.analysis.analyses import calibration
     from odm.evaluate.analysis.table import table_of
 
-    found = result.analysis.get("calibration") or calibration(table_of(result))
-    return None if found["dece"] is None else found
+    data = result.analysis.get("calibration") or calibration(table_of(result))
+    return None if data["dece"] is None else data
 
 
-def _calibration(result: Result, found: dict[str, Any]) -> Figure:
-    numbers = f"D-ECE {found['dece']:.3f}, largest gap {found['mce']:.3f}"
+def _calibration(result: Result, data: dict[str, Any]) -> Figure:
+    numbers = f"D-ECE {data['dece']:.3f}, largest gap {data['mce']:.3f}"
     figure, axes = _axes("Calibration", f"{result.protocol}, {_iou_text(result)}; {numbers}")
-    bins = [one for one in found["bins"] if one["n"]]
-    score, precision = (np.array([one[key] for one in bins]) for key in ("score", "precision"))
+    bins = [each for each in data["bins"] if each["n"]]
+    score, precision = (np.array([each[key] for each in bins]) for key in ("score", "precision"))
     for over, colour, label in ((True, _RED, "overconfident"), (False, _BLUE, "underconfident")):
-        own = (precision < score) == over
-        gap = precision[own] - score[own]
-        axes.bar(score[own], gap, bottom=score[own], width=0.075, color=colour, alpha=0.35, label=label)
+        is_side = (precision < score) == over
+        gap = precision[is_side] - score[is_side]
+        axes.bar(
+            score[is_side], gap, bottom=score[is_side], width=0.075, color=colour, alpha=0.35, label=label
+        )
     axes.plot([0, 1], [0, 1], "--", color=_GREY, linewidth=1, label="perfectly calibrated")
     axes.plot(score, precision, "o-", color="black", linewidth=1.5, markersize=4, label="precision of a bin")
     axes.set(xlim=(0, 1.01), ylim=(0, 1.02), xlabel="mean score of the bin", ylabel="precision")
@@ -325,18 +327,20 @@ def _confusion(result: Result) -> Figure:
     chosen = np.arange(n)
     least = f"score >= {table.score:g}" if math.isfinite(table.score) else "scores as given"
     subtitle = f"{result.protocol}; {least}, IoU >= {table.iou:g}"
-    truth, found = table.table.index
+    truth, detected = table.table.index
     if n > IN_MATRIX:
-        wrong = (truth != found) & (truth < n) & (found < n)
-        weight = sum(np.bincount(own[wrong], table.table.n[wrong], minlength=n) for own in (truth, found))
+        wrong = (truth != detected) & (truth < n) & (detected < n)
+        weight = sum(
+            np.bincount(classes[wrong], table.table.n[wrong], minlength=n) for classes in (truth, detected)
+        )
         chosen = np.sort(np.argsort(-weight, kind="stable")[:IN_MATRIX])
         subtitle += f"; the {IN_MATRIX} of {n} classes most often confused"
     kept = np.append(chosen, n)
     place = np.full(n + 1, -1)
     place[kept] = np.arange(len(kept))
-    inside = (place[truth] >= 0) & (place[found] >= 0)
+    inside = (place[truth] >= 0) & (place[detected] >= 0)
     counts = np.zeros((len(kept), len(kept)), np.int64)
-    counts[place[truth[inside]], place[found[inside]]] = table.table.n[inside]
+    counts[place[truth[inside]], place[detected[inside]]] = table.table.n[inside]
     of = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
     share = counts / np.maximum(of, 1)
     size = len(kept)

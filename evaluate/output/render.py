@@ -115,7 +115,7 @@ def per_class_csv(evaluation: Evaluation) -> str:
 def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
     """The columns and rows of `per_class_csv`."""
     rows: list[dict[str, Any]] = []
-    wanted = {*_HEAD, *_ALWAYS}
+    shown = {*_HEAD, *_ALWAYS}
     for result in results:
         # 0.9, not 0.8999999999999999: a threshold is shown as it was meant.
         ious = [float(f"{iou:.12g}") for iou in result.rules.ious]
@@ -125,10 +125,10 @@ def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, An
         summary = {**result.to_dict()["summary"], **summary_columns(result)}
         summary = {_COLUMN_OF.get(key, key): value for key, value in summary.items()}
         rows.append({**head, **result.overall.to_dict(), **summary})
-        wanted.update({"ap", "AP50", "AP75"} & summary.keys())
-    found = dict.fromkeys(key for row in rows for key in row)
-    wanted.update(key for key in found if any(row.get(key) not in (None, "") for row in rows))
-    columns = [key for key in found if key in wanted]
+        shown.update({"ap", "AP50", "AP75"} & summary.keys())
+    keys = dict.fromkeys(key for row in rows for key in row)
+    shown.update(key for key in keys if any(row.get(key) not in (None, "") for row in rows))
+    columns = [key for key in keys if key in shown]
     for key in ("AP75", "AP50"):  # beside AP
         if key in columns and "ap" in columns:
             columns.remove(key)
@@ -252,9 +252,9 @@ def _in_blocks(
 ) -> str:
     """CSV of detections, of which only columns are made, after the result's protocol and IoU."""
     rows = (
-        zip(*map(itertools.repeat, _reference(r)), *columns_of(r, slice(at, at + _BLOCK)), strict=False)
+        zip(*map(itertools.repeat, _reference(r)), *columns_of(r, slice(start, start + _BLOCK)), strict=False)
         for r in evaluation.results
-        for at in range(0, length(r), _BLOCK)
+        for start in range(0, length(r), _BLOCK)
     )
     return format_csv([*_HEAD, *columns], itertools.chain.from_iterable(rows))
 
@@ -274,13 +274,13 @@ def images_csv(evaluation: Evaluation) -> str:
 
     def rows(result: Result) -> Iterator[Sequence[Any]]:
         best = result.overall.score
-        at = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
+        score_text = "all scores" if math.isnan(best) else f"{best!r}, the best F1 of all classes"
         if result.scores_from:
-            at = f"the scores of {result.scores_from}"
+            score_text = f"the scores of {result.scores_from}"
         elif result.at_score is not None:
-            at = repr(result.at_score)
+            score_text = repr(result.at_score)
         for row in image_table(table_of(result), result.thresholds).rows():
-            yield *(row[key] for key in COLUMNS), at
+            yield *(row[key] for key in COLUMNS), score_text
 
     return _csv_of(evaluation, [*COLUMNS, "at"], rows)
 
@@ -290,10 +290,10 @@ def review_csv(evaluation: Evaluation) -> dict[str, str]:
     from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
-    found = {id(result): review_rows(result, *sides) for result in evaluation.results}
+    rows_of_result = {id(result): review_rows(result, *sides) for result in evaluation.results}
     return {
-        "missed.csv": _csv_of(evaluation, MISSED, lambda result: found[id(result)][0]),
-        "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: found[id(result)][1]),
+        "missed.csv": _csv_of(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
+        "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
     }
 
 
@@ -474,24 +474,24 @@ def classic_lines(result: Result) -> list[str]:
     every = rules.areas[0].name
     cap = rules.max_dets or 0
     caps = sorted({*rules.recall_at, *rules.caps})
-    asked = [
+    entries = [
         ("AP", whole, every, cap, "AP"),
         ("AP", "0.50", every, cap, "AP50"),
         ("AP", "0.75", every, cap, "AP75"),
     ]
     areas = [area for area in ("small", "medium", "large") if f"AP{area[0]}" in numbers]
-    asked += [("AP", whole, area, cap, f"AP{area[0]}") for area in areas]
+    entries += [("AP", whole, area, cap, f"AP{area[0]}") for area in areas]
     if rules.by_frequency:
-        asked += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
-    asked += [("AR", whole, every, c, f"AR{c}") for c in caps]
+        entries += [("AP", whole, every, cap, f"AP{letter}") for letter in FREQUENCIES]
+    entries += [("AR", whole, every, c, f"AR{c}") for c in caps]
     at_one = [("AR", f"{iou:.2f}", every, cap, f"AR{cap}@{100 * iou:.0f}") for iou in (0.5, 0.75)]
-    asked += [line for line in at_one if line[-1] in numbers]
-    asked += [("AR", whole, area, cap, f"AR{area[0]}") for area in areas]
+    entries += [line for line in at_one if line[-1] in numbers]
+    entries += [("AR", whole, area, cap, f"AR{area[0]}") for area in areas]
     if rules.tubes:
-        asked = [*asked[:3], ("AR", whole, "all", cap, "AR")]
+        entries = [*entries[:3], ("AR", whole, "all", cap, "AR")]
     titles = {"AP": "Average Precision", "AR": "Average Recall"}
     lines = []
-    for kind, iou, area, dets, key in asked:
+    for kind, iou, area, dets, key in entries:
         group = ""
         if rules.by_frequency:
             group = f"catIds={key[2:] if key[2:] in FREQUENCIES else 'all':>3s}"

@@ -134,10 +134,10 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
     def found_at(self, level: int) -> Mask:
         """(ground truths,) which of them are found by detections of at least a level."""
         by = self.truth.found_by
-        found: Mask = by >= 0
+        is_found: Mask = by >= 0
         if len(self.level):
-            found &= self.level[by] >= level
-        return found
+            is_found &= self.level[by] >= level
+        return is_found
 
     def wrong_at(self, level: int) -> tuple[Longs, Longs, Longs]:
         """Rows of the false positives and of the missed objects at a level, and (images,) their number."""
@@ -211,9 +211,9 @@ def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> 
     side = np.sqrt(np.maximum(0.0, np.prod(truth.xyxy[:, 2:] - truth.xyxy[:, :2], axis=1)))
     size = np.searchsorted(SIDES, side, side="right")
     since = np.where(truth.found_by >= 0, 1 + level[truth.found_by] if len(level) else 0, 0)
-    own = truth.counts
+    is_counted = truth.counts
     shape = n_classes, len(SIDES) + 1, 1 + n_levels
-    return Counts.of(shape, truth.category[own], size[own], since[own])
+    return Counts.of(shape, truth.category[is_counted], size[is_counted], since[is_counted])
 
 
 def score_levels(score: Floats) -> Floats:
@@ -246,14 +246,14 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
     hits = np.flatnonzero((table.outcome == OUTCOMES.index("TP")) & (table.at >= 0))
     found_by = np.full(len(side), -1, np.int32)
     found_by[table.at[hits]] = hits
-    found = found_by >= 0
+    is_found = found_by >= 0
     if rules.metric in ("corloc", "top-k"):
         # One box of every image and class: the one that was hit, else the first.
-        order = np.lexsort((~found, side.category, side.image))
+        order = np.lexsort((~is_found, side.category, side.image))
         counts = np.zeros(len(side), np.bool_)
         counts[order[first_of_runs(side.image[order], side.category[order])]] = True
     score = np.full(len(side), np.nan)
-    score[found] = table.score[found_by[found]]
+    score[is_found] = table.score[found_by[is_found]]
     same, other = (np.where(iou >= BACKGROUND, iou, 0.0) for iou in table.truth_ious)
     threshold = rules.ious[rules.reference]
     miss = np.select(
@@ -271,7 +271,7 @@ def _truth_table(rules: Protocol, table: DetectionTable) -> TruthTable:
         score=score,
         same_iou=same,
         other_iou=other,
-        miss=np.where(counts & ~found, miss, np.int8(-1)),
+        miss=np.where(counts & ~is_found, miss, np.int8(-1)),
     )
 
 
@@ -309,8 +309,8 @@ def _confusions(
         gt_class, det_class = truth.category[gt], table.category[det]
         missed[k] -= np.bincount(gt_class, minlength=n)
         unmatched[k] -= np.bincount(det_class[alone[det]], minlength=n)
-        found, times = np.unique(gt_class.astype(np.int64) * (n + 1) + det_class, return_counts=True)
-        keys.append(k * (n + 1) ** 2 + found)
+        class_pairs, times = np.unique(gt_class.astype(np.int64) * (n + 1) + det_class, return_counts=True)
+        keys.append(k * (n + 1) ** 2 + class_pairs)
         counts.append(times)
     # The last row is the background, the last column what was missed.
     for array, start, step in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):

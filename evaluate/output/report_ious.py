@@ -57,8 +57,8 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     if rules.size_threshold or rules.metric in ("corloc", "top-k"):  # where a class counts once per image
         return
     sides, _ = prepare(joined, rules)
-    own = rules.ious[rules.reference]
-    ious = sorted({own, *(iou for iou in IOUS if not math.isclose(iou, own))})
+    reference = rules.ious[rules.reference]
+    ious = sorted({reference, *(iou for iou in IOUS if not math.isclose(iou, reference))})
     plain = replace(rules.without_groups, ious=tuple(ious))
     pairs = pairs_of(sides, plain, ious[0])
     rows = np.argsort(sides.detections.row)  # the rows of the table, as positions in the prepared sides
@@ -70,16 +70,16 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
 
 
 def _at(joined: Joined, table: DetectionTable, matches: Matches, pairs: Pairs, place: Longs) -> AtIou:
-    own = OutcomeTable.of(joined, matches)
+    outcomes = OutcomeTable.of(joined, matches)
     rows = np.argsort(matches.row)
-    outcome, gt = own.outcome[rows], own.gt[rows]
-    found_by = np.full(len(own.truth), -1, np.int32)
+    outcome, gt = outcomes.outcome[rows], outcomes.gt[rows]
+    found_by = np.full(len(outcomes.truth), -1, np.int32)
     hits = np.flatnonzero((outcome == TP) & (gt >= 0))
     found_by[gt[hits]] = hits
-    threshold = own.threshold
+    threshold = outcomes.threshold
     taken = np.zeros(len(rows), np.bool_)  # which overlap an object of their class that is found already
     for piece in pairs.pieces():
-        again = (piece.iou >= threshold) & own.counting[piece.gt] & (found_by[piece.gt] >= 0)
+        again = (piece.iou >= threshold) & outcomes.counting[piece.gt] & (found_by[piece.gt] >= 0)
         taken[place[piece.det[again]]] = True
     same, other = table.counting_ious
     reason = reasons_of(kinds_at(threshold, table.has_truth, same, other, taken))
@@ -94,7 +94,7 @@ def _ap(matches: Matches) -> Floats:
         return ap
     (word_bit,) = bits_of_area(rules)
     for ranked in Ranked.of(matches, *rows_by_class(matches, ranked_rows(matches))):
-        own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
+        class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
         counted = ranked.counted(*word_bit, ranked.unmatched(0))
-        ap[own] = PrecisionReader(rules, matches.npos[own, 0]).average(counted)
+        ap[class_slice] = PrecisionReader(rules, matches.npos[class_slice, 0]).average(counted)
     return ap
