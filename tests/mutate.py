@@ -62,7 +62,7 @@ def read_map(checkout, tests):
     folder = Path(tempfile.gettempdir()) / f"odm-mutate-{hashlib.sha256(content).hexdigest()[:12]}"
     if not (folder / "lines").exists():
         folder.mkdir(exist_ok=True)
-        run_tests(checkout, [*tests, "-p", "mutate", "-n", "auto"], record=str(folder))
+        run_tests(checkout, [*tests, "-p", "mutate", "-n", "auto"], 7200, record=str(folder))
         joined = coverage.Coverage(data_file=str(folder / "lines"), config_file=False)
         joined.combine([str(folder)])
         joined.save()
@@ -189,20 +189,20 @@ def draw(checkout, number, seed, only):
     return [(path, *fault) for (path, _), fault in chosen.items()]
 
 
-def run_tests(checkout, words, *, record=""):
+def run_tests(checkout, words, timeout, *, record=""):
     """Run pytest in the copy, whose product and no other is imported, and return what it prints and its exit code."""
     paths = [str(checkout / "src"), str(checkout / "tests"), os.environ.get("PYTHONPATH", "")]
     settings = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "ODM_MUTATE_RECORD": record}  # fmt: skip
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *words]
     how = {"cwd": checkout, "env": {**os.environ, **settings}, "capture_output": True, "text": True}
-    done = subprocess.run(command, **how, timeout=1800, check=False)
+    done = subprocess.run(command, **how, timeout=timeout, check=False)
     return done.stdout, done.returncode
 
 
-def killer(checkout, words):
+def killer(checkout, words, timeout):
     """The first test that fails, or how else pytest ends; "" if no test fails."""
     try:
-        text, code = run_tests(checkout, ["-x", *words])
+        text, code = run_tests(checkout, ["-x", *words], timeout)
     except subprocess.TimeoutExpired:
         return "no end"
     failed = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
@@ -238,8 +238,8 @@ def main():
             path.write_bytes(changed)
             tests = related(seconds, tests_of.get(name, {}), lines)
             (checkout / "related").write_text("\n".join(tests), encoding="utf-8")
-            by = killer(checkout, ["-n", "0", "@related"]) if tests else ""
-            by = by or (killer(checkout, ["-n", "auto", "tests"]) if options.whole else "")
+            by = killer(checkout, ["-n", "0", "@related"], 10 * MOST) if tests else ""
+            by = by or (killer(checkout, ["-n", "auto", "tests"], 3600) if options.whole else "")
             path.write_bytes(before)
             survivors += [] if by else [f"{name}:{line}: {what}"]
             print(f"{name}:{line}: {what}\n    {by[:100] or 'SURVIVED'} (of {len(tests)} tests)", flush=True)
