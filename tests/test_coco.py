@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -389,6 +390,15 @@ def test_boxes_of_other_shapes_are_no_duplicates(tmp_path):
     assert [box["id"] for box in kept] == [1, 3]
 
 
+@pytest.mark.parametrize("key", ["neg_category_ids", "not_exhaustive_category_ids"])
+@pytest.mark.parametrize("unlisted", [0, 1, 2])
+def test_ids_of_unlisted_classes_beside_listed_ones_are_counted(key, unlisted, tmp_path):
+    image = {**IMAGE, key: [CATEGORY["id"], 98, 99][: unlisted + 1]}
+    dataset = odm.read(put(tmp_path / "gt.json", instances(images=[image])), "lvis")
+    assert dataset.extras.get(f"{key} of unlisted classes", 0) == unlisted
+    assert dataset.labels.category.tolist() == [0]
+
+
 def test_fields_of_lvis_go_from_lvis_to_lvis(tmp_path):
     image = {"id": 9, "file_name": "train2017/a.jpg", "width": 64, "height": 48, "neg_category_ids": [3],
              "not_exhaustive_category_ids": [], "license": 2, "coco_url": "http://x/train2017/a.jpg"}  # fmt: skip
@@ -630,6 +640,15 @@ def test_ids_of_which_none_fits_are_one_line(ids, lines):
     found = [issue.message for issue in log]
     assert len(found) == lines
     assert (f"as for all {len(ids)} boxes here; the known ids are 9, 8)" in found[0]) == (lines == 1)
+
+
+def test_ids_of_classes_of_which_none_fits_are_a_line_each():
+    """All boxes of another split are one mistake; of classes, each id may be one."""
+    truth = reference(("a.jpg", "b.jpg"), ids=[9, 8], category_ids=[0, 1])
+    _, log = both([{**DETECTION, "image_id": 9, "category_id": i} for i in (70, 71, 72)], other=truth)
+    assert codes(log) == {"unknown-category-id": 3}
+    assert [re.search(r"the id (\d+)", issue.message)[1] for issue in log] == ["70", "71", "72"]
+    assert not any("as for all" in issue.message for issue in log)
 
 
 def test_a_wrong_split_is_one_line():

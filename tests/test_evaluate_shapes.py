@@ -271,6 +271,16 @@ class Scene:
         return run
 
 
+@pytest.mark.parametrize("unknown", ["truth", "detections"])
+def test_an_image_of_unknown_size_has_that_of_the_masks_of_the_other_side(unknown):
+    """It is no other size, so it is not refused."""
+    sizes = {"truth": (40, 50), "detections": (40, 50), unknown: None}
+    box = (0, 0, [5, 5, 20, 20])
+    truth = side([box], size=sizes["truth"], polygons=[[SQUARE]])
+    detections = side([(*box, 0.5)], size=sizes["detections"], polygons=[[SQUARE]])
+    assert evaluate(truth, detections, "coco", iou_type="segm").summary["AP"] == pytest.approx(1)
+
+
 @pytest.mark.parametrize("most", [1, 7, 60])
 def test_masks_too_large_together_are_made_again_by_columns(most, monkeypatch):
     """Outlines and masks, whose pairs and overlaps are those of masks that are held whole."""

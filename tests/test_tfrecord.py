@@ -69,6 +69,22 @@ def test_numbers_one_by_one_are_read_as_packed_ones():
         assert list(back["v"]) == list(values)
 
 
+@pytest.mark.parametrize(
+    ("list_", "value"),
+    [(2, b"\x08\x07"), (2, b"\x09" + bytes(8)), (3, b"\x0d" + bytes(4)), (3, b"\x09" + bytes(8))],
+    ids=["float-varint", "float-64", "int-32", "int-64"],
+)
+def test_numbers_of_another_type_are_damage(list_, value):
+    """A list of numbers (field 2 or 3 of a feature) with an entry that is neither packed nor of its type."""
+
+    def field(number, content):
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    entry = field(1, b"a") + field(2, field(list_, value))
+    with pytest.raises(Damaged, match="another type"):
+        example(field(1, field(1, entry)), frozenset(["a"]))
+
+
 def test_damaged_bytes_never_raise_anything_else(tmp_path):
     random = np.random.default_rng(3)
     whole = framed(encoded(small(object__class__text=[b"x"]))) * 3

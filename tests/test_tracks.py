@@ -430,3 +430,22 @@ def test_leading_zeros_belong_to_an_id_in_a_table(tmp_path):
     (tmp_path / "a.csv").write_text(f"video,frame,image,class,left,top,right,bottom,track_id\n{rows}")
     data = odm.read(tmp_path / "a.csv")
     assert [data.tracks.source_id[track] for track in data.boxes.track] == ["007", 7, 0, "00"]
+
+
+@pytest.mark.parametrize(
+    ("videos", "name"), [(["street"], "track 7"), (["street", "yard"], "track 7 of 'yard'")]
+)
+def test_messages_name_the_video_of_a_track_where_there_are_several(videos, name):
+    builder = Builder()
+    category = builder.category("car")
+    rows = [builder.video(video) for video in videos]
+    images = [builder.image(f"{row}.jpg", width=99, height=99, video=row, frame=0) for row in rows]
+    builder.boxes(
+        image=np.array([*images, images[-1]]),
+        category=np.full(len(rows) + 1, category),
+        xyxy=np.array([[i, i, i + 9.0, i + 9] for i in range(len(rows) + 1)]),
+        track=builder.tracks(np.array([*rows, rows[-1]]), [7] * (len(rows) + 1)),
+    )
+    checks.run(builder.build(), log := Log(), all_rules=True)
+    (issue,) = [issue for issue in log if issue.code == "track-twice-in-frame"]
+    assert issue.message.startswith(f"{name} has another box")

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from fixture_cases import FIXTURES
+from selection import of_each
 
 import odm
 from odm.formats import FORMATS
@@ -26,6 +27,24 @@ def test_what_no_format_recognises_is_described(folder):
     assert len([name for name in FORMATS if re.search(rf"\b{name}, but\b", message)]) <= 3
     assert len(message) < 700
     assert ("odm formats lists all" in message) == ("no format recognises" in message)
+
+
+ROW_LENGTHS = {
+    name: len(format_.expects[0].split())
+    for name, format_ in FORMATS.items()
+    if format_.expects and " " in format_.expects[0]
+}
+
+
+@of_each(ROW_LENGTHS)
+def test_formats_whose_rows_have_as_many_values_are_the_nearest(name, tmp_path):
+    (tmp_path / "input.txt").write_text(" ".join(["word"] * ROW_LENGTHS[name]) + "\n", encoding="utf-8")
+    message = message_of(tmp_path)
+    nearest = re.findall(r"([\w-]+), but its rows are", message)
+    differences = [abs(ROW_LENGTHS[other] - ROW_LENGTHS[name]) for other in nearest]
+    assert differences[0] == 0, message
+    assert differences == sorted(differences), message
+    assert name in nearest, message
 
 
 def test_the_marks_of_a_format_are_in_its_files():
