@@ -104,7 +104,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> None:
     """Read every .json file."""
-    files = choose_files(source, looks_like, "LabelMe JSON", log, own=_TOP - {"version", "flags"})
+    files = choose_files(source, looks_like, "LabelMe JSON", log, unique_keys=_TOP - {"version", "flags"})
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     places = image_places(source, files, reader.pictures)
     for file, place in zip(log.track(files, "reading"), places, strict=True):

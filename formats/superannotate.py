@@ -161,7 +161,9 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
     elif source.is_dir and (unsure := [file for file in files if not file.endswith(_OLD)]):
         keys = frozenset({"metadata", "instances"})
-        chosen = choose_files(source, looks_like, "JSON of SuperAnnotate", log, own=keys, among=unsure)
+        chosen = choose_files(
+            source, looks_like, "JSON of SuperAnnotate", log, unique_keys=keys, among=unsure
+        )
         files = [file for file in files if file.endswith(_OLD) or file in chosen]
     if not source.is_dir:  # the list lies beside it
         folder = os.path.dirname(source.path)

@@ -114,7 +114,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     files = _annotations(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_in_data_set, files)):
         own = frozenset({"objects", "size"})
-        files = choose_files(source, _looks_like, "Supervisely JSON", log, own=own, among=files)
+        files = choose_files(source, _looks_like, "Supervisely JSON", log, unique_keys=own, among=files)
     elif not files and not source.with_suffix("meta.json"):  # a project may have no image yet
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)

@@ -351,7 +351,7 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
         flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
         file=number,
         line=at.line,
-        drawn=drawn,
+        shape=drawn,
     )
     return True
 

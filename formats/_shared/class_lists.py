@@ -115,14 +115,20 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     return names if log.errors == errors else None
 
 
-def given_list(classes: str | None, source: Source, own: str, log: Log) -> tuple[list[str] | None, str]:
-    """The names in the file that the user gave, else in the file `own` of a source, and the path of the list.
+def given_list(
+    classes: str | None, source: Source, list_of_source: str, log: Log
+) -> tuple[list[str] | None, str]:
+    """The names in the file of the option, else in the file `list_of_source`, and the path of that list.
 
     No names and no path where there is neither; None, and issues in the log, where the list is not usable.
     """
     if classes is not None:
         return read_list(Source(classes, follow_links=True, encoding=source.encoding), "", log), classes
-    return (read_list(source, own, log), source.full(own)) if own and own in source.files else ([], "")
+    return (
+        (read_list(source, list_of_source, log), source.full(list_of_source))
+        if list_of_source and list_of_source in source.files
+        else ([], "")
+    )
 
 
 def report_other_list(

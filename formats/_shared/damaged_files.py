@@ -19,14 +19,14 @@ _JSON = (".json", ".jsonl", ".ndjson", ".odgt", ".manifest")
 
 
 def report_unread(
-    source: Source, given: Sequence[str], files: Sequence[str], expected: str, log: Log
+    source: Source, candidates: Sequence[str], files: Sequence[str], expected: str, log: Log
 ) -> None:
-    """Say which of the `given` files are not among the `files` of a format, which are `expected`.
+    """Note which `candidates` are not among the `files` that a format reads; `expected` describes these.
 
-    Those that are damaged are reported with the reason, so that none is missing in silence.
+    Damaged candidates are reported with the reason, so that none is missing in silence.
     """
-    chosen = set(files)
-    others = [file for file in given if file not in chosen]
+    read_files = set(files)
+    others = [file for file in candidates if file not in read_files]
     rest = [file for file in others if not report_damage(source, file, log)]
     if files and rest:
         log.note(f"{printable(source.path)}: not read: {first_few(rest, 5, printable)}")

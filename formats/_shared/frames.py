@@ -19,9 +19,9 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
     ids = tracks.source_id
     video = np.zeros(len(tracks), np.int32) if apart else tracks.video
     if ids.dtype != object and (ids >= least).all():
-        own: Longs = ids.astype(np.int64)
-        if len(np.unique(np.stack([video.astype(np.int64), own]), axis=1).T) == len(own):
-            return own
+        source_ids: Longs = ids.astype(np.int64)
+        if len(np.unique(np.stack([video.astype(np.int64), source_ids]), axis=1).T) == len(source_ids):
+            return source_ids
     order = np.argsort(video, kind="stable")
     first = np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
     numbers = np.empty(len(tracks), np.int64)

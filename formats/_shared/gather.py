@@ -107,14 +107,14 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
 
 
 def report_other_kind(
-    builder: Builder, log: Log, truth: tuple[int, At | None], found: tuple[int, At | None]
+    builder: Builder, log: Log, truth: tuple[int, At | None], detections: tuple[int, At | None]
 ) -> None:
     """Report, once, that all boxes of files with a place for each kind are of the kind not asked for.
 
-    `truth` and `found` are how many objects and detections there are, and the place of the first.
+    `truth` and `detections` are how many of each there are, and the location of the first.
     """
-    wanted, (n, at) = (found, truth) if builder.kind == "det" else (truth, found)
-    if not wanted[0] and n and at is not None:
+    of_kind, (n, at) = (detections, truth) if builder.kind == "det" else (truth, detections)
+    if not of_kind[0] and n and at is not None:
         log.report(NO_SCORES if builder.kind == "det" else ALL_SCORED, at.path, **at.where, n=n)
 
 
@@ -226,10 +226,10 @@ class Gather:
         """The picture of that name, else the one called as a key (or as the name) with an extension."""
         if not self.pictures:
             return None
-        found = self.named(name, at)
+        picture = self.named(name, at)
         for key in keys or (name,):
-            found = found or self.pictures.find(key, path=at.path, line=at.line)
-        return found
+            picture = picture or self.pictures.find(key, path=at.path, line=at.line)
+        return picture
 
     def image(
         self,
@@ -265,15 +265,15 @@ class Gather:
             log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
             return None
         if size is None and (self.asks or needed):
-            errors, place = log.errors, size_at or at
+            errors, size_location = log.errors, size_at or at
             size = self.pictures.size(name, picture)
             if self._size_field is not None and log.errors == errors:  # which the file should contain
-                location = {**place.where, "field": self._size_field}
+                location = {**size_location.where, "field": self._size_field}
                 if size is None:
-                    log.report(SIZE_MISSING, place.path, **location, value=name)
+                    log.report(SIZE_MISSING, size_location.path, **location, value=name)
                 elif picture is not None and not self._explicit:
-                    found = f"{size[0]}x{size[1]}"
-                    log.report(SIZE_FROM_PICTURE, place.path, **location, value=name, size=found)
+                    shown_size = f"{size[0]}x{size[1]}"
+                    log.report(SIZE_FROM_PICTURE, size_location.path, **location, value=name, size=shown_size)
         width, height = size or (0, 0)
         return self.builder.image(
             name,
@@ -353,10 +353,10 @@ class Gather:
         track: int = -1,
         group: int = -1,
         is_part: bool | None = None,
-        drawn: Drawn | None = None,
+        shape: Drawn | None = None,
     ) -> None:
         """Add one box. In a group it is a part (an outline or mask), a rectangle (False), or None of both."""
-        self._drawn.append(drawn)
+        self._drawn.append(shape)
         kind = -1 if is_part is None else int(is_part)
         row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, kind
         self._singles.append(row)
@@ -411,10 +411,10 @@ class Gather:
         """Turn the boxes that were added one by one into columns."""
         if not self._singles:
             return
-        table, places, drawn = np.array(self._singles, np.float64), self._locations, self._drawn
+        table, locations, shapes = np.array(self._singles, np.float64), self._locations, self._drawn
         self._singles, self._locations, self._drawn = [], [], []
-        if (rows := self.groups.join(table, drawn)) is not None:
-            table, places, drawn = table[rows], [places[i] for i in rows], [drawn[i] for i in rows]
+        if (rows := self.groups.join(table, shapes)) is not None:
+            table, locations, shapes = table[rows], [locations[i] for i in rows], [shapes[i] for i in rows]
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -424,12 +424,12 @@ class Gather:
             "flags": table[:, 9],
             "file": table[:, 10],
             "line": table[:, 11],
-            **columns_of(drawn),
+            **columns_of(shapes),
         }
         for name, k in (("track", 12), ("group", 13)):
             if (table[:, k] >= 0).any():
                 chunk[name] = table[:, k]
-        self._chunks.append((chunk, lambda row: (places[row].path, places[row].where)))
+        self._chunks.append((chunk, lambda row: (locations[row].path, locations[row].where)))
 
     def finish(self, *, field: str = "score") -> None:
         """Decide on the kind, report the boxes of the other one, and hand over the rest.
@@ -456,10 +456,10 @@ class Gather:
                 self.log.report(SOME_SCORES, path, **location, field=field, found=scored, total=total)
         for chunk, where in self._chunks:
             if chunk["score"] is not None and not ignores:
-                good = self.of_kind(chunk["score"], where, field=field)
-                if not good.all():
-                    self.builder.skipped += len(good) - int(np.count_nonzero(good))
-                    chunk = {k: kept_rows(v, good) for k, v in chunk.items()}  # noqa: PLW2901
+                is_valid = self.of_kind(chunk["score"], where, field=field)
+                if not is_valid.all():
+                    self.builder.skipped += len(is_valid) - int(np.count_nonzero(is_valid))
+                    chunk = {k: kept_rows(v, is_valid) for k, v in chunk.items()}  # noqa: PLW2901
             score = chunk["score"] if is_det else None
             self.builder.boxes(**{**chunk, "score": score})
         self._chunks.clear()
@@ -467,22 +467,22 @@ class Gather:
     def of_kind(self, score: Floats, where: Where, *, field: str) -> NDArray[np.bool_]:
         """Which of n rows are of the kind that was decided on; the others are reported."""
         is_det = self.builder.kind == "det"
-        wrong = np.isnan(score) == is_det
-        for row in np.flatnonzero(wrong).tolist():
+        is_other_kind = np.isnan(score) == is_det
+        for row in np.flatnonzero(is_other_kind).tolist():
             path, location = where(row)
             if is_det:
                 self.log.report(SCORE_MISSING, path, **location, field=field)
             else:
                 self.log.report(SCORE_UNEXPECTED, path, **location, field=field, value=float(score[row]))
-        good: NDArray[np.bool_] = ~wrong
-        return good
+        is_valid: NDArray[np.bool_] = ~is_other_kind
+        return is_valid
 
 
-def kept_rows(column: Any, good: NDArray[Any]) -> Any:
-    """The good rows of a column; a value for all rows, or None, as it is."""
+def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:
+    """The rows of a column where `is_valid` is True; a value for all rows, or None, as it is."""
     if isinstance(column, Shapes | Keypoints):
-        return column.take(good)
-    return column[good] if isinstance(column, np.ndarray) else column
+        return column.take(is_valid)
+    return column[is_valid] if isinstance(column, np.ndarray) else column
 
 
 def _scored(chunk: dict[str, Any]) -> int:

@@ -57,13 +57,13 @@ def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefi
         *folder, last = stem(picture.name).split("/")
         lie.setdefault(last, []).append(tuple(folder))
     homes = {tuple(key.split("/")[:-1]) for key in keys}
-    found = _places(keys, lie, homes, by_picture=True)
-    if len({place.key for place in found}) < len(found):
-        found = _places(keys, lie, homes, by_picture=False)
-    roots = {place.root for place in found}
+    places = _places(keys, lie, homes, by_picture=True)
+    if len({place.key for place in places}) < len(places):
+        places = _places(keys, lie, homes, by_picture=False)
+    roots = {place.root for place in places}
     if len(roots) == 1 and (root := roots.pop()):
-        return [place._replace(key=place.key[len(root) :]) for place in found]
-    return found  # of several trees, the name of the tree tells their images apart
+        return [place._replace(key=place.key[len(root) :]) for place in places]
+    return places  # of several trees, the name of the tree tells their images apart
 
 
 def _places(
@@ -71,13 +71,13 @@ def _places(
 ) -> list[Place]:
     named: dict[Parts, Parts] = {}
     """What each folder of annotations is called in the names of images."""
-    found = []
+    places = []
     for path in keys:
         *folder, last = path.split("/")
         home = tuple(folder)
         candidates = lie.get(stem(last), ())
         if home in candidates:
-            found.append(Place(path, None, stem(path)))
+            places.append(Place(path, None, stem(path)))
             continue
         inner = tuple(part for part in home if not ANNOTATIONS.fullmatch(part))
         beside = [
@@ -100,8 +100,8 @@ def _places(
             name = tuple(part for part in name if part in best or part.lower() in SPLITS)
         root = None if name == home else "".join(f"{part}/" for part in _shared_start(home, name))
         key = "/".join([*name, last])
-        found.append(Place(key, root, stem(key) if best is None else "/".join([*best, stem(last)])))
-    return found
+        places.append(Place(key, root, stem(key) if best is None else "/".join([*best, stem(last)])))
+    return places
 
 
 def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
@@ -114,15 +114,15 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
     for picture in pictures.all if keys else ():
         *folder, last = stem(picture.name).split("/")
         lie.setdefault(last, []).append((_pictured(tuple(folder)), picture))
-    found = {}
+    pairs = {}
     for key in keys:
         *above, last = key.split("/")
         fitting = [(parts, picture) for parts, picture in lie.get(last, ()) if _is_part(parts, tuple(above))]
         if fitting:
             parts, picture = max(fitting, key=lambda fit: len(fit[0]))
-            found[key] = "/".join([*parts, last]), picture
-    shared = Counter(picture.location for _, picture in found.values())
-    return {k: (name if shared[p.location] == 1 else k, p) for k, (name, p) in found.items()}
+            pairs[key] = "/".join([*parts, last]), picture
+    shared = Counter(picture.location for _, picture in pairs.values())
+    return {k: (name if shared[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
 
 
 def _pictured(folder: Parts) -> Parts:
@@ -143,10 +143,10 @@ def _replaced(home: Parts, pictures: Parts) -> int:
     return at if at < len(home) and rest in (pictures[at:], pictures[at + 1 :]) else -1
 
 
-def _shared_start(one: Parts, other: Parts) -> Parts:
-    shorter = min(len(one), len(other))
-    n = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), shorter)
-    return one[:n]
+def _shared_start(first: Parts, second: Parts) -> Parts:
+    shorter = min(len(first), len(second))
+    n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
+    return first[:n]
 
 
 def without_folder(place: Place, path: str) -> str:

@@ -93,12 +93,12 @@ def relative_to_images(
     if log.errors > errors:
         return None
     size = limits[boxes.image]
-    found = values / np.tile(size, 2)
-    rows = np.flatnonzero(~(np.abs(found - 0.5) <= 0.5 + margin + 1e-9).all(axis=1))
+    fractions = values / np.tile(size, 2)
+    rows = np.flatnonzero(~(np.abs(fractions - 0.5) <= 0.5 + margin + 1e-9).all(axis=1))
     if not len(rows):
-        return found
+        return fractions
     bounds = {"low": -margin, "high": 1 + margin}
-    farthest = found[np.arange(len(found)), np.abs(found - 0.5).argmax(axis=1)]
+    farthest = fractions[np.arange(len(fractions)), np.abs(fractions - 0.5).argmax(axis=1)]
     log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": float(farthest[row])})
     return None
 
@@ -191,14 +191,17 @@ class Pictures:
         if self._asked is not None:
             self._list(self._asked)
             self._linked = any(outside for _, _, outside in self._asked.bad_links)
-        asked = {*self._by_stem, *(os.path.abspath(picture.location) for picture in self._by_name.values())}
+        names_of_option = {
+            *self._by_stem,
+            *(os.path.abspath(picture.location) for picture in self._by_name.values()),
+        }
         self._of_asked = set(self._by_name)
         for folder in folders:
             if source.is_linked(folder):
                 self._linked = True
                 continue
             if folder == source.path and type(source) is Source:  # it is listed already
-                self._list(source, source.left_out, asked)
+                self._list(source, source.left_out, names_of_option)
                 continue
             if not may_exist(folder):
                 continue
@@ -206,7 +209,7 @@ class Pictures:
                 listed = Source(folder, follow_links=source.follow_links, max_size=source.max_size)
             except PathError:
                 continue
-            self._list(listed, source.left_out, asked)
+            self._list(listed, source.left_out, names_of_option)
         if beside is not None:
             self._explicit = beside._explicit  # noqa: SLF001 -- one of this class
         elif options.image_sizes is not None:
@@ -229,13 +232,17 @@ class Pictures:
         """Those in the folders that the format itself names."""
         return [self._by_name[name] for name in sorted(self._by_name.keys() - self._of_asked)]
 
-    def _list(self, source: Source, left_out: Collection[str] = (), asked: Collection[str] = ()) -> None:
+    def _list(
+        self, source: Source, left_out: Collection[str] = (), names_of_option: Collection[str] = ()
+    ) -> None:
         """Add the pictures of a folder but those left out, and those that --images has by another name."""
         for file in source.with_suffix(*PICTURE_SUFFIXES):
             picture = picture_in(source, file, with_slashes(source.relative(file)))
             if picture.location in left_out:
                 continue
-            if asked and (stem(picture.name) in asked or os.path.abspath(picture.location) in asked):
+            if names_of_option and (
+                stem(picture.name) in names_of_option or os.path.abspath(picture.location) in names_of_option
+            ):
                 continue
             self._by_name[picture.name] = picture
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
@@ -272,14 +279,14 @@ class Pictures:
         If two differ only in their extension, one issue is reported at `path`, and the first is returned.
         """
         key = self._short(key)
-        found = self._by_stem.get(key, ())
-        if len(found) > 1 and key not in self._ambiguous:
+        matches = self._by_stem.get(key, ())
+        if len(matches) > 1 and key not in self._ambiguous:
             self._ambiguous.add(key)
-            first, second = found[0].name, found[1].name
+            first, second = matches[0].name, matches[1].name
             self._log.report(
-                TWO_PICTURES, path or found[0].path, line=line, first=first, second=second, value=key
+                TWO_PICTURES, path or matches[0].path, line=line, first=first, second=second, value=key
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def named(self, name: str, *folders: str) -> Picture | None:
         """The picture of exactly that name below these folders or the one of all pictures, else of that name
@@ -287,8 +294,8 @@ class Pictures:
         """
         name = self._short(name)
         for full in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):
-            if found := self._by_name.get(full):
-                return found
+            if picture := self._by_name.get(full):
+                return picture
         return None
 
     def size(self, name: str, picture: Picture | None = None) -> tuple[int, int] | None:

@@ -24,12 +24,12 @@ class SplitOptions(ImageOptions):
     split: str | None = option(None, "read only this split", flag="--split", side="read")
 
 
-def miss_split(wanted: str | None, found: Iterable[str], source: Source, log: Log) -> bool:
+def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Log) -> bool:
     """Whether a split is wanted that is not among those found, which is then reported."""
-    names = set(found)
-    if wanted is None or wanted in names:
+    names = set(splits)
+    if split is None or split in names:
         return False
-    log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=", ".join(sorted(names - {""})) or "no splits")
+    log.report(UNKNOWN_SPLIT, source.path, value=split, found=", ".join(sorted(names - {""})) or "no splits")
     return True
 
 

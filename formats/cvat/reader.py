@@ -280,7 +280,7 @@ class Reader:
             is_part=None if is_turned or tag == "skeleton" else tag != "box",
             score=score,
             flags=flags,
-            drawn=drawn if wanted else None,
+            shape=drawn if wanted else None,
         )
 
     def category(self, label: str | None, line: int) -> int:

@@ -146,10 +146,10 @@ def load(data: bytes, log: Log, path: str) -> bytes:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeated = Repeated(found)
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    repeated = Repeated(members)
     repeated.repeated = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
     return repeated
 
@@ -283,8 +283,8 @@ class Document:
 
     def value(self) -> Any:
         """The value that begins here, as Python values."""
-        found, _ = self._python(self._view[self._at :], self._at)
-        return found
+        value, _ = self._python(self._view[self._at :], self._at)
+        return value
 
     def raw(self) -> bytes | None:
         """The value that begins here as it is written; None if it is not strictly JSON."""
@@ -366,18 +366,18 @@ class Document:
         """
         text = str(piece, "utf-8")
         try:
-            found, end = _PYTHON.raw_decode(text)
+            value, end = _PYTHON.raw_decode(text)
         except json.JSONDecodeError as e:
             if retry:
                 raise _BadCut from None
-            place, reason = syntax_error(e)
-            self._syntax_error(offset + len(text[:place].encode()), reason)
+            position, reason = syntax_error(e)
+            self._syntax_error(offset + len(text[:position].encode()), reason)
         except RecursionError:
             self._too_deep()
         stop = len(text[:end].encode())
         self._refuse_deeper(memoryview(piece)[:stop], outer)
         self._at = offset + stop
-        return found, None if not text[end:].strip(" \t\r\n") else stop
+        return value, None if not text[end:].strip(" \t\r\n") else stop
 
     def _text(self, quoted: bytes) -> str | None:
         try:
@@ -433,9 +433,9 @@ def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
     """
     if not e.msg.startswith("Illegal trailing comma"):
         return e.pos, e.msg
-    place = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
-    expected = "value" if e.doc[place] == "]" else "property name enclosed in double quotes"
-    return place, f"Expecting {expected}"
+    position = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
+    expected = "value" if e.doc[position] == "]" else "property name enclosed in double quotes"
+    return position, f"Expecting {expected}"
 
 
 def on_one_line(values: Iterable[Any]) -> list[bytes]:
@@ -601,11 +601,11 @@ class _Shape:
                     if not always:
                         keys = n - values.count(NONE)
                 else:
-                    given = int(np.count_nonzero(column != NONE))
-                    if given < n:
+                    n_present = int(np.count_nonzero(column != NONE))
+                    if n_present < n:
                         if always:
                             return None
-                        keys = given
+                        keys = n_present
             elif kind in ("number", "float-id"):
                 numbers = pack_floats(values, 1)[:, 0]
                 if not always:
@@ -667,12 +667,12 @@ def _whole_numbers(values: list[Any], kind: str) -> NDArray[np.int64]:
 
 def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:
     """Ids that are written as ``1.0``, `NONE` for NaN; None if one is no whole number."""
-    given = ~np.isnan(numbers)
-    ids = numbers[given]
+    is_present = ~np.isnan(numbers)
+    ids = numbers[is_present]
     if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):
         return None
     whole = np.full(len(numbers), NONE, np.int64)
-    whole[given] = ids.astype(np.int64)
+    whole[is_present] = ids.astype(np.int64)
     return whole
 
 

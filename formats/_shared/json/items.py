@@ -86,10 +86,10 @@ class Item:
         self, reader: Reader, value: Any, at: At, origin: Origin, line: int = 0, row: Row | None = None
     ) -> None:
         self.reader, self.at, self.origin, self.line, self.row = reader, at, origin, line, row
-        found = value if type(value) is dict else reader.mapping(value, at, row=row is not None)
-        if found is None:
+        record = value if type(value) is dict else reader.mapping(value, at, row=row is not None)
+        if record is None:
             raise BadRecord
-        self.record: dict[str, Any] = found
+        self.record: dict[str, Any] = record
 
     def __contains__(self, key: str) -> bool:
         return key in self.record
@@ -171,19 +171,19 @@ class Item:
         value = self.record.get(key)
         if value is None:
             return default
-        found = self.reader.number(value, self.at / key)
-        if found is None:
+        parsed = self.reader.number(value, self.at / key)
+        if parsed is None:
             self.fault()
             return NAN
-        return found
+        return parsed
 
     def number_list(self, key: str, count: int, what: str) -> list[float]:
         """The list of so many numbers under a key, which must be there; `what` describes the list."""
         self.need(key)
-        found = self.reader.numbers(self.record[key], count, what, self.at / key)
-        if found is None:
+        numbers = self.reader.numbers(self.record[key], count, what, self.at / key)
+        if numbers is None:
             self.fault()
-        return found or [NAN] * count
+        return numbers or [NAN] * count
 
     def ltwh(self, key: str) -> tuple[Corners, tuple[float, float]]:
         """`xywh` of the list under a key, which must be there."""
@@ -198,18 +198,18 @@ class Item:
     def any_numbers(self, key: str) -> list[float]:
         """The list of numbers under a key; `BadRecord`, and an issue, if it is none."""
         self.need(key)
-        given = self.array(key)
-        found = [self.reader.number(value, self.at / key / i) for i, value in enumerate(given)]
-        good = [value for value in found if value is not None]
-        if len(good) < len(found) or (self.row is not None and self.row.bad):
+        values = self.array(key)
+        parsed = [self.reader.number(value, self.at / key / i) for i, value in enumerate(values)]
+        numbers = [value for value in parsed if value is not None]
+        if len(numbers) < len(parsed) or (self.row is not None and self.row.bad):
             raise BadRecord
-        return good
+        return numbers
 
     def points(self, key: str, least: int) -> list[list[float]]:
         """The list of at least so many points [x, y] under a key, which must be there."""
         self.need(key)
         value, at = self.record[key], self.at / key
-        found: list[list[float]] = []
+        points: list[list[float]] = []
         if not isinstance(value, list):
             self.wrong(key, "a list of points")
         elif len(value) < least:
@@ -218,13 +218,13 @@ class Item:
         else:
             for i, point in enumerate(value):
                 if type(point) is list and len(point) == 2 and NUMBER_TYPES.issuperset(map(type, point)):
-                    found.append([float(point[0]), float(point[1])])
+                    points.append([float(point[0]), float(point[1])])
                 elif (pair := self.reader.numbers(point, 2, "2 numbers, x and y", at / i)) is not None:
-                    found.append(pair)
-        if not found or len(found) < len(value):
+                    points.append(pair)
+        if not points or len(points) < len(value):
             self.fault()
             return [[NAN, NAN]] * max(least, 1)
-        return found
+        return points
 
     def flag(self, key: str, *, as_text: bool = False) -> bool:
         """Whether the flag under a key is 1 or true; with `as_text` also a word for it. Others are faults."""
@@ -239,11 +239,11 @@ class Item:
         value = self.record.get(key)
         if value is None:
             return NAN
-        found = self.reader.score(value, self.at / key, as_text=as_text)
-        if found is None:
+        score = self.reader.score(value, self.at / key, as_text=as_text)
+        if score is None:
             self.fault()
             return NAN
-        return found
+        return score
 
     def category(self, key: str) -> int:
         """The row of the class that is named under a key, which must be there."""
@@ -256,11 +256,11 @@ class Item:
 
     def category_named(self, name: Any, at: At, **columns: Any) -> int:
         """The row of the class of this name, which stands at `at`; the columns are those of the reader."""
-        found = self.reader.category(name, at, **columns)
-        if found is None:
+        category_row = self.reader.category(name, at, **columns)
+        if category_row is None:
             self.fault()
             return -1
-        return found
+        return category_row
 
     def classes(self, key: str) -> dict[str, int]:
         """The rows of the classes in the list, or in the object by number, under a key; -1 for a bad name."""
@@ -341,10 +341,10 @@ class Item:
 
     def array(self, key: str) -> list[Any]:
         """The list under a key; empty where it is null or not there, and, with an issue, if it is no list."""
-        found = self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
-        if found is None:
+        values = self.reader.items(self.record.get(key), self.at / key, row=self.row is not None)
+        if values is None:
             self.fault()
-        return found or []
+        return values or []
 
     def items(self, key: str, *, bare: str = "") -> Iterator[Item]:
         """The objects of the list under a key; other values are reported and left out.
@@ -354,9 +354,9 @@ class Item:
         at = self.at / key
         origin = Origin(self.reader.builder, at.path, at.pointer)
         for i, value in enumerate(self.array(key)):
-            held = {bare: value} if bare and isinstance(value, str) else value
+            record = {bare: value} if bare and isinstance(value, str) else value
             try:
-                yield Item(self.reader, held, at / i, origin, i, self.row)
+                yield Item(self.reader, record, at / i, origin, i, self.row)
             except BadRecord:
                 self.fault()
 
@@ -370,23 +370,23 @@ class Item:
 
     def all_objects(self, key: str, what: str) -> list[Item]:
         """The objects of the list under a key; `BadRecord`, and an issue, if it is empty or one is none."""
-        given = self.array(key)
-        found = list(self.items(key))
-        if not given and not self.get(key):
+        values = self.array(key)
+        objects = list(self.items(key))
+        if not values and not self.get(key):
             self.wrong(key, what)
-        if not found or len(found) < len(given):
+        if not objects or len(objects) < len(values):
             raise BadRecord
-        return found
+        return objects
 
     def rows(self, key: str, *, keyed: bool = False) -> Rows:
         """The values of the list, with `keyed` also of the object, under a key, which should be boxes."""
-        given, at = self.record.get(key), self.at / key
-        values: Any
-        if keyed and isinstance(given, dict):
-            values = self.reader.mapping(given, at)
+        value, at = self.record.get(key), self.at / key
+        elements: Any
+        if keyed and isinstance(value, dict):
+            elements = self.reader.mapping(value, at)
         else:
-            values = self.reader.items(given, at)
-        return Rows(self.reader, at, values, self.origin if at.line else None)
+            elements = self.reader.items(value, at)
+        return Rows(self.reader, at, elements, self.origin if at.line else None)
 
 
 class Row(DrawnRow, Item):
@@ -421,7 +421,7 @@ class Row(DrawnRow, Item):
             return
         if self.outlined:
             self.reader.outline(self.outlined, self.at)
-        columns |= {"file": self.origin.number, "line": self.line, "drawn": self.drawn}
+        columns |= {"file": self.origin.number, "line": self.line, "shape": self.drawn}
         self.reader.box(self.owner.image, category, corners, self.at, **columns)
 
 
@@ -577,8 +577,8 @@ class Box(msgspec.Struct, eq=False):
     @property
     def points(self) -> list[list[float | int]]:
         """The key points: x, y and visibility of each."""
-        found = [] if self.keypoints is None else self.keypoints.points(self.row).tolist()
-        return [[*map(number, point)] for point in found]
+        points = [] if self.keypoints is None else self.keypoints.points(self.row).tolist()
+        return [[*map(number, point)] for point in points]
 
     def _rings(self, kind: ShapeKind) -> list[list[list[float | int]]]:
         if self.shapes is None or self.shapes.kind[self.row] != kind:
@@ -619,17 +619,17 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
     ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     begin = 0
     for row, (name, end) in enumerate(zip(images.name, ends, strict=True)):
-        own, begin = order[begin:end], end
+        rows, begin = order[begin:end], end
         columns = zip(
-            own.tolist(),
-            boxes.category[own].tolist(),
-            boxes.xyxy[own].tolist(),
-            short[own].tolist(),
-            boxes.score[own].tolist(),
-            boxes.flags[own].tolist(),
+            rows.tolist(),
+            boxes.category[rows].tolist(),
+            boxes.xyxy[rows].tolist(),
+            short[rows].tolist(),
+            boxes.score[rows].tolist(),
+            boxes.flags[rows].tolist(),
             strict=True,
         )
-        found = [
+        image_boxes = [
             Box(
                 i,
                 classes[category],
@@ -642,7 +642,7 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
             )
             for i, category, xyxy, wh, score, flags in columns
         ]
-        yield Image(row, name, int(images.width[row]), int(images.height[row]), found)
+        yield Image(row, name, int(images.width[row]), int(images.height[row]), image_boxes)
 
 
 def class_ids(dataset: Dataset) -> dict[str, int]:
@@ -664,12 +664,12 @@ def relative_places(
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
     low = low + boxes.wh / 2 if form == "cxcywh" else low
     with np.errstate(invalid="ignore"):
-        found = np.concatenate([low, high if form == "ltrb" else boxes.wh], axis=1) * scale
-        found = found / np.tile(size, 2)[boxes.image]
+        fractions = np.concatenate([low, high if form == "ltrb" else boxes.wh], axis=1) * scale
+        fractions = fractions / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
     more = 1 if scale == 100 else 3
     places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]
-    texts = fixed_rows(found, places)
+    texts = fixed_rows(fractions, places)
     return lambda row: [number(float(text)) for text in texts[row]]
 
 

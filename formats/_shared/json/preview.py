@@ -168,8 +168,8 @@ LOOKED_AT = 50
 
 def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
     """Confidence and reason from the first bytes of a file; a few suffice for most."""
-    found = says(glance(head[:4096]), head)
-    return says(glance(head), head) if found is None and len(head) > 4096 else found
+    answer = says(glance(head[:4096]), head)
+    return says(glance(head), head) if answer is None and len(head) > 4096 else answer
 
 
 def fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
@@ -184,14 +184,14 @@ def _fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list
 def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
     """Look at the outermost keys of a file, or of the files of a folder."""
     if not source.is_dir:
-        found = check_head(source.head(), says)
-        return Sniff(*found) if found else None
+        answer = check_head(source.head(), says)
+        return Sniff(*answer) if answer else None
     files = fitting(source, says, suffixes)
-    found = check_head(source.head(files[0]), says) if files else None
-    if found is None:
+    answer = check_head(source.head(files[0]), says) if files else None
+    if answer is None:
         return None
     shown = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
-    return Sniff(found[0], f"of {printable(shown)}: {found[1]}")
+    return Sniff(answer[0], f"of {printable(shown)}: {answer[1]}")
 
 
 def json_format_of(module: str, **declared: Any) -> Format:

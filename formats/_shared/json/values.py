@@ -77,26 +77,28 @@ def choose_files(
     title: str,
     log: Log,
     suffixes: tuple[str, ...] = (".json",),
-    own: frozenset[str] = frozenset(),
+    unique_keys: frozenset[str] = frozenset(),
     among: Sequence[str] | None = None,
 ) -> list[str]:
     """The files to be read: the file itself, or those of a folder (`among` some) that fit or that should.
 
-    A file should fit if it has one of the outermost keys `own` that only this format has, or at least half of
-    those of a file that fits; so what it lacks is reported, and any other file is named as not read.
+    A file should fit if it has an outermost key that only this format has (`unique_keys`), or at least half
+    of those of a file that fits; so what it lacks is reported, and any other file is named as not read.
     """
     if not source.is_dir:
         return [""]
-    given = source.with_suffix(*suffixes) if among is None else list(among)
-    later = [file for file in given[LOOKED_AT:] if check_head(source.head(file), says)]
-    fits = {*fitting(source, says, suffixes), *later} & set(given)
-    forms = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(given) else set()
+    candidates = source.with_suffix(*suffixes) if among is None else list(among)
+    later = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), says)]
+    fits = {*fitting(source, says, suffixes), *later} & set(candidates)
+    forms = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
 
     def should_fit(keys: frozenset[str]) -> bool:
-        return not own.isdisjoint(keys) or any(keys and 2 * len(keys & form) >= len(form) for form in forms)
+        return not unique_keys.isdisjoint(keys) or any(
+            keys and 2 * len(keys & form) >= len(form) for form in forms
+        )
 
-    files = [file for file in given if file in fits or should_fit(_first_keys(source.head(file)))]
-    report_unread(source, given, files, title, log)
+    files = [file for file in candidates if file in fits or should_fit(_first_keys(source.head(file)))]
+    report_unread(source, candidates, files, title, log)
     return files
 
 
@@ -157,12 +159,12 @@ class Reader(Gather):
             return Nothing
         try:
             document = Document(load(data, self.log, path), self.log, path)
-            found = document.value()
+            content = document.value()
             document.end()
         except Broken:
             return Nothing
-        self.count_unknown(found)
-        return found
+        self.count_unknown(content)
+        return content
 
     def count_unknown(self, value: Any) -> None:
         """Count the keys of a decoded value that the format does not know."""
@@ -174,8 +176,8 @@ class Reader(Gather):
         try:
             return decode(text)
         except json.JSONDecodeError as e:
-            place, what = syntax_error(e)
-            reason = f"{what[:1].lower()}{what[1:]} at character {place + 1} of the cell"
+            position, reason_text = syntax_error(e)
+            reason = f"{reason_text[:1].lower()}{reason_text[1:]} at character {position + 1} of the cell"
             self.log.report(SYNTAX, at.path, **at.where, field=at.field, reason=reason)
         except RecursionError:
             self.log.report(TOO_DEEP, at.path, **at.where, field=at.field)
@@ -248,8 +250,8 @@ class Reader(Gather):
             return None
         if NUMBER_TYPES.issuperset(map(type, value)):
             return list(map(float, value))
-        found = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
-        return found if len(found) == count else None
+        numbers = [n for i, v in enumerate(value) if (n := self.number(v, at / i)) is not None]
+        return numbers if len(numbers) == count else None
 
     def score(self, value: Any, at: At, *, as_text: bool = False) -> float | None:
         """A score, NaN where it is null or missing; None and an issue if it is something else.
@@ -271,9 +273,9 @@ class Reader(Gather):
         """
         if known.issuperset(record):
             return
-        for key, held in record.items():
+        for key, content in record.items():
             is_counted = self.keys is not None and not free and key not in self.keys.names
-            if key not in known and held not in EMPTY_VALUES and not is_counted:
+            if key not in known and content not in EMPTY_VALUES and not is_counted:
                 self.count(key)
 
     def flag(self, value: Any, at: At) -> bool | None:
@@ -292,12 +294,12 @@ class Reader(Gather):
     ) -> int:
         """The flags in attributes. Counts others with a value, except `unsaid`, and odd values."""
         flags = Flag(0)
-        for key, held in attributes.items():
+        for key, content in attributes.items():
             if key in known:
-                flags |= known[key] if is_set(held) else 0
-                if parse_flag(held) not in (None, 0, 1):
+                flags |= known[key] if is_set(content) else 0
+                if parse_flag(content) not in (None, 0, 1):
                     self.count(key)
-            elif held not in EMPTY_VALUES and held not in unsaid:
+            elif content not in EMPTY_VALUES and content not in unsaid:
                 self.count(key)
         return int(flags)
 
@@ -350,19 +352,19 @@ class Reader(Gather):
             return None
         if type(width) is int and type(height) is int and 1 <= width < 2**31 and 1 <= height < 2**31:
             return width, height
-        found = []
+        sides = []
         errors = self.log.errors
         for value, key in zip((width, height), keys, strict=True):
             if value in (None, 0):
                 continue
             if type(value) in NUMBER_TYPES and 1 <= value < 2**31 and value == int(value):
-                found.append(int(value))
+                sides.append(int(value))
             else:
                 there = at / key
                 self.log.report(BAD_IMAGE_SIZE, at.path, **there.where, field=key, value=Trusted(show(value)))
         if self.log.errors > errors:
             return 0, 0
-        return (found[0], found[1]) if len(found) == 2 else None
+        return (sides[0], sides[1]) if len(sides) == 2 else None
 
     def size_of_unit(self, image: int, name: str, at: At, picture: Picture | None = None) -> tuple[int, int]:
         """The pixels that fractions of an image are multiplied by: its size from its file or an option.
@@ -528,8 +530,8 @@ _PREFIX = re.compile(r"(?:\.\.?[/\\])+")
 
 def below(name: str) -> str:
     """A relative path with ``/`` and without the ``../`` that tools write for pictures in another folder."""
-    found = name.replace("\\", "/") if "/" not in name else name
-    return _PREFIX.sub("", found, count=1) if _PREFIX.match(found) else found
+    path = name.replace("\\", "/") if "/" not in name else name
+    return _PREFIX.sub("", path, count=1) if _PREFIX.match(path) else path
 
 
 # ----------------------------------------------------------------------------------------------- writing

@@ -45,19 +45,19 @@ def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None
     return Drawn("mask", write_texts(*union.counts(np.array([size[0] * size[1]])))[0].tobytes())
 
 
-def columns_of(drawn: Sequence[Drawn | None]) -> dict[str, Any]:
+def columns_of(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
     """The columns ``shapes`` and ``keypoints`` of boxes, None for those without; none that would be empty."""
-    if not any(drawn):
+    if not any(shapes):
         return {}
     rows = ShapeRows()
-    for one in drawn:
-        if one is None or one.kind == "none":
+    for shape in shapes:
+        if shape is None or shape.kind == "none":
             rows.none()
         else:
-            getattr(rows, one.kind)(one.value)
-    points = keypoints_of([() if one is None else one.points for one in drawn])
-    found = {"shapes": rows.table(), "keypoints": points}
-    return {name: column for name, column in found.items() if column is not None}
+            getattr(rows, shape.kind)(shape.value)
+    points = keypoints_of([() if shape is None else shape.points for shape in shapes])
+    columns = {"shapes": rows.table(), "keypoints": points}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floats:
@@ -69,8 +69,8 @@ def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floa
 def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     """Points from a centre on, turned about it by so many radians, from the x to the y axis."""
     c, s = math.cos(turn), math.sin(turn)
-    found: Floats = np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + np.asarray(centre)
-    return found
+    rotated_points: Floats = np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + np.asarray(centre)
+    return rotated_points
 
 
 def turned_box(left: float, top: float, width: float, height: float, turn: float) -> Floats:

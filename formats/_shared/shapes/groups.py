@@ -54,7 +54,7 @@ class Groups:
         """Add a key point, the first of its name, to a group of an image; `join` ties it to its object."""
         self._points.setdefault((image, group), {}).setdefault(name, point)
 
-    def join(self, table: Floats, drawn: list[Drawn | None]) -> NDArray[np.int64] | None:
+    def join(self, table: Floats, shapes: list[Drawn | None]) -> NDArray[np.int64] | None:
         """Join the shapes that are one object, and give it its key points, in the object's first row.
 
         The columns of `table` (n, 15) are those of `Gather.box`: image, category, edges, width and height,
@@ -67,10 +67,10 @@ class Groups:
         objects = find_objects(image, category, group, part == 1, part == 0, table[:, 2:6])
         tracks, left = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
         for rows, box in objects:
-            row, some, parts = rows[0], table[rows], [drawn[i] for i in rows if i != box]
+            row, some, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box]
             around = [*some[:, 2:4].min(axis=0), *some[:, 4:6].max(axis=0), np.nan, np.nan]
-            drawn[row] = joined(parts, self._builder.image_size(int(table[row, 0])))
-            if drawn[row] is None and any(parts):
+            shapes[row] = joined(parts, self._builder.image_size(int(table[row, 0])))
+            if shapes[row] is None and any(parts):
                 self._builder.extras["segmentation"] += len(parts) - parts.count(None)
             table[row, 2:8] = around if box < 0 else table[box, 2:8]
             table[row, 8] = np.fmax.reduce(some[:, 8])
@@ -85,10 +85,10 @@ class Groups:
                 f"{printable(self._path)}: {n} shapes of groups are read as {plural(len(objects), 'object')} "
                 "(-O groups=ignore reads shapes one by one)"
             )
-        self._tie_points(table, part, np.flatnonzero(left & (group >= 0)).tolist(), drawn)
+        self._tie_points(table, part, np.flatnonzero(left & (group >= 0)).tolist(), shapes)
         return np.flatnonzero(left)
 
-    def _tie_points(self, table: Floats, part: Floats, rows: list[int], drawn: list[Drawn | None]) -> None:
+    def _tie_points(self, table: Floats, part: Floats, rows: list[int], shapes: list[Drawn | None]) -> None:
         """Give key points to the one rectangle, or else the one object, of their group around them."""
         rows_of: dict[tuple[float, float], list[int]] = {}
         for row in rows:
@@ -114,5 +114,5 @@ class Groups:
         for category, labels in names.items():
             self._builder.describe_points(category, list(labels))
         for row, points in tied:
-            drawn[row] = shape = drawn[row] or Drawn()
+            shapes[row] = shape = shapes[row] or Drawn()
             shape.points = [points.get(name, (0.0, 0.0, 0)) for name in names[int(table[row, 1])]]

@@ -38,7 +38,7 @@ def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> by
     """COCO's text of the mask of an image of this size, with `pixels` at a place; what is outside is cut."""
     if min(width, height) < 1 or width * height >= MOST_PIXELS:
         raise BadMask("an image of known size, below 2^32 pixels")
-    left, top = (min(max(place, -MOST_PIXELS), MOST_PIXELS) for place in (left, top))
+    left, top = (min(max(edge, -MOST_PIXELS), MOST_PIXELS) for edge in (left, top))
     pixels = pixels[max(0, -top) : max(0, height - top), max(0, -left) : max(0, width - left)]
     left, top = max(0, left), max(0, top)
     h, w = pixels.shape
@@ -67,8 +67,8 @@ def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple
     if size != [height, width] or width * height >= MOST_PIXELS:
         raise BadMask(f"a mask of the image's size [{height}, {width}]")
     data = np.frombuffer(text.encode() if isinstance(text, str) else b"", np.uint8)
-    first, counts, bad = read_texts(data, np.array([0, len(data)]))
-    if not len(data) or bad.any() or (counts < 0).any() or counts.sum() != width * height:
+    first, counts, is_invalid = read_texts(data, np.array([0, len(data)]))
+    if not len(data) or is_invalid.any() or (counts < 0).any() or counts.sum() != width * height:
         raise BadMask(f"runs of {width} x {height} pixels in COCO's compressed text")
     left, top, w, h = Runs.of_counts(first, counts).boxes(np.array([height]))[0].tolist()
     return data.tobytes(), (left, top, w, h)
@@ -134,8 +134,8 @@ def rows_of(pixels: Pixels) -> list[int]:
     """Run lengths along the rows, of no pixels first."""
     flat = np.concatenate([[False], pixels.ravel()])
     edges = np.flatnonzero(flat[1:] != flat[:-1])
-    found: list[int] = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
-    return found
+    lengths: list[int] = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
+    return lengths
 
 
 def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
@@ -146,12 +146,12 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
             return data
         unpack = zlib.decompressobj()
         most = min(pixels, MOST) * _PER_PIXEL + _HEADER
-        found = unpack.decompress(data, most)
+        content = unpack.decompress(data, most)
     except (TypeError, ValueError, binascii.Error, zlib.error):
         raise BadMask("bytes in base64" + (", packed by zlib" if packed else "")) from None
     if unpack.unconsumed_tail:
         raise BadMask(f"at most {most} bytes")
-    return found
+    return content
 
 
 def png_below(
@@ -179,8 +179,8 @@ def png_below(
 def of_png(data: bytes) -> Pixels:
     """The pixels of a PNG that are not 0, or where there is one, whose alpha is not 0."""
     bands = _bands(data)
-    found: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
-    return found
+    pixels: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
+    return pixels
 
 
 def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
@@ -269,8 +269,8 @@ def of_npy(data: bytes) -> Pixels:
     rest = data[stream.tell() :]
     if len(shape) != 2 or dtype not in (np.bool_, np.uint8) or shape[0] * shape[1] != len(rest):
         raise BadMask("two dimensions of bool or uint8")
-    found: Pixels = np.frombuffer(rest, np.uint8).reshape(shape, order="F" if by_column else "C") != 0
-    return found
+    pixels: Pixels = np.frombuffer(rest, np.uint8).reshape(shape, order="F" if by_column else "C") != 0
+    return pixels
 
 
 def npy_of(pixels: Pixels) -> str:
@@ -286,8 +286,8 @@ def stretched(pixels: Pixels, width: int, height: int) -> Pixels:
         raise BadMask(f"a rectangle of 1 to {MOST} pixels")
     rows = (np.arange(height) + 0.5) * (pixels.shape[0] / height)
     columns = (np.arange(width) + 0.5) * (pixels.shape[1] / width)
-    found: Pixels = pixels[rows.astype(np.int64)[:, None], columns.astype(np.int64)]
-    return found
+    stretched_pixels: Pixels = pixels[rows.astype(np.int64)[:, None], columns.astype(np.int64)]
+    return stretched_pixels
 
 
 def png_of(pixels: Pixels) -> str:

@@ -169,8 +169,8 @@ class Header:
                 self.places.setdefault(key_of(name), []).append(i)
         self._bare: dict[str, list[int]] = {}
         """The same without what only says in the name that it is of a box."""
-        for key, found in self.places.items():
-            self._bare.setdefault(_bare(key), []).extend(found)
+        for key, positions in self.places.items():
+            self._bare.setdefault(_bare(key), []).extend(positions)
 
     def pack(self, column: int) -> None:
         """Set the column whose cells hold the four numbers of a box, whatever its name."""
@@ -182,13 +182,13 @@ class Header:
 
     def _find(self, role: str, names: Iterable[str], places: Mapping[str, list[int]]) -> bool:
         """Whether one of these names is there; if it is not the only one, that is a fault."""
-        found = sorted(i for name in names for i in places.get(name, ()))
-        if len(found) > 1:
-            several = ", ".join(shorten(self.columns[i]) for i in found)
+        positions = sorted(i for name in names for i in places.get(name, ()))
+        if len(positions) > 1:
+            several = ", ".join(shorten(self.columns[i]) for i in positions)
             self.faults.append((AMBIGUOUS_COLUMN, role, {"role": role, "found": several}))
-        if found:
-            self.roles[role] = found[0]
-        return bool(found)
+        if positions:
+            self.roles[role] = positions[0]
+        return bool(positions)
 
     def find_usual(self, role: str, *, groups: int | None = None) -> None:
         """Find the column of a role by its usual names, those of the first `groups` groups or of all."""
@@ -271,7 +271,7 @@ class Header:
                 break
         for group in groups:
             usual = itertools.chain.from_iterable((role, *itertools.chain(*_NAMES[role])) for role in group)
-            near = next((found for name in usual if (found := _near(name, free))), "")
+            near = next((suggestion for name in usual if (suggestion := _near(name, free))), "")
             roles = ", ".join(group)
             example = ",".join(f"{role}:NAME" for role in group)
             if group == ["right", "bottom"]:
@@ -284,8 +284,8 @@ class Header:
 
 
 def _near(name: str, columns: Sequence[str]) -> str:
-    found = nearest(name, columns)
-    return f" (is it {shorten(found)!r}?)" if found else ""
+    column = nearest(name, columns)
+    return f" (is it {shorten(column)!r}?)" if column else ""
 
 
 def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:

@@ -78,8 +78,8 @@ SIZE_CONFLICT = Code(
 
 def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, line: int, field: str) -> None:
     """Report wrong quotes in the record that begins in this line, which is lost."""
-    code, found = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
-    log.report(code, path, line=line + fault.lines, field=field, found=found, value=found)
+    code, shown = OPEN_QUOTE if fault.is_open else STRAY_QUOTE, fault.found
+    log.report(code, path, line=line + fault.lines, field=field, found=shown, value=shown)
     builder.skipped += 1
 
 
@@ -149,8 +149,8 @@ def head_rows(source: Source, file: str, n: int = 20) -> list[list[str]]:
     if isinstance(decoded, str):
         return []
     lines = decoded[0].decode("utf-8", "replace").split("\n")
-    found = (read_record(line, 0)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
-    return [cells for cells in found if not isinstance(cells, QuoteFault) and any(cells)]
+    rows = (read_record(line, 0)[0] for line in lines[: min(n, max(1, len(lines) - 1))])
+    return [cells for cells in rows if not isinstance(cells, QuoteFault) and any(cells)]
 
 
 Rows = list[tuple[int, list[str]]]

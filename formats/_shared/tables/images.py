@@ -72,13 +72,13 @@ class TableImages:
             room += len(self.good)
             self.good = np.concatenate([self.good, np.zeros(room, bool)])
             self.sizes = np.concatenate([self.sizes, np.zeros((room, 2), np.int64)])
-        scratch, said = Log(keep=0), 0
+        scratch, n_reported = Log(keep=0), 0
         accepted: list[bool] = []
         warned: list[int] = []
         for row in first.tolist():
             accepted.append(accept_name(names[row], scratch, origin.path))
-            if len(scratch.counts) and scratch.counts.total() > said:
-                said = scratch.counts.total()
+            if len(scratch.counts) and scratch.counts.total() > n_reported:
+                n_reported = scratch.counts.total()
                 if accepted[-1]:
                     warned.append(row)
         self.good[old : old + new] = accepted
@@ -99,13 +99,13 @@ class TableImages:
         differs: NDArray[np.bool_] = (self.sizes[images] != sizes).any(axis=1)
         if not differs.any():
             return differs
-        said: dict[int, Counter[tuple[int, ...]]] = {
+        sizes_of_image: dict[int, Counter[tuple[int, ...]]] = {
             image: Counter() for image in images[differs & new].tolist()
         }
-        rows = np.isin(images, list(said))
+        rows = np.isin(images, list(sizes_of_image))
         for image, size in zip(images[rows].tolist(), sizes[rows].tolist(), strict=True):
-            said[image][tuple(size)] += 1
-        for image, counts in said.items():
+            sizes_of_image[image][tuple(size)] += 1
+        for image, counts in sizes_of_image.items():
             self.sizes[image] = counts.most_common(1)[0][0]  # of equals the first one met
         differs[:] = (self.sizes[images] != sizes).any(axis=1)
         return differs
@@ -119,15 +119,15 @@ class TableImages:
         """
         if gather.asks or needed.any():
             return self._add_with_pictures(gather, needed, pixels=pixels)
-        names, good = list(self.rows), self.good[: len(self.rows)]
+        names, is_valid = list(self.rows), self.good[: len(self.rows)]
         for i in sorted(self.zeros):
-            if self.sizes[i, 0] == 0 and good[i]:
+            if self.sizes[i, 0] == 0 and is_valid[i]:
                 path, line = self.origin[i].path, self.line[i]
                 gather.log.report(SIZE_MISSING, path, line=line, field="width", value=names[i])
         lines = np.array(self.line, np.int64)
         files = np.array([origin.file for origin in self.origin], np.int32)
         for file in np.unique(files).tolist():
-            rows = np.nonzero((files == file) & good)[0]
+            rows = np.nonzero((files == file) & is_valid)[0]
             listed = rows.tolist()
             gather.builder.add_images(
                 [names[i] for i in listed],
@@ -172,8 +172,10 @@ class TableImages:
                 self.sizes[i] = size
                 taken += 1
                 if i in self.zeros:
-                    found = f"{size[0]}x{size[1]}"
-                    log.report(SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=found)
+                    shown_size = f"{size[0]}x{size[1]}"
+                    log.report(
+                        SIZE_FROM_PICTURE, at.path, **at.where, field="width", value=name, size=shown_size
+                    )
             elif needed[i] and not stated:
                 unknown.append(Unsized(name, picture, gather.pictures, at, origin.field))
         if unknown and stay_fractions(gather.builder, unknown, sized=pixels or bool(self.sizes.any())):

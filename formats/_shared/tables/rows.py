@@ -184,10 +184,12 @@ class Decimals:
         if self._comma is None or self._explicit == "point":
             return
         if self._point is not None:
-            (other_line, _, other), (line, _, found) = sorted(
+            (other_line, _, first_mark), (line, _, second_mark) = sorted(
                 [(*self._point, "point"), (*self._comma, "comma")], key=lambda mark: mark[0]
             )
-            log.report(MIXED_DECIMALS, path, line=line, found=found, other=other, line_of_other=other_line)
+            log.report(
+                MIXED_DECIMALS, path, line=line, found=second_mark, other=first_mark, line_of_other=other_line
+            )
         elif self._doubtful is not None and not self._has_plain_comma and self._explicit is None:
             log.report(THOUSANDS, path, line=self._doubtful[0], value=self._doubtful[1])
         else:
@@ -300,20 +302,20 @@ class TableReader:
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
-        good = gather.of_kind(part.score, gather.where(part.file, part.line), field=field)
+        is_valid = gather.of_kind(part.score, gather.where(part.file, part.line), field=field)
         values = part.numbers if layout.edges is None else layout.edges(part.numbers)
         if layout.coords == "rel":
-            far = good & are_far(values)
+            far = is_valid & are_far(values)
             for i in np.flatnonzero(far).tolist():
-                own = part.numbers[i]
-                k = int(np.argmax(are_far(own[:, None]) & ~np.isnan(own)))
+                numbers = part.numbers[i]
+                k = int(np.argmax(are_far(numbers[:, None]) & ~np.isnan(numbers)))
                 where, line = layout.field(_columns_of_box(layout)[k]), int(part.line[i])
-                self.log.report(RELATIVE_RANGE, part.path, line=line, field=where, value=float(own[k]))
+                self.log.report(RELATIVE_RANGE, part.path, line=line, field=where, value=float(numbers[k]))
             sizes = self.images.sizes[part.image].astype(np.float64)
-            good &= ~far & (sizes > 0).all(axis=1)
+            is_valid &= ~far & (sizes > 0).all(axis=1)
             values = values * np.tile(sizes, 2)
-        rows: Any = slice(None) if good.all() else np.flatnonzero(good)
-        self.builder.skipped += int(np.count_nonzero(~good))
+        rows: Any = slice(None) if is_valid.all() else np.flatnonzero(is_valid)
+        self.builder.skipped += int(np.count_nonzero(~is_valid))
         xyxy, wh = edges_of(values[rows], layout.form)
         image = number[part.image[rows]]
         ids = None if part.track is None else part.track[rows]
@@ -328,7 +330,7 @@ class TableReader:
             file=part.file,
             line=part.line[rows],
             track=None if ids is None else self.builder.tracks_of_images(image, ids),
-            **({} if shapes is None else {"shapes": shapes if good.all() else shapes.take(rows)}),
+            **({} if shapes is None else {"shapes": shapes if is_valid.all() else shapes.take(rows)}),
         )
 
 
@@ -505,8 +507,10 @@ class TableRows:
         for image, row in zip(some.tolist(), first.tolist(), strict=True):
             split = self._columns[self._roles["split"]][row] if "split" in self._roles else constant
             if table.splits.setdefault(image, split) != split:
-                place = Trusted(str(At(table.origin[image].path, line=table.line[image])))
-                faults.add(row, column, DUPLICATE_IMAGE, value=self._columns[column][row], first=place)
+                first_location = Trusted(str(At(table.origin[image].path, line=table.line[image])))
+                faults.add(
+                    row, column, DUPLICATE_IMAGE, value=self._columns[column][row], first=first_location
+                )
                 faults.lost |= images == image
 
     def _take_sizes(self, images: Ints, real: NDArray[np.bool_]) -> None:
@@ -518,8 +522,8 @@ class TableRows:
             if role not in roles:
                 continue
             cells = self._columns[roles[role]]
-            own = RowFaults(n) if lenient else faults
-            values, empty = self.decimals.numbers(cells, roles[role], self._lines, own)
+            side_faults = RowFaults(n) if lenient else faults
+            values, empty = self.decimals.numbers(cells, roles[role], self._lines, side_faults)
             fits = (values >= int(lenient)) & (values < 2**31) & (values == np.rint(values))
             for i in np.nonzero(~fits & ~(empty if lenient else np.isnan(values)))[0].tolist():
                 faults.add(i, roles[role], BAD_IMAGE_SIZE, value=cells[i])
@@ -535,8 +539,8 @@ class TableRows:
         for i in rows[table.settle(images[rows], size[rows])].tolist():
             w, h = table.sizes[images[i]].tolist()
             name = self._columns[roles["image"]][i] if "image" in roles else ""
-            found, said = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
-            faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=found, other=said)
+            row_size, image_size = f"{size[i, 0]}x{size[i, 1]}", f"{w}x{h}"
+            faults.warn(i, roles.get("width", 0), SIZE_CONFLICT, value=name, found=row_size, other=image_size)
 
 
 def _track_ids(cells: list[str]) -> NDArray[Any] | None:

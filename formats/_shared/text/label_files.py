@@ -80,12 +80,12 @@ def image_key(source: Source, file: str) -> str:
     return name[:-4] if name.lower().endswith(".txt") else name
 
 
-def report_others(source: Source, found: Listing, log: Log) -> None:
+def report_others(source: Source, files: Listing, log: Log) -> None:
     """Name the files that are not read."""
-    for file in found.others:
+    for file in files.others:
         log.report(STRAY_FILE, source.full(file))
-    if found.known:
-        log.note(f"{printable(source.path)}: not images, ignored: {first_few(found.known, 5)}")
+    if files.known:
+        log.note(f"{printable(source.path)}: not images, ignored: {first_few(files.known, 5)}")
 
 
 SAMPLE = 200
@@ -127,26 +127,26 @@ def sample(source: Source, labels: Sequence[str]) -> Sample:
 
 
 def _sample(source: Source, labels: tuple[str, ...]) -> Sample:
-    found = Sample()
+    summary = Sample()
     for file in labels:
-        found.files += 1
+        summary.files += 1
         data = text_of(source.head(file), "", Log())
         lines = data.split(b"\n")
         for line in lines[: 200 if len(lines) < 200 else -1][:200]:
             tokens = line.split()
             if not tokens:
                 continue
-            found.lines += 1
+            summary.lines += 1
             if len(tokens) < 5 and _SEPARATED.fullmatch(line):
-                found.separated += 1
+                summary.separated += 1
             numbers = [float(t) for t in tokens[1:] if NUMBER.fullmatch(t)]
             tracked = len(numbers) >= 5 and numbers[-1] >= 2 and numbers[-1].is_integer()
             large = any(abs(n) > 1.5 for n in (numbers[:-1] if tracked else numbers))
             whole = re.fullmatch(rb"[0-9]+(\.0*)?", tokens[0]) is not None
-            found.named += not whole
-            found.pixels += whole and large
-            found.relative += whole and not large
-            found.tracked += whole and not large and tracked
-            found.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
-            found.counts[len(numbers)] = found.counts.get(len(numbers), 0) + 1
-    return found
+            summary.named += not whole
+            summary.pixels += whole and large
+            summary.relative += whole and not large
+            summary.tracked += whole and not large and tracked
+            summary.rows += len(tokens) >= 5 and all(NUMBER.fullmatch(t) for t in tokens[-4:])
+            summary.counts[len(numbers)] = summary.counts.get(len(numbers), 0) + 1
+    return summary

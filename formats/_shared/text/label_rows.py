@@ -104,8 +104,8 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
     """The files that hold labels: those in a folder of the usual name if there is one, else all."""
     if not source.is_dir:
         return [""]
-    found = listing(source).labels
-    return [f for f in found if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or found
+    labels = listing(source).labels
+    return [f for f in labels if any(map(grammar.folders.fullmatch, f.split("/")[:-1]))] or labels
 
 
 class Labels:
@@ -168,7 +168,7 @@ class Labels:
             first, (begin, words) = chunk.first[rows], shape.name
             where = np.array([*shape.numbers, *([shape.score] if shape.score >= 0 else ())])
             order = np.argsort(where)  # tokens are looked up in rising order
-            numbers, bad = chunk.numbers((first[:, None] + where[order]).ravel())
+            numbers, invalid = chunk.numbers((first[:, None] + where[order]).ravel())
             table = numbers.reshape(-1, len(where))
             if shape.score >= 0:
                 at = int(np.flatnonzero(order == len(where) - 1)[0])
@@ -177,7 +177,7 @@ class Labels:
             else:
                 values[rows, : len(where)] = table
             sound[rows] = np.logical_and.reduce(np.ascontiguousarray(np.isfinite(table).T))
-            sound[rows[bad // len(where)]] = False
+            sound[rows[invalid // len(where)]] = False
             if words == 1:
                 names = chunk.pick(first + begin)
             elif grammar.exact:
@@ -190,16 +190,16 @@ class Labels:
             named.append((rows, names))
         if named:
             rows = np.concatenate([rows for rows, _ in named])
-            found = [name for _, names in named for name in names]
+            texts = [name for _, names in named for name in names]
             if len(named) > 1:  # names count in the order of the rows
                 order = np.argsort(rows)
-                rows, found = rows[order], [found[i] for i in order.tolist()]
-            for text in dict.fromkeys(found):
+                rows, texts = rows[order], [texts[i] for i in order.tolist()]
+            for text in dict.fromkeys(texts):
                 if text not in self._known:
                     judged = (grammar.name or class_text)(chunk.plain(text))
                     self._known[text] = -1 if judged is None else len(self.texts)
                     self.texts += [] if judged is None else [judged]
-            name[rows] = list(map(self._known.__getitem__, found))
+            name[rows] = list(map(self._known.__getitem__, texts))
         for flag in grammar.flags:
             sound &= np.isin(values[:, grammar.fields.index(flag)], (0, 1))
         name[~sound] = -1
@@ -214,15 +214,15 @@ class Labels:
     # -- what the rows mean
 
     def settle_kind(self) -> NDArray[np.bool_]:
-        """Decide on the kind by the scores of most rows, report the others; which rows are good."""
+        """Decide the kind by the scores of most rows, report the others; (n,) True for rows of the kind."""
         scored = ~np.isnan(self.score)
         is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
-        good: NDArray[np.bool_] = scored if is_det else ~scored
-        self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~good, -1, "score")
-        return good
+        is_valid: NDArray[np.bool_] = scored if is_det else ~scored
+        self.report(SCORE_MISSING if is_det else SCORE_UNEXPECTED, ~is_valid, -1, "score")
+        return is_valid
 
     def report(
-        self, code: Code, wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
+        self, code: Code, is_wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
     ) -> None:
         """Report rows whose value `at` (negative: counted from the right) is not as expected."""
 
@@ -230,23 +230,23 @@ class Labels:
             column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
             return {"column": column, "field": field, "value": value, "expected": Trusted(expected), **more}
 
-        self.rows.report(self.log, code, np.flatnonzero(wrong), say)
+        self.rows.report(self.log, code, np.flatnonzero(is_wrong), say)
 
     def count(self, what: str, mask: NDArray[np.bool_]) -> None:
         """Count values that the tables do not hold."""
         if n := int(np.count_nonzero(mask)):
             self.builder.extras[what] += n
 
-    def class_rows(self, good: NDArray[np.bool_]) -> Ints:
+    def class_rows(self, is_valid: NDArray[np.bool_]) -> Ints:
         """The category row of each row whose name is that of its class; classes are added as they are met."""
         table = np.full(len(self.texts) + 1, -1, np.int32)
-        for i in dict.fromkeys(self.name[good].tolist()):
+        for i in dict.fromkeys(self.name[is_valid].tolist()):
             table[i] = self.builder.category(self.texts[i])
         rows: Ints = table[self.name]
         return rows
 
     def numbered_classes(
-        self, number: Floats, good: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
+        self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
     ) -> tuple[Ints, NDArray[np.bool_]]:
         """The category row of each row by the number of its class, and which rows have one.
 
@@ -258,13 +258,13 @@ class Labels:
         for name in names[1:] if in_order else ():
             self.builder.category(name)
         table = np.full(len(names) + 1, -1, np.int32)
-        used = number[good & known].astype(np.int64)
+        used = number[is_valid & known].astype(np.int64)
         _, first = np.unique(used, return_index=True)
         for i in used[np.sort(first)].tolist():
             table[i] = self.builder.category(names[i])
         return table[np.where(known, number, len(names)).astype(np.int64)], known
 
-    def upright(self, good: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
+    def upright(self, is_valid: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
         """The upright boxes around the four corners that values begin with, in any order; (n, 4).
 
         If shapes are wanted, the corners too, unless all are upright and `oriented` does not say what they
@@ -275,15 +275,15 @@ class Labels:
         at_edges = ((points == low[:, None]) | (points == high[:, None])).reshape(-1, 8)
         # The corners of an upright box: each at two edges, and those opposite each other at no common one.
         apart = ((points[:, :2] != points[:, 2:]) | (low == high)[:, None]).reshape(-1, 4)
-        turned = good & ~np.logical_and.reduce(np.concatenate([at_edges, apart], axis=1), axis=1)
+        turned = is_valid & ~np.logical_and.reduce(np.concatenate([at_edges, apart], axis=1), axis=1)
         around, n = np.concatenate([low, high], axis=1), int(turned.sum())
         if self.builder.wants:
             corners = np.full(len(points), 4)
-            drawn = Shapes.of_outlines(points.reshape(-1, 2), corners, ShapeKind.ORIENTED)
-            return around, drawn if n or oriented else None
+            shapes = Shapes.of_outlines(points.reshape(-1, 2), corners, ShapeKind.ORIENTED)
+            return around, shapes if n or oriented else None
         if n:
             self.count("rotation", turned)
-            values = {"n": n, "total": int(good.sum()), "what": "rotated boxes"}
+            values = {"n": n, "total": int(is_valid.sum()), "what": "rotated boxes"}
             self.rows.report(self.log, OUTLINES, np.flatnonzero(turned)[:1], lambda _: values)
         return around, None
 
@@ -308,7 +308,7 @@ class Labels:
 
     def add(
         self,
-        good: NDArray[np.bool_],
+        is_valid: NDArray[np.bool_],
         category: Ints,
         xyxy: Floats,
         *,
@@ -316,22 +316,22 @@ class Labels:
         score: Floats | None = None,
         **more: Any,
     ) -> None:
-        """Add the boxes of the good rows, which are all there are, and the images unless they are given.
+        """Add the boxes of the valid rows, which are all, and the images unless `images` has their rows.
 
         `more` are further columns of `Builder.boxes`.
         """
         file = self.rows.file
         image, of = (column[file] if len(file) else file for column in images or self.add_images())
         score = (self.score if score is None else score) if self.builder.kind == "det" else None
-        self.add_rows(good, image=image, category=category, xyxy=xyxy, file=of, score=score, **more)
+        self.add_rows(is_valid, image=image, category=category, xyxy=xyxy, file=of, score=score, **more)
         self.gather.finish()
 
-    def add_rows(self, good: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
-        """Add the boxes of the good rows with an image; `columns` are those of `Builder.boxes`."""
-        good = good & (image >= 0)
-        self.builder.skipped += len(good) - int(good.sum())
+    def add_rows(self, is_valid: NDArray[np.bool_], *, image: NDArray[Any], **columns: Any) -> None:
+        """Add the boxes of the valid rows with an image; `columns` are those of `Builder.boxes`."""
+        is_valid = is_valid & (image >= 0)
+        self.builder.skipped += len(is_valid) - int(is_valid.sum())
         columns |= {"image": image, "line": self.rows.line}
-        self.gather.add(**{key: kept_rows(column, good) for key, column in columns.items()})
+        self.gather.add(**{key: kept_rows(column, is_valid) for key, column in columns.items()})
 
 
 def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
@@ -348,9 +348,9 @@ def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDA
             except KeyError as e:
                 at = int(e.args[0])
                 where = chunk.first[rows] + at
-                bad = chunk.numbers(where)[1]
+                not_numbers = chunk.numbers(where)[1]
                 kinds = np.zeros(len(rows), np.int8)
-                kinds[bad] = [1 if token == EMPTY else 2 for token in chunk.pick(where[bad])]
+                kinds[not_numbers] = [1 if token == EMPTY else 2 for token in chunk.pick(where[not_numbers])]
                 pending += [
                     (rows[kinds == i], {**known, at: kind})
                     for i, kind in enumerate(("number", "", "word"))
@@ -375,8 +375,8 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
     if shape is None:
         if grammar.explain and grammar.explain(cells, shape, path, line, log):
             return
-        found = plural(n, "value")
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=found)
+        n_values = plural(n, "value")
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=grammar.expected, found=n_values)
         return
     fields = dict(zip(shape.numbers, grammar.fields, strict=False)) | {shape.score: grammar.score}
     flags = [at for at, field in fields.items() if field in grammar.flags]
@@ -398,11 +398,11 @@ def _explain(grammar: Grammar, cells: list[Cell], path: str, line: int, log: Log
         name = b" ".join(word for _, word in words).decode()
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    place: dict[str, Any] = {"line": line, "column": words[0][0] if words else column}
+    location: dict[str, Any] = {"line": line, "column": words[0][0] if words else column}
     if grammar.named and (reason := refuse_class(name)) is not None:
-        log.report(BAD_CLASS_NAME, path, **place, field=grammar.named, value=name, reason=reason)
+        log.report(BAD_CLASS_NAME, path, **location, field=grammar.named, value=name, reason=reason)
     else:
-        log.report(WRONG_COUNT, path, **place, expected=grammar.expected, found=f"{n} values")
+        log.report(WRONG_COUNT, path, **location, expected=grammar.expected, found=f"{n} values")
 
 
 def class_text(name: bytes) -> str | None:
@@ -543,11 +543,11 @@ def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
 
 def corners_of(dataset: Dataset) -> Floats:
     """(n, 8) the corners of oriented boxes, and of others from the top left one on."""
-    found = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
+    points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
     if (shapes := dataset.boxes.shapes) is not None:
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
-        found[rows] = shapes.corners(rows).reshape(-1, 8)
-    return found
+        points[rows] = shapes.corners(rows).reshape(-1, 8)
+    return points
 
 
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:

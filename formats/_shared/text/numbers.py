@@ -41,19 +41,19 @@ def fixed(values: Floats, places: int) -> list[str]:
 def fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
     """`fixed` of each row of (n, m) numbers, with as many places as it has itself."""
     width = values.shape[1]
-    found: list[list[str]] = [[]] * len(values)
+    text_rows: list[list[str]] = [[]] * len(values)
     for n in np.unique(places).tolist():
         rows = np.flatnonzero(places == n)
         cells = fixed(values[rows].ravel(), n)
         for k, row in enumerate(rows.tolist()):
-            found[row] = cells[width * k : width * (k + 1)]
-    return found
+            text_rows[row] = cells[width * k : width * (k + 1)]
+    return text_rows
 
 
 def texts(cells: Cells) -> list[str]:
     """The cells as Python's texts."""
-    found: list[str] = cells.astype(str).tolist()
-    return found
+    strings: list[str] = cells.astype(str).tolist()
+    return strings
 
 
 def fixed_cells(values: Floats, places: int) -> Cells:
@@ -67,8 +67,8 @@ def fixed_cells(values: Floats, places: int) -> Cells:
     if plain.all():
         return _decimal_point(number, places)
     form = f"%.{places}f"
-    odd = [(form % value).rstrip("0").rstrip(".") for value in values[~plain].tolist()]
-    others = np.array(["0" if text == "-0" else text for text in odd], np.bytes_)
+    exact_texts = [(form % value).rstrip("0").rstrip(".") for value in values[~plain].tolist()]
+    others = np.array(["0" if text == "-0" else text for text in exact_texts], np.bytes_)
     common = _decimal_point(number[plain], places)
     cells = np.zeros(len(values), max(common.dtype, others.dtype, key=lambda dtype: dtype.itemsize))
     cells[plain], cells[~plain] = common, others
@@ -104,13 +104,13 @@ def _decimal_point(number: Floats, places: int) -> Cells:
     cells = np.zeros((len(number), int(lead.max()) + 1 + places), np.uint8)
     for length in np.flatnonzero(np.bincount(lead)).tolist():
         rows = np.flatnonzero(lead == length)
-        own: Any = slice(None) if len(rows) == len(number) else rows
-        cells[own, length] = point[own]
-        cells[own, length + 1 : length + 1 + places] = digits[:places, own].T
-        left = whole[own]
+        rows_of_length: Any = slice(None) if len(rows) == len(number) else rows
+        cells[rows_of_length, length] = point[rows_of_length]
+        cells[rows_of_length, length + 1 : length + 1 + places] = digits[:places, rows_of_length].T
+        left = whole[rows_of_length]
         for at in reversed(range(length)):
             left, all_ = left // 10, left
-            cells[own, at] = all_ - 10 * left + _ZERO
+            cells[rows_of_length, at] = all_ - 10 * left + _ZERO
         cells[rows[negative[rows]], 0] = ord("-")
     return cells.view(f"S{cells.shape[1]}")[:, 0]
 

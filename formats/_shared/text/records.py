@@ -42,10 +42,10 @@ def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_imag
     """The files to be read: the file itself, or those of a folder that fit, or that lie beside some."""
     if not source.is_dir:
         return [""]
-    given = source.with_suffix(".xml")
-    fits = [file for file in given if says(*root_of(source.head(file)))]
-    files = given if file_per_image and fits else fits
-    report_unread(source, given, files, title, log)
+    candidates = source.with_suffix(".xml")
+    fits = [file for file in candidates if says(*root_of(source.head(file)))]
+    files = candidates if file_per_image and fits else fits
+    report_unread(source, candidates, files, title, log)
     return files
 
 
@@ -79,11 +79,11 @@ def numerals(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 def texts_of(element: Any) -> dict[str, str]:
     """The texts of the children of an element, the first of each name; empty ones are left out."""
-    found: dict[str, str] = {}
+    text_of_tag: dict[str, str] = {}
     for child in element:
         if child.text and (text := child.text.strip(" \t\r\n")):
-            found.setdefault(child.tag, text)
-    return found
+            text_of_tag.setdefault(child.tag, text)
+    return text_of_tag
 
 
 def element_item(reader: Reader, record: dict[str, Any], element: Any, origin: Origin) -> Item:
@@ -126,8 +126,8 @@ def csv_records(
                 reader.count_unknown([record])
                 yield at, record
     except csv.Error as e:
-        expected, found = Trusted("cells of a CSV file"), Trusted(str(e))
-        log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=found)
+        expected, reason = Trusted("cells of a CSV file"), Trusted(str(e))
+        log.report(WRONG_COUNT, path, line=rows.line_num, expected=expected, found=reason)
 
 
 # ----------------------------------------------------------------------------------------------- writing

@@ -156,9 +156,9 @@ def _syntax_error(e: Any, data: bytes, path: str, declared: re.Match[bytes] | No
         if name in ("utf-8", "utf8") and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
             try:
                 data.decode()
-            except UnicodeDecodeError as bad:
-                line = 1 + data.count(b"\n", 0, bad.start)
-                log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[bad.start]:02x}")
+            except UnicodeDecodeError as error:
+                line = 1 + data.count(b"\n", 0, error.start)
+                log.report(NOT_UTF8, path, line=line, value=f"the byte 0x{data[error.start]:02x}")
                 return
         log.report(XML_ENCODING, path, line=line, reason=reason)
         return
@@ -217,10 +217,10 @@ def after_prolog(text: str, at: int = 0) -> int:
             at += 1
         for begin, end in (("<?", "?>"), ("<!--", "-->")):
             if text.startswith(begin, at):
-                found = text.find(end, at + len(begin))
-                if found < 0:
+                stop = text.find(end, at + len(begin))
+                if stop < 0:
                     return len(text)
-                at = found + len(end)
+                at = stop + len(end)
                 break
         else:
             return at

@@ -123,5 +123,5 @@ def _build(events: Any) -> Node:
                 raise _Refused("it is nested too deeply", event)
             open_.append(node)
             keys.append(None)
-    found: Node = root.value[0] if root.value else Node("", 1)
-    return found
+    document: Node = root.value[0] if root.value else Node("", 1)
+    return document

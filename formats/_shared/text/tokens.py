@@ -101,9 +101,9 @@ class Chunk(msgspec.Struct, eq=False):
                 return self.tokens[int(where[0]) : int(where[-1]) + 1 : step]
         if 8 * n < len(self.tokens):
             return map(self.tokens.__getitem__, where.tolist())
-        wanted = np.zeros(len(self.tokens), np.uint8)
-        wanted[where] = 1
-        return itertools.compress(self.tokens, wanted.tobytes())
+        is_picked = np.zeros(len(self.tokens), np.uint8)
+        is_picked[where] = 1
+        return itertools.compress(self.tokens, is_picked.tobytes())
 
     def numbers(self, where: NDArray[Any]) -> tuple[Floats, Longs]:
         """The tokens at these indices as numbers, and the positions in the result of those that are none.
@@ -113,15 +113,15 @@ class Chunk(msgspec.Struct, eq=False):
         """
         try:  # in one pass, without a list of the tokens
             values = np.fromiter(map(float, self._pick(where)), np.float64, len(where))
-            bad = np.zeros(0, np.int64)
+            not_numbers = np.zeros(0, np.int64)
         except ValueError:
-            values, bad = floats(self.pick(where))
+            values, not_numbers = floats(self.pick(where))
         scores = np.flatnonzero(self._bytes == 95)  # underscores
         if len(scores):
             holds = np.zeros(len(self.tokens), bool)
             holds[np.searchsorted(self._starts, scores, "right") - 1] = True
-            bad = np.union1d(bad, np.flatnonzero(holds[where]))
-        return values, bad
+            not_numbers = np.union1d(not_numbers, np.flatnonzero(holds[where]))
+        return values, not_numbers
 
     def span(self, rows: NDArray[Any], n: NDArray[Any]) -> list[bytes]:
         """The text of the first `n` tokens of each of `rows`, with what lies between them."""
@@ -152,19 +152,19 @@ def cells(line: bytes, sep: bytes | None) -> list[Cell]:
     if sep is None:
         if line.isascii():
             return [(m.start() + 1, m[0]) for m in _WORD.finditer(line)]
-        found = [(m.start(), m[0]) for m in _WORD.finditer(line)]
+        placed_bytes = [(m.start(), m[0]) for m in _WORD.finditer(line)]
     elif line.strip(b" \t"):
-        found, at = [], 0
+        placed_bytes, at = [], 0
         for cell in line.split(sep):
             inner = cell.strip(b" \t")
-            found.append((at + (cell.index(inner) if inner else 0), inner))
+            placed_bytes.append((at + (cell.index(inner) if inner else 0), inner))
             at += len(cell) + len(sep)
     else:
-        found = []
+        placed_bytes = []
     if line.isascii():
-        return [(at + 1, value) for at, value in found]
+        return [(at + 1, value) for at, value in placed_bytes]
     column, last, placed = 1, 0, []
-    for at, value in found:
+    for at, value in placed_bytes:
         column += len(line[last:at].decode(errors="replace"))
         last = at
         placed.append((column, value))
@@ -174,22 +174,22 @@ def cells(line: bytes, sep: bytes | None) -> list[Cell]:
 def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
     """Tokens as numbers, NaN where Python reads none, and the positions of those."""
     values: list[float] = []
-    bad: list[int] = []
+    not_numbers: list[int] = []
     rest = iter(tokens)
     while len(values) < len(tokens):
         try:
             values.extend(map(float, rest))  # what was converted before a fault stays in the list
         except ValueError:
-            bad.append(len(values))
+            not_numbers.append(len(values))
             values.append(np.nan)
-    return np.array(values, np.float64), np.array(bad, np.int64)
+    return np.array(values, np.float64), np.array(not_numbers, np.int64)
 
 
 def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = None) -> Iterator[Chunk]:
     """The lines of `files`, `CHUNK` bytes at a time. What cannot be read or decoded is in the log."""
     cut = sep.encode() if sep else None
     parts: dict[int, bytes] = {}
-    held = 0
+    n_bytes = 0
     for number, file in enumerate(log.track(files, "reading")):
         data = source.read(file, log)
         if not data:
@@ -198,10 +198,10 @@ def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = 
         if len(data) > LONGEST:
             data = _without_long_lines(data, source.full(file), log)
         parts[number] = data
-        held += len(data)
-        if held >= CHUNK:
+        n_bytes += len(data)
+        if n_bytes >= CHUNK:
             yield _chunk(parts, cut)
-            parts, held = {}, 0
+            parts, n_bytes = {}, 0
     if parts:
         yield _chunk(parts, cut)
 
@@ -269,8 +269,8 @@ def text_of(data: bytes, path: str, log: Log) -> bytes:
         except UnicodeDecodeError as e:
             line = data.count(b"\n", 0, e.start)
             column = len(data[data.rfind(b"\n", 0, e.start) + 1 : e.start].decode(errors="replace"))
-            found = f"the byte {data[e.start]:#04x}"
-            log.report(NOT_UTF8, path, line=line + 1, column=column + 1, value=found)
+            byte = f"the byte {data[e.start]:#04x}"
+            log.report(NOT_UTF8, path, line=line + 1, column=column + 1, value=byte)
     return data
 
 
@@ -346,16 +346,16 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
         has them, and answers what `Log.report` wants to know.
         """
         cut = self.sep.encode() if self.sep else None
-        held: tuple[int, list[bytes]] = (-1, [])
+        opened: tuple[int, list[bytes]] = (-1, [])
         silent = log.fresh()
         for number, at in zip(self.file[rows].tolist(), self.line[rows].tolist(), strict=True):
             if not log.keeps(code):
                 log.report(code, "")
                 continue
-            if held[0] != number:
+            if opened[0] != number:
                 data = self.source.read(self.files[number], silent) or b""
-                held = number, text_of(data, "", silent).split(b"\n")
-            values = cells(held[1][at - 1], cut) if at <= len(held[1]) else []
+                opened = number, text_of(data, "", silent).split(b"\n")
+            values = cells(opened[1][at - 1], cut) if at <= len(opened[1]) else []
             log.report(code, self.source.full(self.files[number]), line=at, **say(values))
 
 
@@ -403,10 +403,10 @@ def explain_rows(
     short = np.flatnonzero(chunk.count[faulty] < 5)
     beyond = short[max(0, log.room(WRONG_COUNT)) :]
     rows = np.delete(faulty, beyond)
-    held, path = -1, ""
+    current, path = -1, ""
     for file, line in zip(chunk.file[rows].tolist(), chunk.line[rows].tolist(), strict=True):
-        if file != held:
-            held, path = file, source.full(files[file])
+        if file != current:
+            current, path = file, source.full(files[file])
         explain(chunk.cells(file, line), path, line, log)
     if len(beyond):
         log.counts[WRONG_COUNT.name] += len(beyond)
@@ -414,8 +414,8 @@ def explain_rows(
 
 def every(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which rows of an (n, 4) mask are all true; several times faster than ``all(axis=1)``."""
-    found: NDArray[np.bool_] = mask[:, 0] & mask[:, 1] & mask[:, 2] & mask[:, 3]
-    return found
+    is_every: NDArray[np.bool_] = mask[:, 0] & mask[:, 1] & mask[:, 2] & mask[:, 3]
+    return is_every
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -441,7 +441,10 @@ def relative(values: Floats, width: Ints, height: Ints) -> Cells:
     if len(kinds) <= 1:
         return fixed_cells(values.ravel(), int(kinds[0]) if len(kinds) else 7)
     rows = [np.flatnonzero(places == kind) for kind in kinds]
-    parts = [fixed_cells(values[own].ravel(), kind) for own, kind in zip(rows, kinds.tolist(), strict=True)]
+    parts = [
+        fixed_cells(values[rows_of_kind].ravel(), kind)
+        for rows_of_kind, kind in zip(rows, kinds.tolist(), strict=True)
+    ]
     cells = np.concatenate(parts).reshape(values.shape)
     back = np.empty(len(values), np.int64)
     back[np.concatenate(rows)] = np.arange(len(values))
@@ -470,16 +473,18 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
     first = 0
     while first < n_images:
         last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + ROWS, side="right")) - 1)
-        own = bounds[first : last + 1]
-        rows: Any = slice(own[0], own[-1]) if ordered else order[own[0] : own[-1]]
-        n = int(own[-1] - own[0])
+        image_bounds = bounds[first : last + 1]
+        rows: Any = (
+            slice(image_bounds[0], image_bounds[-1]) if ordered else order[image_bounds[0] : image_bounds[-1]]
+        )
+        n = int(image_bounds[-1] - image_bounds[0])
         texts = [b""] * (m * n)
         for i, (cells, index) in enumerate(columns):
             if index is not None:
                 texts[i::m] = cells[index[rows]].tolist()
             else:
                 texts[i::m] = cells[rows].tolist() if len(cells) > 1 else cells.tolist() * n
-        for start, end in itertools.pairwise(((own - own[0]) * m).tolist()):
+        for start, end in itertools.pairwise(((image_bounds - image_bounds[0]) * m).tolist()):
             yield b"".join(texts[start:end])
         first = last
 
