@@ -9,7 +9,7 @@ others read:
 - `slices.image_slices`, `slices.box_slices`, `slices.truth_slices`: parts of the data
 - `thresholds.choose_thresholds`: which detections to keep
 - `agree.agree`: two annotators
-- `attach.analyze`: the analyses of ``odm eval --analyze``, attached to an evaluation; `attach.calibration`:
+- `analyses.analyze`: the analyses of ``odm eval --analyze``, added to an evaluation; `analyses.calibration`:
   whether scores are probabilities
 
 They take tables and give plain data; nothing here reads or writes files.

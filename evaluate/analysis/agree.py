@@ -1,4 +1,4 @@
-"""How far two annotators agree: boxes paired whatever their class, then their classes compared."""
+"""Measure the agreement of two annotators: pair boxes by IoU whatever their class, then compare classes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Annotations(msgspec.Struct, frozen=True, eq=False):
         )
 
     def take(self, rows: NDArray[Any]) -> Annotations:
-        """Some of them."""
+        """Return the boxes in these rows."""
         return Annotations(self.image[rows], self.category[rows], self.xyxy[rows], self.row[rows])
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Annotations(msgspec.Struct, frozen=True, eq=False):
 
 
 class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
-    """What two annotators agree on.
+    """The agreement of two annotators: counts, F1 and kappa, and the pairs of boxes.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ NOTHING_JOINED = JoinReport(0, (), (), (), (), (), {}, {})
 
 
 def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[Ints, Ints, Floats]:
-    """Pairs of boxes taken one to one, as `agree` says: positions in both, and the IoU of each."""
+    """Pair boxes one to one, as `agree` says: (n,) rows of the first, (n,) rows of the other, (n,) IoU."""
     sides = [_Side.of(first), _Side.of(other)]
     n_images = int(max(side.image.max(initial=-1) for side in sides)) + 1
     n_first, n_other = (np.bincount(side.image, minlength=n_images) for side in sides)
@@ -245,7 +245,7 @@ def pair_boxes(first: Annotations, other: Annotations, least: float) -> tuple[In
 
 
 class _Side(NamedTuple):
-    """The boxes of one annotator by image: the place of each within its image, and its row in the input."""
+    """The boxes of one annotator, by image: the rank of each within its image, and its row in the input."""
 
     xyxy: Floats
     image: Longs
@@ -259,12 +259,12 @@ class _Side(NamedTuple):
         return cls(side.xyxy[row], image, np.arange(len(row)) - np.searchsorted(image, image), row)
 
     def images(self, start: int, stop: int) -> _Side:
-        """The boxes of consecutive images."""
+        """Return the boxes of the images from number `start` up to `stop`."""
         rows = slice(*np.searchsorted(self.image, [start, stop]).tolist())
         return _Side(self.xyxy[rows], self.image[rows], self.place[rows], self.row[rows])
 
     def table(self, rows: Longs) -> SideTable:
-        """Some of the boxes as the matching takes them, all of one class."""
+        """Return the boxes in these rows as a side of the matching, all of one class."""
         xyxy, none = self.xyxy[rows], np.zeros(len(rows))
         image, zero = self.image[rows].astype(np.int32), none.astype(np.int32)
         wh = xyxy[:, 2:] - xyxy[:, :2]
@@ -272,7 +272,10 @@ class _Side(NamedTuple):
 
 
 def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
-    """Positions of the paired boxes, by the first; only a bounded number of pairs is held at a time."""
+    """Pair boxes by descending IoU: (n,) positions in both, ascending in the first.
+
+    At most some multiples of `AT_A_TIME` candidate pairs are in memory at a time.
+    """
     if not len(first.image) or not len(other.image):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     free_a, free_b = np.arange(len(first.image)), np.arange(len(other.image))
@@ -305,7 +308,7 @@ def _greedy(first: _Side, other: _Side, least: float) -> tuple[Longs, Longs]:
 
 
 def _estimate_overlaps(first: _Side, other: _Side) -> float:
-    """About how many pairs of boxes overlap, from those of some boxes."""
+    """Estimate the number of pairs of boxes that overlap from a sample of up to `SAMPLE` boxes."""
     some = np.random.default_rng(0).permutation(len(first.image))[:SAMPLE]
     left, top, right, bottom = other.xyxy.T
     n = 0
@@ -325,14 +328,14 @@ def _refuse_crowds(first: _Side, other: _Side, n: float) -> None:
 
 
 def _in_order(first: _Side, other: _Side, pairs: tuple[Any, ...], n: int | None = None) -> tuple[Any, ...]:
-    """The first n pairs in the order in which they are taken."""
+    """Return the first n pairs by descending IoU, then by their ranks within the image."""
     a, b, iou = pairs
     order = np.lexsort((first.place[a], first.place[a] + other.place[b], -iou))[:n]
     return a[order], b[order], iou[order]
 
 
 def iou_of(a: Floats, b: Floats) -> Floats:
-    """(n,) IoU of boxes side by side; 0 where they do not overlap."""
+    """Return (n,) the IoU of the boxes in the same rows of `a` and `b`, both (n, 4); 0 without overlap."""
     inter = intersection(tuple(a.T), tuple(b.T))
     union = (a[:, 2:] - a[:, :2]).prod(axis=1) + (b[:, 2:] - b[:, :2]).prod(axis=1) - inter
     iou: Floats = np.divide(inter, union, out=np.zeros(len(inter)), where=inter > 0)
@@ -342,7 +345,7 @@ def iou_of(a: Floats, b: Floats) -> Floats:
 def share(
     first: Dataset, other: Dataset
 ) -> tuple[Annotations, Annotations, tuple[str, ...], list[tuple[int, int]]]:
-    """The boxes of two data sets on the images that both have, and the classes of either.
+    """Return the boxes of two datasets on the images of both, and the names of all classes.
 
     Images are paired as `odm.pairing.pair_images` says. Boxes that stand for many objects (crowd, group-of)
     are left out.

@@ -1,4 +1,4 @@
-"""Analyses of the results of an evaluation, as plain data beside their numbers."""
+"""Add analyses and intervals to an evaluation, as plain data; called by `odm.verbs.analyses`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANALYSES = ("tide", "lrp", "calibration", "images", "slices")
 
 
 def parse_analyses(names_or_text: str | Sequence[str]) -> tuple[str, ...]:
-    """The analyses in ``tide,lrp``, a list or ``all``. UsageError if one does not exist."""
+    """Parse names of analyses: ``tide,lrp``, a list, or ``all``. Raises UsageError for an unknown name."""
     listed = names_or_text.split(",") if isinstance(names_or_text, str) else names_or_text
     names = [name.strip() for name in listed if name.strip()]
     if names == ["all"]:
@@ -51,7 +51,7 @@ def analyze(
     slices: Sequence[ImageSlice] = (),
     resampling: Resampling | None = None,
 ) -> Evaluation:
-    """The evaluation with analyses, and with intervals, of each result.
+    """Return the evaluation with analyses of each result, and intervals where `resampling` is given.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ _ANALYSES: dict[str, Any] = {
 
 
 def digest_of(images: Sequence[str]) -> str:
-    """What tells one list of images from another."""
+    """Return a digest of the names of images, in any order, which tells lists of images apart."""
     return hashlib.sha256("\n".join(sorted(images)).encode()).hexdigest()[:16]
 
 
 def at_scores(result: Result, scores: Mapping[str, float], default: float, source: str) -> Result:
-    """The result with each class at its own score, instead of that of the best F1.
+    """Return the result with the counts of each class at its own score, not at that of the best F1.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _at(row: Row, score: float, tp: int, fp: int, n: int) -> Row:
 
 
 def calibration(table: Table) -> dict[str, Any]:
-    """Whether scores are probabilities: the detection expected calibration error (D-ECE); None is undefined.
+    """Measure how far scores are from probabilities: the detection expected calibration error (D-ECE).
 
     Definition from Küppers et al., "Multivariate Confidence Calibration for Object Detection" (2020), over
     scores: detections that are true or false positives fall into equally wide bins of score, and the error is

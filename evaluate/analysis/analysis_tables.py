@@ -1,4 +1,4 @@
-"""The analyses of a result by name, each with its table: ``result.analysis.tide.table()``."""
+"""The analyses of a result as attributes with tables: ``result.analysis.tide.table()``."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Analysis(Shown):
 
     @property
     def reason(self) -> str:
-        """Why a protocol does not have it; empty if it has."""
+        """Why the protocol does not have this analysis; empty if it has."""
         return str(self.data["reason"]) if isinstance(self.data, Mapping) and "reason" in self.data else ""
 
     def table(self) -> AnalysisTable:
-        """Its rows: of ``tide`` the types of errors, of ``lrp`` and ``thresholds`` the classes, of
+        """Return the rows: of ``tide`` the types of errors, of ``lrp`` and ``thresholds`` the classes, of
         ``calibration`` the bins of scores, of ``images`` the images, worst first, of ``slices`` the parts, of
         ``confusion`` the pairs of classes.
 

@@ -80,7 +80,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def weights_of(n: int, replicates: range, seed: int) -> Longs:
-    """(replicates, n) how often each of n images was drawn."""
+    """Return (replicates, n), how often each replicate draws each of n images."""
     return np.stack(
         [np.bincount(np.random.default_rng([seed, b]).integers(0, n, n), minlength=n) for b in replicates]
     ).astype(np.int64)
@@ -114,7 +114,7 @@ class Resampling(msgspec.Struct, frozen=True):
 
 
 def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
-    """The metrics of each plan, of runs over the same images, under the same random draws of images.
+    """Compute the metrics of each plan under random draws of images, the same draws for all runs.
 
     Of a single image nothing can be drawn: its replicates are NaN.
 
@@ -165,7 +165,7 @@ def bootstrap(plans: Sequence[Plan], how: Resampling) -> list[Replicates]:
 def run_interval(
     value: float, replicates: Floats, n: float, level: float = LEVEL, *, least_error: float = 0.0
 ) -> Interval:
-    """The interval of one number between 0 and 1, which rests on `n` images (see `Plan.n_behind`).
+    """Compute the interval of a number in 0..1 that rests on `n` images (see `Plan.n_behind`).
 
     Where few images hold a class, draws of them vary too little: the standard error is `least_error` at least
     (see `Plan.least_error`).
@@ -195,7 +195,7 @@ def delta_interval(
     level: float = LEVEL,
     lower_is_better: bool = False,
 ) -> Interval:
-    """The interval and the p value of a difference, other less first.
+    """Compute the interval and the p value of the difference other - first.
 
     Parameters
     ----------
@@ -234,20 +234,20 @@ def delta_interval(
 
 
 def _standard_error(replicates: Floats, n: float) -> float:
-    """Of the mean of n things, whose resampled means vary too little by (n - 1) / n."""
+    """Return the standard error of a mean of n; resampled means vary too little, by (n - 1) / n."""
     n = max(n, FEWEST)
     return float(np.std(replicates)) * math.sqrt(n / (n - 1))
 
 
 def _t_quantile(p: float, n: float) -> float:
-    """Student's t of n - 1 degrees of freedom, at least three, from the normal quantile (Wallace 1959)."""
+    """Approximate the quantile of Student's t with max(n - 1, 3) degrees of freedom (Wallace 1959)."""
     df = max(n, FEWEST) - 1
     normal = NormalDist().inv_cdf(min(p, 1 - 1e-15)) * (8 * df + 3) / (8 * df + 1)
     return math.sqrt(df * math.expm1(normal**2 / df))
 
 
 def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
-    """The defined replicates, or why there is no interval."""
+    """Return the replicates that are defined, or the reason why there is no interval."""
     defined = replicates[~np.isnan(replicates)]
     undefined = len(replicates) - len(defined)
     if np.isnan(value):
@@ -260,7 +260,7 @@ def _defined(value: float, replicates: Floats) -> tuple[Floats, str]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """The p values of several tests, corrected by Holm's step-down; NaN ones are left out."""
+    """Correct the p values of several tests by Holm's step-down method; NaN is left out and stays NaN."""
     corrected = [float("nan")] * len(p)
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)  # noqa: PLR0124 -- not NaN
     highest = 0.0
@@ -271,13 +271,13 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def difference(first: float, other: float) -> float:
-    """Other less first, 0 where only rounding differs."""
+    """Return other - first, 0 where only rounding differs."""
     delta = other - first
     return 0.0 if abs(delta) < ROUNDING else delta
 
 
 def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Interval]:
-    """The interval of every summary number of one run, by key, from its replicates."""
+    """Compute the interval of each number in the summary of a run, by key, from its replicates."""
     n, least = plan.n_behind(how.images), plan.least_error(how.images)
     return {
         key: run_interval(value, drawn.summary[key], n, how.level, least_error=least)
@@ -288,7 +288,7 @@ def intervals(plan: Plan, drawn: Replicates, how: Resampling) -> dict[str, Inter
 
 
 def without(value: float, rules: Protocol) -> str:
-    """Why a summary number has no replicates."""
+    """Return the reason why a number of the summary has no replicates."""
     if np.isnan(value):
         return "undefined"
     return SHARED_NOT_BOOTSTRAPPED if rules.shared_score else NOT_BOOTSTRAPPED

@@ -1,4 +1,4 @@
-"""Pairs of boxes of two data sets as columns, for the lists of ``odm agree`` and ``odm diff``."""
+"""Columns of the boxes of a dataset, for the lists of pairs of ``odm agree`` and ``odm diff``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OF_BOX = ("class", "left", "top", "right", "bottom", "flags", "file", "line")
 
 
 def flag_words(flags: int) -> str:
-    """The names of some flags, separated by spaces: ``difficult occluded``."""
+    """Return the names of flags, separated by spaces: ``difficult occluded``."""
     return " ".join(str(flag.name).lower() for flag in Flag if flags & flag)
 
 
 def box_columns(dataset: Dataset, rows: Longs, side: str) -> dict[str, list[Any]]:
-    """The columns `OF_BOX` of some boxes, each named after its side: ``old_class``, ``old_left``, ...
+    """Return the columns `OF_BOX` of boxes, with the side as prefix: ``old_class``, ``old_left``, ...
 
     `rows` are (n,) rows of the data set, -1 = no box, of which every value is None.
     """

@@ -1,4 +1,4 @@
-"""Which of several runs is better, and whether that is more than chance."""
+"""Compare runs over the same ground truth: differences with intervals, and gates on regressions."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Comparison(ComparisonViews, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def verdict(self) -> str:
-        """Of two runs whether the other is better, of more which is the best: a sentence."""
+        """A sentence: of two runs, whether the other is better; of more, which is the best."""
         runs = [run.name for run in self.runs]
         names = dict(zip(runs, distinct_parts(runs), strict=True))
         if len(self.runs) == 2:
@@ -255,7 +255,7 @@ def compare(
 
 
 def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
-    """Whether a run is better than the first, in a sentence in which both have other names."""
+    """Say in a sentence whether a run is better than the first; `names` are those to show, by run."""
     of_run = [d for d in comparison.deltas if d.run == run]
     delta = next(d for d in of_run if d.category is None)
     low, high = delta.interval.low, delta.interval.high
@@ -278,7 +278,7 @@ def headline(comparison: Comparison, run: str, names: Mapping[str, str]) -> str:
 
 
 def check_runs(runs: Mapping[str, Table]) -> None:
-    """UsageError if the runs cannot be compared."""
+    """Refuse runs that cannot be compared: with other rules, images or ground truth. Raises UsageError."""
     tables = list(runs.values())
     if len(tables) < 2:
         raise UsageError("give at least two runs to compare")
@@ -316,7 +316,10 @@ def check_runs(runs: Mapping[str, Table]) -> None:
 def _class_deltas(
     run: str, first: Table, other: Table, before: Replicates, after: Replicates, plan: Plan, how: Resampling
 ) -> list[Delta]:
-    """The APs of the classes with ground truth."""
+    """Return the change of AP of each class that the first run has ground truth for.
+
+    Each has its interval and its p value, which Holm's method corrects for the number of classes.
+    """
     n = plan.n_of_class(how.images)
     theirs = {row.name: (k, row) for k, row in enumerate(other.result.classes)}
     ours = [
@@ -358,7 +361,7 @@ class RegressionGate(msgspec.Struct, frozen=True):
 
     @property
     def category(self) -> str | None:
-        """The class that it is about, if it is about one."""
+        """The class whose metric is bounded; None for a metric over all classes."""
         return self.name.category
 
     def __str__(self) -> str:
@@ -367,7 +370,7 @@ class RegressionGate(msgspec.Struct, frozen=True):
 
 
 def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
-    """A gate from ``AP``, ``AP=0.01`` or ``AP[person]=1%``. UsageError if the text is anything else."""
+    """Parse a gate: ``AP``, ``AP=0.01`` or ``AP[person]=1%``. Raises UsageError for any other text."""
     option = "--fail-on-regression" if proven else "--require-no-worse"
     match = re.fullmatch(rf"({PATTERN})(?:=\s*(?P<margin>[^=\s]+)\s*)?", text, re.DOTALL)
     name = parse_metric(match[1]) if match else None
@@ -387,7 +390,7 @@ def parse_regression_gate(text: str, *, proven: bool) -> RegressionGate:
 def check_regression_gates(
     gates: Sequence[RegressionGate], rules: Protocol, *, bootstrap_areas: bool = True
 ) -> None:
-    """UsageError, before anything is read, if a gate's key is not one of the protocol or has no interval."""
+    """Refuse gates on a key that the protocol lacks or that has no interval. Raises UsageError."""
     areas = range(len(rules.areas)) if bootstrap_areas else (0,)
     for gate in gates:
         of_classes = class_keys_of(rules)
@@ -403,7 +406,7 @@ def check_regression_gates(
 
 
 def regressions(comparison: Comparison, gates: Sequence[RegressionGate]) -> list[str]:
-    """What is wrong with the gates, a line each; a number without an interval fails.
+    """Return a line for each gate that fails; a number without an interval fails.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Why a result is near nothing: a sample of the boxes is read in other ways, and what explains it is named.
+"""Explain a poor result: read a sample of the boxes in other ways, and name the way that fits far better.
 
 Readings of the coordinates are compared by how many objects some detection covers (IoU at least 0.5, of any
 class). One is believed only if it covers many objects that are not covered as the files are read, far more
@@ -107,7 +107,7 @@ def diagnose(joined: Joined, truth: Dataset, detections: Dataset, log: Log, *, v
 def find_cause(
     part: Joined, images: Longs, sizes: Longs, options: Mapping[str, Collection[str]] = _NO_OPTIONS
 ) -> Finding:
-    """What explains the result of `part`, which holds the boxes of `images` (numbers, ascending).
+    """Find the readings that explain the result of `part`, the boxes of `images` (numbers, ascending).
 
     `options` has the names of those with which the format of each side can be read.
     """
@@ -149,7 +149,7 @@ def _ap50(joined: Joined) -> float:
 
 
 def _sampled_images(joined: Joined) -> Longs:
-    """Numbers of images with objects: whole stretches, so that shifted image numbers show."""
+    """Choose images with objects, in whole stretches, so that shifted image numbers show."""
     n_images = joined.n_truth_images
     gt = np.bincount(joined.truth.image, minlength=n_images)[:n_images]
     det = np.bincount(joined.detections.image, minlength=n_images)[:n_images]
@@ -246,7 +246,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
         return np.bincount(self.place[is_counted], minlength=len(self.images))
 
     def with_boxes(self, truth: Floats, detections: Floats) -> _Sample:
-        """The same with other corners."""
+        """Return the sample with other corners of both sides."""
         joined = replace(
             self.joined,
             truth=_with_boxes(self.joined.truth, truth),
@@ -256,7 +256,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
 
 
 def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
-    """The same boxes with other corners; where they are no boxes, empty ones."""
+    """Return the boxes with other corners, (n, 4) pixels; what is no box becomes an empty one."""
     xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
     xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
     wh = xyxy[:, 2:] - xyxy[:, :2]
@@ -270,7 +270,7 @@ LEAST_VOTES = 6
 
 
 def _constant_readings(sample: _Sample) -> Iterator[Reading]:
-    """The offset of all boxes, and the factor of their sizes, that most pairs of one class suggest."""
+    """Find the offset of boxes, and the factor of their sizes, that most pairs of one class suggest."""
     truth, detections = sample.joined.truth, sample.joined.detections
     det, gt = sample.rows[sample.pairs[0]], sample.objects[sample.pairs[1]]
     same = detections.category[det] == truth.category[gt]
@@ -302,13 +302,13 @@ def _constant_readings(sample: _Sample) -> Iterator[Reading]:
 
 
 def _middle(points: Floats) -> Floats:
-    """(2,) the median of each column of (n, 2) points; without `numpy.ma`, which `numpy.median` imports."""
+    """Return (2,) the median of (n, 2) points by column, without `numpy.ma`, which `numpy.median` imports."""
     middle: Floats = np.sort(points, axis=0)[len(points) // 2]
     return middle
 
 
 def _densest(points: Floats, width: float) -> Floats | None:
-    """(2,) the median of the (n, 2) points in the square of a width that holds most; None if too few."""
+    """Return (2,) the median of the (n, 2) points in the fullest square of a width; None if too few."""
     if len(points) < LEAST_VOTES or width <= 0:
         return None
     cell = np.floor(points / width).astype(np.int64)
@@ -335,12 +335,12 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     """How many more objects are covered there."""
 
     def boxes(self, sample: _Sample) -> tuple[Floats, Floats]:
-        """The corners of all ground truths and detections, read so."""
+        """Return the corners of ground truths and detections, with the readings applied."""
         return _read(sample, self.side, self.readings)
 
     @property
     def changes(self) -> int:
-        """How many things it changes."""
+        """Return the number of readings that the candidate changes."""
         return len(self.readings) + abs(self.step)
 
     @property
@@ -365,7 +365,7 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def _read(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floats, Floats]:
-    """The corners of all ground truths and detections, if those of a side are read so."""
+    """Return the corners of ground truths and of detections, with `readings` applied to one side."""
     boxes = {"gt": sample.joined.truth.xyxy, "det": sample.joined.detections.xyxy}
     with np.errstate(all="ignore"):
         for reading in readings:
@@ -374,7 +374,7 @@ def _read(sample: _Sample, side: str, readings: Sequence[Reading]) -> tuple[Floa
 
 
 def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
-    """The sample with coordinates, or image numbers, that fit far better; what it is, and what to do."""
+    """Find coordinates, or image numbers, that fit far better: the sample, the statement and the advice."""
     if not len(sample.pairs[0]):
         return None
     now = sample.covered(sample.joined.truth.xyxy, sample.joined.detections.xyxy)
@@ -399,7 +399,7 @@ def _geometry(sample: _Sample) -> tuple[_Sample, str, str] | None:
 
 
 def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) -> tuple[_Candidate, str]:
-    """Which side is to be read otherwise, and in words the other if that would do as well.
+    """Choose the side to read otherwise, and name the other one if that would do as well.
 
     Reading the other side in the opposite way explains as much, or more if it makes all boxes larger. What
     leaves fewer boxes outside their images is right.
@@ -417,7 +417,7 @@ def _right_side(sample: _Sample, best: _Candidate, tried: Sequence[_Candidate]) 
 
 
 def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
-    """Readings of either side alone, and shifted images; if none explains much, with a scale or a shift."""
+    """List readings of either side and shifted images; if none explains much, also a scale or a shift."""
     per_image = sample.of_images(now)
     moved = {step: sample.moved(step) for step in (-1, 1) if len(sample.images) > 1}
 
@@ -440,7 +440,7 @@ def _candidates(sample: _Sample, now: Mask) -> Iterator[_Candidate]:
 
 
 def _outside(sample: _Sample, candidate: _Candidate) -> int:
-    """How many boxes lie far beyond their image, where the reading is better."""
+    """Count the boxes that lie far beyond their image on the images where the candidate is better."""
     n = 0
     joined = sample.joined
     for side, xyxy in zip((joined.truth, joined.detections), candidate.boxes(sample), strict=True):
@@ -452,7 +452,7 @@ def _outside(sample: _Sample, candidate: _Candidate) -> int:
 
 
 def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) -> bool:
-    """Whether so many of the `uncovered` objects are hardly ever covered by chance in any reading `tried`.
+    """Return whether chance, in any of the `tried` readings, hardly ever covers so many `uncovered` objects.
 
     The chance for an object is seen where every image has the detections of another.
     """
@@ -467,7 +467,7 @@ def _significant(sample: _Sample, best: _Candidate, uncovered: int, tried: int) 
 
 
 def _tail(n: int, k: int, p: float) -> float:
-    """The probability of at least `k` of `n` where each has probability `p`: a bound (Chernoff) on it."""
+    """Bound the probability of at least `k` of `n` events of probability `p` each (Chernoff)."""
     share = k / n if n else 0.0
     if share <= p:
         return 1.0
@@ -476,7 +476,7 @@ def _tail(n: int, k: int, p: float) -> float:
 
 
 def _applied(sample: _Sample, best: _Candidate) -> _Sample:
-    """The sample read so where it is better, and as before in the other images."""
+    """Return the sample with the candidate applied to the images where it is better."""
     images, joined = best.better, sample.joined
     truth, read = best.boxes(sample)
     is_changed = images[np.searchsorted(sample.images, joined.truth.image)]
@@ -500,7 +500,7 @@ def _applied(sample: _Sample, best: _Candidate) -> _Sample:
 
 
 def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
-    """The sample with other classes of the detections, as the boxes that cover each other show them."""
+    """Find other classes of detections from the boxes that cover each other: sample, statement, advice."""
     det, gt = sample.pairs
     truth, detections = sample.joined.truth, sample.joined.detections
     overlap = iou(detections.xyxy[sample.rows[det]], truth.xyxy[sample.objects[gt]])
@@ -560,7 +560,7 @@ def _classes(sample: _Sample) -> tuple[_Sample, str, str] | None:
 
 
 def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[str, str]:
-    """What the classes look like, and what to do."""
+    """Return a statement on the classes, and the advice."""
     named = [(shorten(classes[c], 30), shorten(classes[meant[c]], 30)) for c in moved[:3].tolist()]
     more = f", and {len(moved) - 3} more" if len(moved) > 3 else ""
     shown = ", ".join(f"{old!r} is {new!r}" for old, new in named) + more
@@ -577,7 +577,7 @@ def _class_words(classes: Sequence[str], meant: Longs, moved: Longs) -> tuple[st
 
 
 def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
-    """With the scores the other way round, if right detections have lower ones than wrong ones."""
+    """Return statement, advice and both sides, with scores reversed if right detections have lower ones."""
     if _has_lower_scores(joined):
         turned = replace(joined.detections, score=-joined.detections.score)
         joined = replace(joined, detections=turned)
@@ -589,7 +589,7 @@ def _upside_down(joined: Joined) -> tuple[str, str, Joined]:
 
 
 def _any_class(joined: Joined) -> tuple[str, str, Joined]:
-    """With all classes as one, if the detections have a single class and cover objects of others as well."""
+    """Return statement, advice and both sides, in one class if detections of one class cover others."""
     truth, detections = joined.truth, joined.detections
     classes = distinct(detections.category)
     name = shorten(joined.classes[classes[0]], 30) if len(classes) else ""
@@ -609,7 +609,7 @@ def _any_class(joined: Joined) -> tuple[str, str, Joined]:
 
 
 def _once(joined: Joined) -> tuple[str, str, Joined]:
-    """With every object detected once."""
+    """Return statement, advice and both sides without detections that repeat a surer one."""
     single = _without_duplicates(joined)
     per_object = len(joined.detections) / max(len(single.detections), 1)
     return (
@@ -620,7 +620,7 @@ def _once(joined: Joined) -> tuple[str, str, Joined]:
 
 
 def _has_lower_scores(joined: Joined) -> bool:
-    """Whether the detections on an object of their class have lower scores than the others, not by chance."""
+    """Return whether detections on an object of their class have lower scores, and not by chance."""
     truth, n = joined.truth, np.bincount(joined.truth.image, minlength=len(joined.images))
     # In crowded images not all detections: objects have to be complete.
     some = 1 + int(n[joined.detections.image].sum()) // (20 * MOST_PAIRS)
@@ -640,7 +640,7 @@ def _has_lower_scores(joined: Joined) -> bool:
 
 
 def _without_duplicates(joined: Joined) -> Joined:
-    """Without detections that a surer one of their image and class nearly equals (IoU of 0.7 or more)."""
+    """Drop detections that nearly equal (IoU >= 0.7) a surer one of their image and class."""
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
     key = joined.keys_of(side)[order]

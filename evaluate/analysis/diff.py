@@ -1,4 +1,4 @@
-"""What changed between two versions of annotations: images, and the boxes of the images that both have."""
+"""Compare two versions of annotations: their images, and the boxes of the images of both."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
         return shift
 
     def count(self, change: Change) -> int:
-        """How many boxes changed so."""
+        """Return the number of boxes with this change."""
         return int(np.count_nonzero(self.change & change))
 
     @property
@@ -157,7 +157,7 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def verdict(self) -> str:
-        """What changed, in a line."""
+        """The counts of all changes, in a line."""
         if self.equal:
             return "no difference"
         images = {"added": self.added, "removed": self.removed, "renamed": np.flatnonzero(self.renamed)}
@@ -192,7 +192,7 @@ class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
         ]
 
     def relabelled(self) -> list[dict[str, Any]]:
-        """How many boxes of which class have which class now, the most frequent first."""
+        """Return the old class, the new class and the count of relabelled boxes, the most frequent first."""
         rows = (self.change & Change.RELABELLED) > 0
         pairs = np.stack(
             [self.old.boxes.category[self.first[rows]], self.new.boxes.category[self.other[rows]]], axis=1

@@ -106,7 +106,7 @@ def kinds_at(threshold: float, has_truth: Mask, same: Floats, other: Floats, tak
 
 
 def reasons_of(kind: NDArray[np.int8]) -> NDArray[np.int8]:
-    """(n,) the same as numbers in `REASONS`."""
+    """Return (n,) the numbers in `REASONS` of kinds of errors, (n,) numbers in `KINDS`."""
     return _NUMBERS[kind]
 
 
@@ -126,7 +126,7 @@ def _has_truth(table: OutcomeTable) -> Mask:
 
 
 def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
-    """What became of every detection of `joined`, under the protocol of `matches`."""
+    """Make the table of the outcome of each detection of `joined`, under the protocol of `matches`."""
     table = OutcomeTable.of(joined, matches)
     overlaps = overlaps_of(joined, table)
     kind = error_types(table, overlaps)

@@ -1,4 +1,4 @@
-"""What each image contributes to the error of a run, and how that differs between two runs.
+"""Count the errors of each image, and compare the counts of two runs.
 
 The error of an image and class is (1 - IoU) / (1 - t) summed over its true positives, plus its false
 positives, plus its misses: what it adds to the numerator of LRP (see `thresholds`). It is additive, so images
@@ -137,7 +137,7 @@ def image_table(table: Table, at_score: float | Floats | None = None) -> ImageTa
 
 
 def image_deltas(first: Table, other: Table, before: ImageTable, after: ImageTable) -> list[dict[str, Any]]:
-    """How the images of one run differ from those of another; the worst first, then by name.
+    """Compare the errors of each image in two runs; the worst change first, then by name.
 
     ``lost_tp`` and ``gained_tp`` are ground truths that only the first or only the other run found;
     ``new_fn`` and ``new_fp`` are how many more misses and false positives an image has, at least 0. The

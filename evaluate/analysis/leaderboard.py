@@ -1,4 +1,4 @@
-"""Runs in order, best first, and which of them differ from the best by more than chance."""
+"""Rank runs, and tell which differ from the best by more than chance."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def equal_detections(first: Table, other: Table) -> bool:
 
 
 def verdict(standings: Sequence[Standing], names: Mapping[str, str], level: float) -> str:
-    """Which run is the best, and which others differ from it by no more than chance, in a sentence."""
+    """Say in a sentence which run is best, and which others differ from it by no more than chance."""
     best = standings[0]
     if math.isnan(best.value):
         return f"{best.key} is undefined for all runs"

@@ -1,4 +1,4 @@
-"""How detections and ground truths of any class overlap: what tells kinds of errors apart."""
+"""Overlaps of detections and ground truths of any class, from which kinds of errors are told apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which image and which box of a new version of annotations is which of the old one, and how boxes differ."""
+"""Pair the images and the boxes of two versions of annotations, and tell how paired boxes differ."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _contents(dataset: Dataset, images: Longs, number: Mapping[str, int]) -> lis
 def pair_boxes_of(
     old: Dataset, new: Dataset, images: tuple[Longs, Longs], *, iou: float, tolerance: float
 ) -> tuple[Longs, Longs, Longs]:
-    """Rows of the paired boxes in both, and how they differ.
+    """Pair boxes: (n,) rows of the old, (n,) rows of the new version, (n,) bits of `Change`.
 
     `images` are the numbers of the images of both, those that only one has being -1. Boxes of one class and
     place are paired first, with equal flags before others, then the rest as annotators' boxes are.
@@ -116,7 +116,7 @@ def pair_boxes_of(
 
 
 def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance: float) -> NDArray[np.bool_]:
-    """(n,) whether two boxes have other outlines, masks, oriented boxes or key points."""
+    """Return (n,) whether the polygons, masks, oriented boxes or keypoints of paired boxes differ."""
     differ = np.zeros(len(first), np.bool_)
     if old.shapes is not None or new.shapes is not None:
         old_shapes = (old.shapes or Shapes.none(len(old))).take(first)
@@ -145,7 +145,7 @@ def _shapes_differ(old: Boxes, new: Boxes, first: Longs, other: Longs, tolerance
 
 
 def _lengths_differ(first: Longs, other: Longs) -> NDArray[np.bool_]:
-    """(n,) whether rows that begin at these places have other numbers of items."""
+    """Return (n,) whether lists differ in length, whose starts are (n + 1,) `first` and (n + 1,) `other`."""
     differ: NDArray[np.bool_] = np.diff(first) != np.diff(other)
     return differ
 
@@ -153,14 +153,15 @@ def _lengths_differ(first: Longs, other: Longs) -> NDArray[np.bool_]:
 def _equal_boxes(
     sides: Sequence[Annotations], more: Sequence[Longs], tolerance: float, shift: float
 ) -> tuple[Longs, Longs]:
-    """Pairs of boxes that are equal: image, class, place, and what `more` says of each.
+    """Find pairs of boxes with equal image, class and edges, and equal labels in `more`.
 
     They are looked for in cells of a grid; edges near the border of one are found with another `shift`.
     """
     keys = [_key(side, labels, tolerance, shift) for side, labels in zip(sides, more, strict=True)]
     order = [np.argsort(key, kind="stable") for key in keys]
     in_order = [key[positions] for key, positions in zip(keys, order, strict=True)]
-    # The first box of a key with the first of the same, the second with the second, ...
+    # The first box of a key is paired with the first of the same key, the second with the second, ...
+    # in_order[0] = k k k m m n:  arange 0 1 2 3 4 5  less  first of the key 0 0 0 3 3 5  =  rank 0 1 2 0 1 0
     rank = np.arange(len(keys[0])) - np.searchsorted(in_order[0], in_order[0])
     partner = np.searchsorted(in_order[1], in_order[0]) + rank
     has_partner = partner < np.searchsorted(in_order[1], in_order[0], side="right")
@@ -186,11 +187,11 @@ CELL = 0.0123
 
 
 def _cells(xyxy: Floats, tolerance: float = 0, shift: float = 0) -> Floats:
-    """(n, 4) the cells of edges."""
+    """Return (n, 4) the grid cells of the edges."""
     return np.rint(xyxy / max(CELL, 20 * tolerance) + shift)
 
 
 def _apart(a: Floats, b: Floats, tolerance: float) -> NDArray[np.bool_]:
-    """(n,) whether some edge of two boxes, or coordinate of two points, differs."""
+    """Return (n,) whether an edge of two boxes, or a coordinate of two points, differs by more."""
     is_apart: NDArray[np.bool_] = np.abs(a - b).max(axis=1, initial=0) > tolerance
     return is_apart

@@ -1,4 +1,4 @@
-"""Other meanings that the four numbers of boxes may have, which `odm.evaluate.analysis.diagnosis` tries."""
+"""Other meanings of the four numbers of boxes, which `odm.evaluate.analysis.diagnosis` tries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MEANINGS = {
 
 
 def _numbers(xyxy: Floats, meaning: str) -> tuple[Floats, Floats]:
-    """The two pairs of numbers that boxes are written with."""
+    """Return the two pairs of numbers that boxes are written with."""
     first, second = xyxy[:, :2], xyxy[:, 2:]
     if meaning == "ltrb":
         return first, second
@@ -48,7 +48,7 @@ def _corners(first: Floats, second: Floats, meaning: str) -> Floats:
 
 
 def _box_readings() -> Iterator[Reading]:
-    """What the four numbers may mean, whatever they were taken for."""
+    """List the meanings that the four numbers may have, whatever they were taken for."""
     for taken, meant in itertools.product(_MEANINGS, repeat=2):
         for swapped in (False, True):
             if taken == meant and (not swapped or taken != "ltrb"):
@@ -75,7 +75,7 @@ Size = Callable[[Floats], Floats | float]
 
 
 def _scaled(factor: Size, shift: Size = lambda _: 0) -> Boxes:
-    """Coordinates less a shift, times a factor."""
+    """Return coordinates less a shift, times a factor."""
     latest: list[Floats] = []  # sizes, shifts and factors: many readings are tried with the same sizes
 
     def change(xyxy: Floats, size: Floats) -> Floats:
@@ -98,7 +98,7 @@ SIDES_OF_NETWORKS = (320, 416, 512, 608, 640, 768, 800, 896, 960, 1024, 1280)
 
 
 def _scale_readings() -> Iterator[Reading]:
-    """What coordinates may be measured in."""
+    """List the units that coordinates may be measured in."""
     convert = "convert the coordinates of {whose} to those of the image"
     rel = "give --{side}-coords rel, or "
     yield Reading("pixels of a picture of half the size", convert, _scaled(lambda _: 2))
@@ -138,7 +138,7 @@ def _turned(x: int, y: int, *, mirrored: tuple[bool, bool]) -> Boxes:
 
 
 def _exchanged(share: float) -> Boxes:
-    """Width and height exchanged, about the point that lies at a share of both."""
+    """Exchange width and height, about the point at a share of both."""
 
     def change(xyxy: Floats, _: Floats) -> Floats:
         wh = xyxy[:, 2:] - xyxy[:, :2]
@@ -149,7 +149,7 @@ def _exchanged(share: float) -> Boxes:
 
 
 def _turn_readings() -> Iterator[Reading]:
-    """How the image, or each box, may have been turned."""
+    """List the ways in which the image, or each box, may have been mirrored or rotated."""
     turn = "predict on the images as they are stored, or turn the boxes of {whose} back"
     yield Reading("those of the image mirrored left to right", turn, _turned(0, 1, mirrored=(True, False)))
     yield Reading("those of the image mirrored top to bottom", turn, _turned(0, 1, mirrored=(False, True)))

@@ -1,4 +1,4 @@
-"""How far two annotators agree: the document that is shown, CSV and JSON."""
+"""Render the agreement of two annotators: its document, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASS_KEYS = ("class", "f1", "first", "other", "pairs")
 
 
 def save_agreement(agreement: Agreement, write: Callable[[str, bytes], object]) -> None:
-    """Give `write` the name and content of every file."""
+    """Call `write` with the name and the content of each file."""
     write("agreement.json", render_agreement(agreement, "json").encode())
     write("classes.csv", render_agreement(agreement, "csv").encode())
     columns = agreement.columns()
@@ -57,5 +57,5 @@ def agreement_document(agreement: Agreement) -> Document:
 
 
 def _class_rows(agreement: Agreement) -> list[list[object]]:
-    """The values of `CLASS_KEYS` of each class."""
+    """Return the values of `CLASS_KEYS` of each class."""
     return [[row[key] for key in CLASS_KEYS] for row in agreement.to_dict()["classes"]]

@@ -1,4 +1,4 @@
-"""The analyses of a result as sections of its document, and as columns of its CSV."""
+"""Render the analyses of a result: sections of its document, and columns of its CSV."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sections(result: Result, width: int | None = None) -> list[Section]:
 
 
 def class_columns(result: Result) -> dict[str, dict[str, Any]]:
-    """The numbers of the analyses by class, for the rows of classes of the CSV."""
+    """Return the numbers of the analyses by class, for the rows of classes of the CSV."""
     columns: dict[str, dict[str, Any]] = {}
     for row in _classes(result.analysis.get("lrp")):
         numbers = columns.setdefault(row["class"], {})
@@ -59,7 +59,7 @@ def class_columns(result: Result) -> dict[str, dict[str, Any]]:
 
 
 def summary_columns(result: Result) -> dict[str, Any]:
-    """The numbers of the analyses over all classes, for the last row of the CSV."""
+    """Return the numbers of the analyses over all classes, for the last row of the CSV."""
     analysis = result.analysis
     columns: dict[str, Any] = {}
     for kind, fix in (analysis.get("tide") or {}).items():
@@ -83,7 +83,7 @@ def _thresholds(data: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _confusion(data: Mapping[str, Any], width: int | None) -> Section:
-    """The matrix where it fits, else the pairs that are most frequent."""
+    """Make the section of the confusion matrix or, where it does not fit, of its most frequent pairs."""
     counts, of = data["counts"], data.get("shares_of")
     what = {None: "counts", "gt": "shares of each ground truth class", "det": "shares of each detected class"}
     least = "scores as given" if data["score"] is None else f"score >= {data['score']:g}"

@@ -1,4 +1,4 @@
-"""Comparisons of runs: the document that is shown, CSV and JSON."""
+"""Render comparisons of runs: their document, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SLICE_COLUMNS = ("run", "slice", "value", "images", "gt", "key", "summary", "del
 
 
 def render_comparison(comparison: Comparison, output: str = "table", *, width: int | None = WIDTH) -> str:
-    """The comparison as text that ends with a newline.
+    """Render the comparison as text that ends with a newline.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def render_comparison(comparison: Comparison, output: str = "table", *, width: i
 
 
 def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:
-    """Give `write` the name and content of every file."""
+    """Call `write` with the name and the content of each file."""
     write("comparison.json", comparison_json(comparison).encode())
     write("summary.csv", deltas_csv([d for d in comparison.deltas if d.category is None]).encode())
     write("classes.csv", deltas_csv([d for d in comparison.deltas if d.category is not None]).encode())
@@ -75,18 +75,18 @@ def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """The JSON contract."""
+    """Render the JSON contract."""
     return json_text(comparison.to_dict()) + "\n"
 
 
 def deltas_csv(deltas: Sequence[Delta]) -> str:
-    """A row per difference."""
+    """Format a row per difference as CSV."""
     rows = (delta.to_dict() for delta in deltas)
     return format_csv(DELTA_COLUMNS, ([row.get(key) for key in DELTA_COLUMNS] for row in rows))
 
 
 def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
-    """For each run but the first whether it is better, in a sentence; of a leaderboard its verdict."""
+    """Return a sentence for each run but the first on whether it is better; of a leaderboard the verdict."""
     if is_leaderboard(comparison, wide=wide):
         return [comparison.verdict]
     names = [run.name for run in comparison.runs]
@@ -96,7 +96,7 @@ def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
 
 
 def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
-    """Whether runs are shown in a line each, and not each pair and class."""
+    """Return whether runs are shown in a line each, and not each pair and class."""
     return len(comparison.runs) > MOST_PAIRS and not wide
 
 
@@ -188,7 +188,7 @@ class _Comparison:
         return [Table(columns, rows, DROPPED), *map(Line, same), *self._corrected(judged, "runs")]
 
     def _corrected(self, judged: Sequence[tuple[Interval, float]], subject: str) -> list[Line]:
-        """Why intervals without 0 are no differences, if there are any."""
+        """Explain why intervals without 0 are no differences, if there are any."""
         alpha = 1 - self.comparison.level
         n = sum(not bounds.low <= 0 <= bounds.high and p >= alpha for bounds, p in judged)
         if not n:
@@ -278,5 +278,5 @@ class _Comparison:
 
 
 def _letters(n: int) -> list[str]:
-    """A, B, ..., Z, R27, R28, ..."""
+    """Return n names of runs: A, B, ..., Z, R27, R28, ..."""
     return [*string.ascii_uppercase[:n], *(f"R{i + 1}" for i in range(len(string.ascii_uppercase), n))]

@@ -1,4 +1,4 @@
-"""What changed between two versions of annotations: the document that is shown, CSV and JSON."""
+"""Render the changes between two versions of annotations: their document, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DROPPED = (RARE, ("relabelled",))
 
 
 def render_differences(differences: Differences, output: str = "text", *, width: int | None = 80) -> str:
-    """What changed as text that ends with a newline.
+    """Render the changes as text that ends with a newline.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def render_differences(differences: Differences, output: str = "text", *, width:
 
 
 def save_differences(differences: Differences, write: Callable[[str, bytes], object]) -> None:
-    """Give `write` the name and content of every file."""
+    """Call `write` with the name and the content of each file."""
     write("diff.json", render_differences(differences, "json").encode())
     write("changes.csv", _changes_csv(differences).encode())
     for name, of in (
@@ -91,7 +91,7 @@ def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) ->
 
 
 def _head(differences: Differences) -> list[str]:
-    """How many images and boxes there are, and the images that differ as a whole."""
+    """Count images and boxes, and name the images that differ as a whole."""
     old, new, partner = differences.old.images, differences.new.images, differences.partner
     holds = [
         f"{plural(len(dataset.images), 'image')}, {plural(len(dataset), 'box')}"

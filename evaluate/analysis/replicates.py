@@ -1,4 +1,4 @@
-"""Metrics of reweighted images: what an evaluation would give if each image were there w times.
+"""Compute metrics as if each image occurred w times; `bootstrap` calls it with random weights.
 
 Nothing is matched or sorted again. Every true positive, false positive and ground truth counts as often as
 its image, in the fixed ranking; that equals the evaluation of a data set with copies of the images (copies
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The summary keys that it gives."""
+        """The keys of the summary."""
         return keys_of(self.rules, self.areas)
 
     def n_of_class(self, images: Longs | None = None) -> Longs:
@@ -76,7 +76,7 @@ class Plan:
         return np.bincount(key // max(self.n_images, 1), minlength=self.n_classes)
 
     def n_behind(self, images: Longs | None = None) -> float:
-        """How many images a number of the summary rests on: for means over classes, those of a class."""
+        """Count the images behind a number of the summary; for means over classes, behind a class."""
         if self.rules.metric == "ap":
             n_images = self.n_of_class(images)
             n_images = n_images[
@@ -86,7 +86,7 @@ class Plan:
         return float(len(self.table.evaluated if images is None else images))
 
     def least_error(self, images: Longs | None = None) -> float:
-        """The standard error that a number of the summary has at least.
+        """Return the least standard error of a number of the summary.
 
         A class that is perfect on its n images may fail on the next: the share of n + 1 of n + 2 images has a
         standard error of about 1 / (n + 2).
@@ -107,7 +107,7 @@ class Plan:
         return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
 
     def _recalls(self) -> dict[tuple[int, int], _Sums]:
-        """By detection cap and area range, the true positives of all thresholds."""
+        """Return the true positives of all thresholds, by (detection cap, area range)."""
         rules, matches = self.rules, self.table.matches
         sums = {}
         category, image = matches.category[matches.hit], matches.image[matches.hit]
@@ -128,7 +128,7 @@ class Plan:
         return sums
 
     def of(self, weights: Longs) -> Replicates:
-        """The metrics under (weightings, images) whole `weights`."""
+        """Compute the metrics under (weightings, images) `weights`, which are whole numbers."""
         metric = self.rules.metric
         if metric == "top-k":
             return self._guesses(weights)
@@ -165,7 +165,7 @@ class Plan:
         return Replicates(summary, of_classes)
 
     def _ap(self, weights: Longs, npos: list[Longs], ranked: Mask | None = None) -> Floats:
-        """(areas, thresholds, weightings, classes) AP.
+        """Return (areas, thresholds, weightings, classes) AP.
 
         Where not all are, ``ranked`` (weightings, classes) says which classes are ranked.
         """
@@ -189,7 +189,7 @@ class Plan:
         return ap
 
     def _misses(self, weights: Longs, npos: list[Longs], ap: Floats) -> dict[str, Floats]:
-        """(weightings,) the mean miss rate of the classes, by key, and what else the summary has.
+        """Return (weightings,) mean miss rate of classes, by key, with AP and Jaccard index if defined.
 
         Writes the AP of the classes into `ap`, as of `_ap`, where it is read between detections.
         """
@@ -241,7 +241,7 @@ def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
 
 
 def class_keys_of(rules: Protocol) -> dict[str, int]:
-    """The metrics of each class, and the number of the IoU threshold of each, -1 for the mean over all.
+    """Return the metrics of each class, with the index of their IoU threshold, -1 for the mean over all.
 
     They are AP, and AP50 and AP75 where AP is a mean over thresholds.
     """
@@ -252,7 +252,7 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
 
 
 def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
-    """Those of the IoU thresholds 50 and 75 percent that the protocol has, and their numbers."""
+    """Return 50 and 75, in per cent, if the protocol has this IoU threshold, with its index."""
     near = [
         (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
         for percent in (50, 75)
@@ -261,7 +261,7 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
-    """What each summary key averages: AP (threshold or -1, area) or recall (cap, area)."""
+    """Map each key of the summary to what it averages: AP (threshold or -1, area) or recall (cap, area)."""
     named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if rules.rates:
         keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
@@ -302,7 +302,7 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
 
 
 def mean_of_defined(values: Floats) -> Floats:
-    """(n,) the mean of what is defined of (n, m), NaN where nothing is."""
+    """Return (n,) the mean over the defined values of each row of (n, m), NaN where there are none."""
     defined = ~np.isnan(values)
     n = defined.sum(axis=1)
     mean: Floats = np.divide(
@@ -312,7 +312,7 @@ def mean_of_defined(values: Floats) -> Floats:
 
 
 class _Sums:
-    """Weighted counts of some quantities: ``quantity``, ``image`` and the times each occurs there."""
+    """Counts of quantities (such as objects by class) by image, to be summed under weights of the images."""
 
     def __init__(
         self,
@@ -335,7 +335,7 @@ class _Sums:
         self.some = quantity[self.first]
 
     def of(self, weights: Longs) -> Longs:
-        """(weightings, quantities)"""
+        """Return (weightings, quantities), the sums under (weightings, images) `weights`."""
         sums = np.zeros((len(weights), self.n_quantities), np.int64)
         if len(self.first):
             for total, image_weights in zip(sums, weights, strict=True):
@@ -344,7 +344,7 @@ class _Sums:
 
 
 class _Ranking:
-    """Detections by class and rank, each class cut after its last hit: what follows cannot matter.
+    """Detections by class and rank, each class cut after its last hit: later ones change no number.
 
     But where precision falls on a ramp from the last detection, all are kept.
     """
@@ -386,6 +386,10 @@ class _Ranking:
 class _Packed:
     """The weights of several weightings in one integer per image; sums of them need `bits` each."""
 
+    # Up to 63 // bits weightings share one int64:  w0 | w1 << bits | w2 << 2 * bits | ...
+    # A sum of such words has the sums of all weightings; `bits` holds the largest total, so nothing carries:
+    #   bits = 4, image a: w0 = 1, w1 = 2 is 0x21;  image b: w0 = 3, w1 = 0 is 0x03;  sum 0x24: w0 = 4, w1 = 2
+
     def __init__(self, weights: Longs, bits: int, ranked: Mask | None) -> None:
         self.bits, self.mask = bits, np.int64((1 << bits) - 1)
         self.words = np.zeros(weights.shape[1], np.int64)
@@ -398,12 +402,12 @@ class _Packed:
                 self.ranked |= np.where(is_ranked, self.mask << np.int64(bits * j), 0)
 
     def of(self, image: Longs, category: Longs) -> Longs:
-        """The weights of boxes of some images and classes."""
+        """Return (n,) the packed weights of boxes, from their images and classes, both (n,)."""
         words = self.words[image]
         return words if self.ranked is None else words & self.ranked[category]
 
     def one(self, sums: Longs, j: int) -> Longs:
-        """The sums of weighting `j`."""
+        """Unpack weighting `j` from packed sums."""
         return (sums >> np.int64(self.bits * j)) & self.mask
 
 
@@ -479,7 +483,7 @@ class _Curves:
                 ap[j, self.some] += self.lines.ramp(last, packed.one(seen_last, j), npos[j, self.some])
 
     def _average(self, true: Floats, seen: Floats, times: Longs | None, npos: Longs) -> Floats:
-        """The AP of the classes that have true positives; `times` is needed where all points are."""
+        """Return the AP of classes with true positives; `times` is needed where AP uses all recall points."""
         np.maximum(seen, 1, out=seen)
         if self.epsilon:
             seen += self.epsilon
@@ -515,7 +519,7 @@ class _Curves:
 
 
 class _Lines:
-    """What the envelope is worth where AP is the area under straight lines between the recall points.
+    """Weights of the envelope for AP as the area under straight lines between recall points.
 
     The lines are level but at the points themselves (see `PrecisionReader` in `scores/curves.py`): a true
     positive is read at the points from the recall before it up to its own, which is left out.
@@ -532,7 +536,7 @@ class _Lines:
         """(points + 1,) what a line to 0 at recall 1 is worth from a point on, were it 1 at recall 0."""
 
     def weights(self, recall: Floats, top: Longs) -> Floats:
-        """(true positives,) what each is worth; the highest rank of a class is at `top`, as in `_Curves`."""
+        """Return (true positives,) their weights; the last of each class is at `top`, as in `_Curves`."""
         before = self.before[self._passed(recall)]
         weights = np.empty_like(before)
         np.subtract(before[:-1], before[1:], out=weights[:-1])
@@ -540,13 +544,13 @@ class _Lines:
         return weights
 
     def ramp(self, true: Longs, seen: Longs, npos: Longs) -> Floats:
-        """(classes,) the area below the line from the last detection to precision 0 at recall 1."""
+        """Return (classes,) the area below the line from the last detection to precision 0 at recall 1."""
         recall = true / np.maximum(npos, 1)
         worth = self.sloping[self._passed(recall)] * true / np.maximum(seen, 1)
         return np.divide(worth, 1 - recall, out=np.zeros(len(recall)), where=recall < 1)
 
     def _passed(self, recall: Floats) -> Longs:
-        """How many of the points are lower than a recall."""
+        """Return how many of the recall points are lower than each recall."""
         reached = (recall * (len(self.points) - 1) + 1e-9).astype(np.int64)
         reached += self.points[reached] < recall
         return reached

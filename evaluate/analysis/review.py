@@ -1,4 +1,4 @@
-"""Objects that were missed, and annotations that look wrong: lists to look through, not verdicts."""
+"""List missed objects and suspicious annotations, for a person to look through."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUSPICION = 0.5
 
 
 def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
-    """The ground truths that count and that no detection found, at any score.
+    """List the counting ground truths that no detection finds at any score.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
 
 
 def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> list[dict[str, Any]]:
-    """Annotations that may be wrong, because a confident detector disagrees with them.
+    """List annotations that may be wrong, as a confident detector disagrees with them.
 
     A confident detection scores as high as many true positives of its class: its suspicion is the share of
     them that score no higher. The first kind that applies:
@@ -123,7 +123,7 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
 
 
 def _confidence(table: Table) -> Floats:
-    """(n,) the share of the true positives of its class that score no higher than a detection."""
+    """Return (n,), for each detection, the share of true positives of its class with no higher score."""
     is_tp = table.outcome == TP
     share = np.zeros(len(table.score))
     rows, ends = table.ranked
@@ -164,7 +164,7 @@ SUSPECTS = ("kind", "suspicion", *MISSED)
 
 
 def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], list[Any]]:
-    """File and line of boxes as two columns; of JSON the file with a pointer.
+    """Return the files and the lines of boxes as two columns; in JSON the file has a pointer.
 
     Empty where it is not known, as of -1, which is no box.
     """
@@ -183,7 +183,7 @@ def places_of(dataset: Dataset | None, rows: NDArray[Any]) -> tuple[list[str], l
 def review_rows(
     result: Result, truth: Dataset | None, detections: Dataset | None
 ) -> tuple[list[list[Any]], list[list[Any]]]:
-    """The rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
+    """Return the rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
     if result.joined is None or result.rules.metric in ("corloc", "top-k"):
         return [], []
     table = table_of(result)

@@ -1,4 +1,4 @@
-"""The numbers of parts of the data: of some images, of boxes of some size or shape, of marked ground truths.
+"""Evaluate parts of the data: images by property, boxes by area and shape, ground truth by flag.
 
 Slices of images reweigh the matches with 0 and 1, which is exact and needs no new matching. Slices of boxes
 are what COCO's area ranges are: ground truths outside are ignored, and so are detections outside that match
@@ -57,7 +57,7 @@ class ImageSlice(msgspec.Struct, frozen=True, eq=False):
 def slices_by_tags(
     images: Sequence[str], tags: Mapping[str, Mapping[str, Sequence[str]]]
 ) -> list[ImageSlice]:
-    """A slice for every value of every tag; images without one are of the value ``(none)``.
+    """Make a slice for each value of each tag; images without a value are in ``(none)``.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def slices_by_tags(
 
 
 def slices_by_count(table: Table) -> list[ImageSlice]:
-    """The images by how many counting ground truths they have."""
+    """Make slices of the images by their number of counting ground truths."""
     n = np.bincount(table.truth.image[table.counting], minlength=len(table.images))
     return [
         ImageSlice("gt per image", value, np.flatnonzero((n >= low) & (n <= high)))
@@ -91,7 +91,7 @@ def slices_by_count(table: Table) -> list[ImageSlice]:
 def image_slices(
     table: Table, slices: Iterable[ImageSlice], how: Resampling | None = None
 ) -> list[dict[str, Any]]:
-    """The summary of each slice, and how it differs from that of the other images.
+    """Compute the summary of each slice, and its difference from the other images.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def image_slices(
 def compare_slices(
     names: Sequence[str], plans: Sequence[Plan], slices: Sequence[ImageSlice], how: Resampling
 ) -> list[dict[str, Any]]:
-    """Each slice of the images under every run but the first, with the difference from the first.
+    """Compute each slice under each run but the first, with the difference from the first.
 
     The rows are those of `image_slices` with ``run``; ``delta``, ``low`` and ``high`` are of the run less the
     first run, on the images of the slice.
@@ -136,14 +136,14 @@ def compare_slices(
 
 
 def _parted(plan: Plan, image_slice: ImageSlice, how: Resampling) -> tuple[Longs, Longs]:
-    """The numbers of the images of a slice, and of the other images that are drawn from."""
+    """Return the numbers of the images of a slice, and of the other images that are drawn from."""
     images = plan.table.evaluated if how.images is None else np.asarray(how.images)
     inside = np.intersect1d(image_slice.images, images)
     return inside, np.setdiff1d(images, inside)
 
 
 class _Within(Plan):
-    """A plan that counts some of the images only, whatever is drawn."""
+    """A plan that counts only some images, whatever is drawn."""
 
     def __init__(self, plan: Plan, images: Longs) -> None:
         self.__dict__.update(plan.__dict__)
@@ -157,7 +157,7 @@ class _Within(Plan):
 def _differences(
     image_slice: ImageSlice, inside: Longs, plans: Sequence[Plan], n: float, how: Resampling
 ) -> Iterator[dict[str, Any]]:
-    """For every plan but the first its row; the numbers rest on `n` images."""
+    """Return a row for each plan but the first, with its difference from it; `n` images are behind each."""
     table, none = plans[0].table, Interval()
     samples = bootstrap(plans, how) if how.replicates else []
     whole = np.ones((1, plans[0].n_images), np.int64)  # of all images as they are
@@ -191,7 +191,7 @@ def _differences(
 
 
 def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
-    """The summary for boxes of some area and of some shape.
+    """Compute the summary for boxes of each area range and each range of width / height.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _require_boxes(rules: Protocol) -> None:
 
 
 def _rematched(joined: Joined, rules: Protocol, truth_inside: Mask, detections_inside: Mask | None) -> Table:
-    """The table where boxes outside are ignored: ground truths, and detections that match nothing."""
+    """Make the table in which boxes outside the range are ignored: ground truths and unmatched detections."""
     flags = np.where(truth_inside, joined.truth.flags, joined.truth.flags | _OUTSIDE)
     joined = replace(joined, truth=replace(joined.truth, flags=flags.astype(np.uint16)))
     rules = replace(rules, ignored=Flag(int(rules.ignored) | int(_OUTSIDE)), areas=rules.areas[:1])
@@ -267,7 +267,7 @@ _MARKS = (
 
 
 def truth_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
-    """Recall on the ground truths that are truncated, occluded, difficult, or overlap with others.
+    """Compute the recall of ground truths that are truncated, occluded, difficult, or overlap others.
 
     Difficult ground truths count in their own slice, whatever the protocol ignores; crowds do not.
     Overlapping ones have an IoU of 0.1 or more with another one that counts, of any class.
@@ -318,7 +318,7 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
 
 
 def _overlapping(joined: Joined, rules: Protocol) -> Mask:
-    """(g,) the ground truths that overlap with another counting one of their image."""
+    """Return (g,) whether a ground truth overlaps another counting one of its image."""
     truth = joined.truth
     nothing = (truth.flags & np.uint16(int(rules.ignored | rules.crowd_flags | rules.drop_flags))) != 0
     both = collapsed(replace(joined, detections=truth))

@@ -1,4 +1,4 @@
-"""The table that analyses read, with the numbers of its protocol, and how it is made."""
+"""Make the table of outcomes that the analyses read, with the numbers of its protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table(OutcomeTable, frozen=True):
 
 
 def table_of(result: Result) -> Table:
-    """The table of a result of `odm.evaluate.evaluate`."""
+    """Make the table of a result of `odm.evaluate.evaluate`. Raises UsageError if its boxes are gone."""
     if result.joined is None:
         raise UsageError("this result was made from matches only, which do not contain the boxes")
     table = tabulate(result.joined, result.matches)
@@ -32,7 +32,7 @@ def table_of(result: Result) -> Table:
 
 
 def tabulate(joined: Joined, matches: Matches) -> Table:
-    """The table of both sides, or of a shard of them.
+    """Make the table of both sides, or of a shard of them.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def tabulate(joined: Joined, matches: Matches) -> Table:
 
 
 def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
-    """(hits,) true positives and ignored among ``matches.hit``, under one area range and IoU threshold."""
+    """Return (hits,) masks of true positives and ignored among ``matches.hit``, for a range and threshold."""
     word, bit = bits_of_area(table.rules, area)[threshold]
     positive: Mask = table.matches.positive[:, word] & bit != 0
     ignored: Mask = table.matches.ignored[:, word] & bit != 0
@@ -53,7 +53,7 @@ def hits_under(table: Table, area: int, threshold: int) -> tuple[Mask, Mask]:
 
 
 def fp_if_unmatched(table: Table, area: int) -> Mask | None:
-    """(n,) whether a detection is a false positive if it matches nothing; None = all are."""
+    """Return (n,) whether a detection that matches nothing is a false positive; None if all are."""
     live = table.matches.fp_if_unmatched
     if live is None:
         return None

@@ -1,4 +1,4 @@
-"""Score thresholds: what each would keep, the best by a rule, per class, and the file that holds them.
+"""Choose score thresholds per class by a rule, compute the optimal LRP error, and read thresholds from JSON.
 
 LRP, localisation recall precision, is localisation, false positives and misses in one number. Definitions
 from Oksuz et al., "Localization Recall Precision (LRP): A New Performance Metric for Object Detection"
@@ -31,7 +31,7 @@ RULES = "f1, fbeta:B, precision:P, recall:R, cost:FP:FN or lrp"
 
 
 class Candidates(msgspec.Struct, frozen=True, eq=False):
-    """The distinct scores of one class, or of all together, descending; each column is (m,).
+    """The m distinct scores of one class, or of all together, descending, with counts down to each; all (m,).
 
     A threshold keeps the detections that score no lower, so equal scores are taken together. Ignored
     detections count nowhere.
@@ -67,14 +67,14 @@ def _candidates(table: Table, rows: Longs, n: int) -> Candidates:
 
 
 def kept(table: Table, thresholds: Floats) -> Mask:
-    """(n,) the detections that reach the threshold of their class, of (classes,) `thresholds`."""
+    """Return (n,) whether a detection reaches the threshold of its class, of (classes,) `thresholds`."""
     with np.errstate(invalid="ignore"):
         keep: Mask = table.score >= thresholds[table.category]
     return keep
 
 
 def single_threshold(table: Table) -> str:
-    """Why a table has no localisation error: empty where it has one."""
+    """Return the reason why a table has no localisation error; empty where it has one."""
     rules = table.rules
     if rules.metric in ("corloc", "top-k"):
         return f"{rules.name} does not count every object"
@@ -86,7 +86,7 @@ def single_threshold(table: Table) -> str:
 
 
 def require_ap(table: Table, what: str) -> None:
-    """UsageError if the protocol has no AP per class."""
+    """Refuse a protocol without AP per class. Raises UsageError."""
     if table.rules.metric != "ap":
         raise UsageError(f"{what} needs AP per class, which {table.rules.name} does not have")
 
@@ -114,7 +114,7 @@ _VALUES = {"f1": 0, "fbeta": 1, "precision": 1, "recall": 1, "cost": 2, "lrp": 0
 
 
 def parse_rule(text: str) -> Rule:
-    """A rule from its text, such as ``fbeta:0.5``. UsageError if it is none."""
+    """Parse a rule, such as ``fbeta:0.5``. Raises UsageError for any other text."""
     name, *numbers = text.strip().split(":")
     try:
         values = tuple(float(value) for value in numbers)
@@ -176,7 +176,7 @@ def choose_thresholds(table: Table, rule: Rule | str) -> dict[str, Any]:
 
 
 def best_candidate(of_class: Candidates, rule: Rule, iou: float) -> tuple[int, float]:
-    """The position of the best candidate, the first of equals, -1 = none, and what the rule optimises there.
+    """Return the position of the best candidate (first of equals, -1 = none) and its value under the rule.
 
     That is the F score, recall, precision, cost or LRP error; NaN where no candidate meets the rule.
     """

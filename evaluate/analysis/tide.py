@@ -1,4 +1,4 @@
-"""The AP that each kind of error costs (TIDE); `errors.py` tells the kinds."""
+"""Compute the AP that each kind of error costs (TIDE); `errors.py` defines the kinds."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Tide(msgspec.Struct, frozen=True, eq=False):
 
 
 def tide(table: Table, overlaps: Overlaps, *, points: Floats | None = None) -> Tide:
-    """What each kind of error costs, under the protocol's own outcomes, geometry and interpolation.
+    """Compute the AP that each kind of error costs, with the outcomes and interpolation of the protocol.
 
     Parameters
     ----------
@@ -139,14 +139,14 @@ def _per_class(table: Table, among: Mask) -> Longs:
 
 
 class _Aps:
-    """The AP of every class for changed outcomes of ranked detections."""
+    """Computes the AP of each class for changed outcomes of ranked detections."""
 
     def __init__(self, table: Table, points: Floats | None) -> None:
         self.table, self.points = table, points
         self.epsilon, self.reading = table.rules.epsilon, table.rules.reading
 
     def of(self, keep: Mask, tp: Mask, category: Longs | None, npos: Longs) -> Floats:
-        """(classes,) AP; NaN without ground truth and detections, 0 with detections only.
+        """Return (classes,) AP; NaN without ground truth and detections, 0 with detections only.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class _Aps:
         return ap
 
     def _read(self, envelope: Floats, recall: Floats, npos: int, last: Floats) -> float:
-        """The AP of a class; `last` (1,) is the precision at its last detection."""
+        """Return the AP of a class; `last` (1,) is the precision at its last detection."""
         if self.points is None:
             return float(envelope.sum() / npos)
         if self.reading == "steps":

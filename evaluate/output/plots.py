@@ -1,4 +1,4 @@
-"""Pictures of results, as PNG and SVG: precision over recall, F1 against confidence, calibration, confusion.
+"""Plots of results as PNG and SVG: precision over recall, F1 over confidence, calibration, confusion.
 
 They need Matplotlib. Figures are made without its global state, and the same results give the same bytes.
 """
@@ -44,7 +44,7 @@ _STYLE: dict[str, Any] = {
 
 
 def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
-    """Give `write` the name and content of every picture.
+    """Call `write` with the name and the content of each plot.
 
     Names are ``<protocol>-<iou>/<picture>.png`` and ``.svg``; a class appears in them by its number and by
     the letters and digits of its name.
@@ -66,7 +66,7 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
 
 
 def figure_of(result: Result, what: str) -> Figure:
-    """One picture of a result, by the name of its file. UsageError, with all names, if there is none."""
+    """Draw the plot with this file name. Raises UsageError, which lists the names, for any other."""
     with _styled(Log(), ""):
         names = []
         for name, figure in _pictures(result):
@@ -78,7 +78,7 @@ def figure_of(result: Result, what: str) -> Figure:
 
 @contextlib.contextmanager
 def _styled(log: Log, shown: str) -> Iterator[None]:
-    """Matplotlib's own settings with those of these pictures, until the end."""
+    """Context manager that sets Matplotlib's defaults and the style of these plots."""
     import matplotlib as mpl
 
     with drawing(log, shown) as settings:
@@ -102,7 +102,7 @@ def safe(name: str) -> str:
 
 
 def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
-    """Every picture of a result, drawn when its turn comes."""
+    """Yield the name and the figure of each plot of a result."""
     if result.errors:
         yield "errors", _errors(result)
     if result.curves:
@@ -148,7 +148,7 @@ def _iou_text(result: Result) -> str:
 
 
 def _ap(result: Result, k: int) -> float:
-    """The AP that belongs to the curve that is drawn."""
+    """Return the AP of the curve of class `k`."""
     row = result.classes[k]
     if "ap_per_iou" not in row.extra:
         return row.ap
@@ -275,7 +275,7 @@ def _f1(result: Result) -> Figure:
 
 
 def _steps(grid: Floats, score: Floats, best: float) -> Floats:
-    """The scores at which F1 is drawn: all, as it changes only there; of many, a grid and the best."""
+    """Return the scores at which F1 is drawn: all distinct ones or, of many, a grid and the best."""
     thresholds = np.unique(score)
     if len(thresholds) > len(grid):
         thresholds = grid if math.isnan(best) else np.append(grid, best)
@@ -283,7 +283,7 @@ def _steps(grid: Floats, score: Floats, best: float) -> Floats:
 
 
 def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) -> Floats:
-    """F1 of the chosen detections at or above each of `scores`."""
+    """Return F1 of the chosen detections at or above each of `scores`."""
     counts = []
     for outcome_number in (0, 1):
         outcome_scores = np.sort(score[chosen & (outcome == outcome_number)])
@@ -293,7 +293,7 @@ def _f1_at(scores: Floats, score: Floats, outcome: Any, chosen: Any, npos: int) 
 
 
 def _calibration_of(result: Result) -> dict[str, Any] | None:
-    """The calibration of the scores, None where they are no probabilities."""
+    """Return the calibration of the scores, None if they are not in 0..1."""
     from odm.evaluate.analysis.analyses import calibration
     from odm.evaluate.analysis.table import table_of
 

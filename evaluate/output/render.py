@@ -52,7 +52,7 @@ _NAMES_SHOWN = 10
 
 
 def render(evaluation: Evaluation, output: str = "table", *, width: int | None = None) -> str:
-    """The evaluation as text that ends with a newline.
+    """Render an evaluation as text that ends with a newline.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
-    """Give `write` the name and content of every file: the results and what led to them."""
+    """Call `write` with the name and the content of each file of ``--save``."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
@@ -95,7 +95,7 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
 
 
 def to_json(evaluation: Evaluation) -> str:
-    """The JSON contract."""
+    """Render the JSON contract."""
     return json_text(evaluation.to_dict()) + "\n"
 
 
@@ -113,7 +113,7 @@ def per_class_csv(evaluation: Evaluation) -> str:
 
 
 def _class_rows(results: Iterable[Result]) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns and rows of `per_class_csv`."""
+    """Return the columns and the rows of `per_class_csv`."""
     rows: list[dict[str, Any]] = []
     shown = {*_HEAD, *_ALWAYS}
     for result in results:
@@ -163,7 +163,7 @@ DETECTIONS = (
 
 
 def _detection_columns(result: Result, truth: Dataset | None, part: slice) -> Iterator[Iterable[Any]]:
-    """The columns `DETECTIONS` of some detections; an empty text where there is none."""
+    """Yield the columns `DETECTIONS` of the detections in `part`; an undefined value is an empty text."""
     from odm.evaluate.analysis.review import places_of
     from odm.evaluate.matching.matches import OUTCOMES, REASONS
 
@@ -250,7 +250,7 @@ def _in_blocks(
     length: Callable[[Result], int],
     columns_of: Callable[[Result, slice], Iterable[Iterable[Any]]],
 ) -> str:
-    """CSV of detections, of which only columns are made, after the result's protocol and IoU."""
+    """Format columns of detections as CSV, after protocol and IoU, `_BLOCK` rows at a time."""
     rows = (
         zip(*map(itertools.repeat, _reference(r)), *columns_of(r, slice(start, start + _BLOCK)), strict=False)
         for r in evaluation.results
@@ -262,7 +262,7 @@ def _in_blocks(
 def _csv_of(
     evaluation: Evaluation, columns: Sequence[str], rows_of: Callable[[Result], Iterable[Sequence[Any]]]
 ) -> str:
-    """CSV of the rows of each result, after its protocol and IoU."""
+    """Format the rows of each result as CSV, after its protocol and IoU."""
     rows = ((*_reference(result), *row) for result in evaluation.results for row in rows_of(result))
     return format_csv([*_HEAD, *columns], rows)
 
@@ -327,7 +327,7 @@ def confusion_csv(evaluation: Evaluation) -> str:
 
 
 def _reference(result: Result) -> tuple[str, float]:
-    """The protocol, and the one IoU that counts, curves and outcomes are of."""
+    """Return the protocol and the IoU threshold of counts, curves and outcomes."""
     return result.protocol, result.rules.ious[result.rules.reference]
 
 
@@ -412,7 +412,7 @@ def _named_areas(result: Result) -> Section:
 
 
 def headline(result: Result) -> str:
-    """The line with the number that one looks for; it is the last one of a result."""
+    """Return the headline of a result, its last line: AP with its names in trainers, or the main number."""
     numbers = result.summary
     if result.rules.averaged:
         known = {key: f"{key} ({alias})" for alias, key in ALIASES.items() if key in numbers}
@@ -467,7 +467,7 @@ def _error_lines(result: Result) -> list[str]:
 
 
 def classic_lines(result: Result) -> list[str]:
-    """The summary lines of pycocotools, or of lvis-api, in their wording; undefined is ``-``."""
+    """Return the summary lines of pycocotools, or of lvis-api, in their wording; undefined is ``-``."""
     rules, numbers = result.rules, result.summary
     ious = rules.ious
     whole = f"{ious[0]:0.2f}:{ious[-1]:0.2f}"

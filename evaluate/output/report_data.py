@@ -1,4 +1,4 @@
-"""What a report needs beyond the numbers: outcomes by class and score, misses, confusion at every score.
+"""Compute the data of a report page: outcomes by class and score, misses, confusion at each score.
 
 A report has a score slider. Its positions are `ReportData.levels`: k / 100 for scores in 0..1, and the score
 of the operating point. All counts here are of ``score >= level``, so a position shows what ``at_score`` with
@@ -88,7 +88,7 @@ class Pairing(msgspec.Struct, frozen=True, eq=False):
 
 
 class ReportData(msgspec.Struct, frozen=True, eq=False):
-    """What `report_data` answers for one result.
+    """The data of a report page of one result, as `report_data` returns it.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
     best_score: float
 
     def level_of(self, score: float) -> int:
-        """The highest of the levels that a score reaches; the lowest if it reaches none."""
+        """Return the highest level that each score reaches; the lowest if it reaches none."""
         return max(0, int(np.searchsorted(self.levels, score, side="right")) - 1)
 
     @property
@@ -132,7 +132,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         return 0 if math.isnan(self.best_score) else self.level_of(self.best_score)
 
     def found_at(self, level: int) -> Mask:
-        """(ground truths,) which of them are found by detections of at least a level."""
+        """Return (ground truths,) whether a detection of at least a level finds each."""
         by = self.truth.found_by
         is_found: Mask = by >= 0
         if len(self.level):
@@ -140,7 +140,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         return is_found
 
     def wrong_at(self, level: int) -> tuple[Longs, Longs, Longs]:
-        """Rows of the false positives and of the missed objects at a level, and (images,) their number."""
+        """Return rows of false positives and of missed objects at a level, and (images,) their number."""
         n = len(self.images)
         false = np.flatnonzero((self.kind > 0) & (self.kind < len(KINDS) - 1) & (self.level >= level))
         missed = np.flatnonzero(self.truth.counts & ~self.found_at(level))
@@ -149,7 +149,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def wrong_images(self) -> list[int]:
-        """(L,) how many images have a false positive or a missed object at each level."""
+        """Return (L,) how many images have a false positive or a missed object at each level."""
         n_levels, detections, truth = len(self.levels), self.detections, self.truth
         # An image is wrong up to its surest false positive, and above the level that finds all its objects.
         false = (self.kind > 0) & (self.kind < len(KINDS) - 1)
@@ -166,7 +166,7 @@ class ReportData(msgspec.Struct, frozen=True, eq=False):
         return (len(self.images) - np.cumsum(right)[:n_levels]).tolist()  # type: ignore[no-any-return]
 
     def at(self, iou: AtIou) -> ReportData:
-        """The same under another IoU threshold; the confusion stays that of `CONFUSION_IOU`."""
+        """Return the data under another IoU threshold; the confusion matrix stays that of `CONFUSION_IOU`."""
         truth = replace(self.truth, found_by=iou.found_by)
         n_classes, n_levels = len(self.classes), len(self.levels)
         shape = n_classes, len(KINDS), n_levels
@@ -217,7 +217,7 @@ def _objects(truth: TruthTable, level: Longs, n_classes: int, n_levels: int) -> 
 
 
 def score_levels(score: Floats) -> Floats:
-    """(L,) the positions of a slider for these scores.
+    """Choose (L,) the scores at which a slider stops.
 
     k / 100 if all lie in 0..1, else the multiples of 1, 2 or 5 times a power of ten that span them in at
     most `POSITIONS` steps. Each is the number that its shortest decimal text means.
@@ -323,7 +323,7 @@ def _confusions(
 
 
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
-    """For every level the pairs that are taken there: detections and ground truths."""
+    """Yield the pairs of the confusion matrix at each level: detections and ground truths."""
     det, gt = pairing.det, pairing.gt
     since = level[det] if len(det) else np.zeros(0, np.int64)
     # A pair whose two sides have no other pair is taken wherever its detection is.

@@ -1,4 +1,4 @@
-"""What the IoU slider of a report shows: outcomes, found objects and AP at every IoU from 0.5 to 0.95.
+"""Compute the data of the IoU slider of a report: outcomes, objects and AP at each IoU from 0.5 to 0.95.
 
 Each position is what ``odm eval --iou`` gives: the detections are matched again. The kinds of false positives
 are those of `odm.evaluate.analysis.errors` at that IoU.
@@ -32,13 +32,13 @@ IOUS = tuple(k / 100 for k in range(50, 100, 5))
 
 
 def outcome_kinds(outcome: NDArray[np.uint8], reason: NDArray[np.int8]) -> NDArray[np.int8]:
-    """(n,) what each detection is, a number in `odm.evaluate.output.report_data.KINDS`."""
+    """Return (n,) the kind of each detection, a number in `odm.evaluate.output.report_data.KINDS`."""
     kind = np.where(outcome == OUTCOMES.index("FP"), 1 + reason, np.where(outcome == TP, 0, 1 + len(REASONS)))
     return kind.astype(np.int8)
 
 
 class AtIou(msgspec.Struct, frozen=True, eq=False):
-    """What became of the boxes of a `DetectionTable` and its ground truths at one IoU."""
+    """Outcomes of the detections of a `DetectionTable`, and of the ground truths, at one IoU."""
 
     iou: float
     kind: NDArray[np.int8]
@@ -50,7 +50,7 @@ class AtIou(msgspec.Struct, frozen=True, eq=False):
 
 
 def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[AtIou]:
-    """The table at each of `IOUS` and at the protocol's own IoU; nothing where it has no such threshold.
+    """Yield the outcomes at each of `IOUS` and at the protocol's IoU; nothing if classes count per image.
 
     `joined` are the two sides that `table` was made from, under the protocol `rules`.
     """
@@ -87,7 +87,7 @@ def _at(joined: Joined, table: DetectionTable, matches: Matches, pairs: Pairs, p
 
 
 def _ap(matches: Matches) -> Floats:
-    """(classes,) the AP of each class, as the evaluation computes it."""
+    """Return (classes,) the AP of each class, as the evaluation computes it."""
     ap = np.full(len(matches.classes), np.nan)
     rules = matches.protocol
     if rules.metric != "ap":
