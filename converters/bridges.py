@@ -87,10 +87,10 @@ def from_object(
                     f"images; name them: {{name: Detections}}"
                 )
             return from_supervision(dict(zip(names, value, strict=True)), kind=kind)
-    found = type(value).__name__
+    type_name = type(value).__name__
     if isinstance(value, (list, tuple)) and value:
-        found += f" of {type(value[0]).__name__}"
-    raise TypeError(f"takes {TAKEN}, not {found}")
+        type_name += f" of {type(value[0]).__name__}"
+    raise TypeError(f"takes {TAKEN}, not {type_name}")
 
 
 # ------------------------------------------------------------------------------------------ supervision
@@ -122,15 +122,17 @@ def from_supervision(
         classes = getattr(detections, "classes", None)
     parts = []
     extras = dict.fromkeys(("masks", "tracks"), 0)
-    for name, found in by_image.items():
-        n = len(found.xyxy)
-        names = found.data.get("class_name") if classes is None else None
-        labels = found.class_id if names is None else names
+    for name, image_detections in by_image.items():
+        n = len(image_detections.xyxy)
+        names = image_detections.data.get("class_name") if classes is None else None
+        labels = image_detections.class_id if names is None else names
         if n and (labels is None or (names is None and classes is None)):
             raise ValueError(f"image {name}: class_id has no names: pass classes, or set data['class_name']")
-        parts.append(_Part(str(name), found.xyxy, labels if n else [], found.confidence))
-        extras["masks"] += n if found.mask is not None else 0
-        extras["tracks"] += n if found.tracker_id is not None else 0
+        parts.append(
+            _Part(str(name), image_detections.xyxy, labels if n else [], image_detections.confidence)
+        )
+        extras["masks"] += n if image_detections.mask is not None else 0
+        extras["tracks"] += n if image_detections.tracker_id is not None else 0
     dataset = _gather(parts, classes, kind)
     return replace(dataset, extras={k: n for k, n in extras.items() if n})
 
@@ -141,15 +143,15 @@ def to_supervision(dataset: Dataset) -> dict[str, Any]:
     detections = library("supervision").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     scored = dataset.kind == "det"
-    found = {}
-    for row, own in _by_image(dataset):
-        found[dataset.images.name[row]] = detections(
-            xyxy=boxes.xyxy[own].reshape(-1, 4),
-            confidence=boxes.score[own] if scored else None,
-            class_id=boxes.category[own].astype(int),
-            data={"class_name": names[boxes.category[own]].astype(str)},
+    result = {}
+    for row, rows in _by_image(dataset):
+        result[dataset.images.name[row]] = detections(
+            xyxy=boxes.xyxy[rows].reshape(-1, 4),
+            confidence=boxes.score[rows] if scored else None,
+            class_id=boxes.category[rows].astype(int),
+            data={"class_name": names[boxes.category[rows]].astype(str)},
         )
-    return found
+    return result
 
 
 # ---------------------------------------------------------------------------------------------- columns
@@ -182,11 +184,11 @@ def from_columns(
         If a column is missing or of another length, or a name is not among those given.
     """
     listed = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
-    given = {str(name) for name in (table.columns if listed is None else listed)}
+    column_names = {str(name) for name in (table.columns if listed is None else listed)}
 
     def column(name: str) -> NDArray[Any]:
-        if name not in given:
-            raise ValueError(f"there is no column {name!r}; there are: {', '.join(sorted(given))}")
+        if name not in column_names:
+            raise ValueError(f"there is no column {name!r}; there are: {', '.join(sorted(column_names))}")
         values = table[name]
         return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
@@ -201,7 +203,7 @@ def from_columns(
         raise ValueError(f"the columns have different lengths: {', '.join(map(str, sorted(lengths)))}")
     flags = np.zeros(len(rows["image"]), np.uint16)
     for name, flag in FLAGS.items():
-        if name in given:
+        if name in column_names:
             flags[column(name).astype(np.bool_)] |= np.uint16(flag)
     return Dataset.from_arrays(
         images=names["image"],
@@ -209,8 +211,8 @@ def from_columns(
         image=rows["image"],
         category=rows["class"],
         xyxy=np.stack(corners, axis=1),
-        score=to_array(column("score"), "score") if "score" in given else None,
-        area=to_array(column("area"), "area") if "area" in given else None,
+        score=to_array(column("score"), "score") if "score" in column_names else None,
+        area=to_array(column("area"), "area") if "area" in column_names else None,
         flags=flags,
     )
 
@@ -346,17 +348,17 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     area = areas_of(dataset)
     ids = _ids(dataset.images.source_id)
     targets = []
-    for row, own in _by_image(dataset):
+    for row, rows in _by_image(dataset):
         target = {
-            "boxes": tensor(boxes.xyxy[own].astype(np.float32).reshape(-1, 4)),
-            "labels": tensor(boxes.category[own].astype(np.int64)),
+            "boxes": tensor(boxes.xyxy[rows].astype(np.float32).reshape(-1, 4)),
+            "labels": tensor(boxes.category[rows].astype(np.int64)),
             "image_id": ids[row],
         }
         if dataset.kind == "det":
-            target["scores"] = tensor(boxes.score[own].astype(np.float32))
+            target["scores"] = tensor(boxes.score[rows].astype(np.float32))
         else:
-            target["area"] = tensor(area[own].astype(np.float32))
-            target["iscrowd"] = tensor(boxes.has(Flag.CROWD)[own].astype(np.int64))
+            target["area"] = tensor(area[rows].astype(np.float32))
+            target["iscrowd"] = tensor(boxes.has(Flag.CROWD)[rows].astype(np.int64))
         targets.append(target)
     return targets
 
@@ -392,14 +394,14 @@ def from_fiftyone(
             raise ValueError(f"{sample.filepath}: the size of the image is unknown: call compute_metadata()")
         scale = np.array([size.width, size.height, size.width, size.height])
         value = sample[field]
-        found = value.detections if value is not None else []
-        ltwh = np.array([d.bounding_box for d in found], np.float64).reshape(-1, 4) * scale
+        detections = value.detections if value is not None else []
+        ltwh = np.array([d.bounding_box for d in detections], np.float64).reshape(-1, 4) * scale
         xyxy = np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
-        scores = [d.confidence for d in found]
-        crowd = [bool(getattr(d, "iscrowd", None)) for d in found]
+        scores = [d.confidence for d in detections]
+        crowd = [bool(getattr(d, "iscrowd", None)) for d in detections]
         scored = scores if any(s is not None for s in scores) else None
         size = (size.width, size.height)
-        parts.append(_Part(sample.filepath, xyxy, [d.label for d in found], scored, crowd, size=size))
+        parts.append(_Part(sample.filepath, xyxy, [d.label for d in detections], scored, crowd, size=size))
     return _gather(parts, classes, kind)
 
 
@@ -414,9 +416,9 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
     fiftyone = library("fiftyone")
     boxes, images = dataset.boxes, dataset.images
     samples = []
-    for row, own in _by_image(dataset):
+    for row, rows in _by_image(dataset):
         size = np.array([images.width[row], images.height[row]], np.float64)
-        if len(own) and not size.all():
+        if len(rows) and not size.all():
             raise ValueError(
                 f"image {images.name[row]}: its size is unknown, and FiftyOne's boxes are relative to it"
             )
@@ -428,11 +430,11 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
                 **({"iscrowd": True} if crowd else {}),
             )
             for category, start, wh, score, crowd in zip(
-                boxes.category[own].tolist(),
-                boxes.xyxy[own, :2],
-                boxes.wh[own],
-                boxes.score[own].tolist(),
-                boxes.has(Flag.CROWD)[own].tolist(),
+                boxes.category[rows].tolist(),
+                boxes.xyxy[rows, :2],
+                boxes.wh[rows],
+                boxes.score[rows].tolist(),
+                boxes.has(Flag.CROWD)[rows].tolist(),
                 strict=True,
             )
         ]
@@ -463,26 +465,35 @@ def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | 
     labels: list[list[Any]] = []
     for part in parts:
         xyxy = to_array(part.xyxy, f"image {part.name}: boxes").astype(np.float64).reshape(-1, 4)
-        own = [] if part.labels is None else [_plain(v) for v in part.labels]
-        labels.append(own)
+        image_labels = [] if part.labels is None else [_plain(v) for v in part.labels]
+        labels.append(image_labels)
         columns["xyxy"].append(xyxy)
-        for key, given in (("score", part.scores), ("crowd", part.crowd), ("area", part.area)):
+        for key, column_values in (("score", part.scores), ("crowd", part.crowd), ("area", part.area)):
             values = (
-                np.full(len(xyxy), np.nan) if given is None else to_array(given, f"image {part.name}: {key}")
+                np.full(len(xyxy), np.nan)
+                if column_values is None
+                else to_array(column_values, f"image {part.name}: {key}")
             )
             columns[key].append(values.astype(np.float64).reshape(-1))
-        lengths = {len(xyxy), len(own), *(len(columns[key][-1]) for key in ("score", "crowd", "area"))}
+        lengths = {
+            len(xyxy),
+            len(image_labels),
+            *(len(columns[key][-1]) for key in ("score", "crowd", "area")),
+        }
         if len(lengths) > 1:
             raise ValueError(f"image {part.name}: boxes, labels and scores differ in length")
     score, crowd, area = (np.concatenate([np.zeros(0), *columns[key]]) for key in ("score", "crowd", "area"))
     missing = np.isnan(score)
-    count = [len(own) for own in labels]
+    count = [len(image_labels) for image_labels in labels]
     if missing.any() and not missing.all():
         first = parts[int(np.searchsorted(np.cumsum(count), int(missing.argmax()), side="right"))]
         raise ValueError(f"image {first.name}: a box has no score, but others have one")
-    names = list(dict.fromkeys(str(v) for own in labels for v in own) if classes is None else classes)
+    names = list(
+        dict.fromkeys(str(v) for image_labels in labels for v in image_labels) if classes is None else classes
+    )
     rows = [
-        _rows_of(own, names, f"image {part.name}: label") for part, own in zip(parts, labels, strict=True)
+        _rows_of(image_labels, names, f"image {part.name}: label")
+        for part, image_labels in zip(parts, labels, strict=True)
     ]
     return Dataset.from_arrays(
         images=[part.name for part in parts],
@@ -514,9 +525,9 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _ids(given: NDArray[Any]) -> list[int]:
+def _ids(source_ids: NDArray[Any]) -> list[int]:
     """The ids of the source if all are different whole numbers, else numbers from 1."""
-    ids = given.tolist()
+    ids = source_ids.tolist()
     fits = all(isinstance(i, int) and i != NO_ID for i in ids) and len(set(ids)) == len(ids)
     return ids if fits else list(range(1, len(ids) + 1))
 

@@ -61,15 +61,15 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
 def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
     """The dataset with underscores for the spaces in the names of its classes."""
     names = dataset.categories.name
-    found = tuple(re.sub(r"\s", "_", name) for name in names)
+    new_names = tuple(re.sub(r"\s", "_", name) for name in names)
     first: dict[str, str] = {}
-    for old, new in zip(names, found, strict=True):
+    for old, new in zip(names, new_names, strict=True):
         if first.setdefault(new, old) != old:
             both = f"{shorten(first[new])!r} and {shorten(old)!r}"
             raise UsageError(f"spaces=underscore: {both} would be one class; use {spell('rename')}")
-    changed = sum(old != new for old, new in zip(names, found, strict=True))
+    changed = sum(old != new for old, new in zip(names, new_names, strict=True))
     ledger.change("classes with underscores for spaces", changed)
-    return replace(dataset, categories=replace(dataset.categories, name=found))
+    return replace(dataset, categories=replace(dataset.categories, name=new_names))
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
@@ -102,18 +102,20 @@ def _with_classes(
     old = dataset.categories
     # What is appended stands where a row is -1.
     parent = np.append(row_of, -1)[np.append(old.parent, -1)[rows]]
-    given: dict[str, Any] = {
+    table_columns: dict[str, Any] = {
         "source_id": np.append(old.source_id, NO_ID)[rows],
         "frequency": tuple((*old.frequency, "")[row] for row in rows),
         **columns,
     }
-    given["source_id"] = frozen(given["source_id"])
+    table_columns["source_id"] = frozen(table_columns["source_id"])
     extra = take_extra(old.extra, rows)
     refuse_other_points([old], [row_of], tuple(names))
     for name in ("keypoints", "skeleton"):
         column = getattr(old, name)
-        given[name] = column and tuple((*column, ())[row] for row in rows)
-    categories = Categories(name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **given)
+        table_columns[name] = column and tuple((*column, ())[row] for row in rows)
+    categories = Categories(
+        name=tuple(names), parent=frozen(parent.astype(np.int32)), extra=extra, **table_columns
+    )
     boxes = replace(dataset.boxes, category=frozen(row_of[dataset.boxes.category]))
     # Of whole images: what several classes were merged into is absent only where all of them are.
     labels = dataset.labels
@@ -249,9 +251,9 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     return _with_classes(dataset, new_rows, first.tolist(), row_of, ledger, **columns)
 
 
-def _check_names(option: str, wanted: Iterable[str], names: tuple[str, ...]) -> None:
+def _check_names(option: str, requested: Iterable[str], names: tuple[str, ...]) -> None:
     known = set(names)
-    for name in wanted:
+    for name in requested:
         if name not in known:
             some = first_few(names, 8, lambda n: shorten(n, 30))
             raise UsageError(

@@ -63,13 +63,13 @@ def read_image_labels(
         If the file cannot be read; the log holds every fault.
     """
     names = names or {}
-    found: list[tuple[int, list[str]]] = []
+    numbered_rows: list[tuple[int, list[str]]] = []
     for line, _, row in records(_text(path, BAD_LABEL_FILE, log)):
         if isinstance(row, QuoteFault):
             log.report(BAD_LABEL_FILE, path, line=line + row.lines, reason=f"found {row}")
         elif any(cell.strip() for cell in row):
-            found.append((line, row))
-    header = [cell.strip() for cell in found[0][1]] if found else []
+            numbered_rows.append((line, row))
+    header = [cell.strip() for cell in numbered_rows[0][1]] if numbered_rows else []
     columns = {cell.lower(): i for i, cell in enumerate(header)}
     try:
         image, label, confidence = (columns[key] for key in ("imageid", "labelname", "confidence"))
@@ -78,7 +78,7 @@ def read_image_labels(
         log.report(BAD_LABEL_FILE, path, line=1, reason=f"there is no column {e.args[0]!r}{known}")
         raise DataError(f"{printable(path)}: not a file of image-level labels", log) from None
     rows: list[tuple[str, str, bool]] = []
-    for line, row in found[1:]:
+    for line, row in numbered_rows[1:]:
         if len(row) != len(header):
             reason = f"{len(row)} columns, but the header has {len(header)}"
             log.report(BAD_LABEL_FILE, path, line=line, reason=reason)

@@ -154,8 +154,8 @@ def drop_unsupported(
         differs = target.stored_scores(boxes.score) != boxes.score
         ledger.change("scores rounded as the format stores them", int(np.count_nonzero(differs)))
     if "area" not in keeps:
-        own = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
-        ledger.lose("areas that differ from width * height", int(np.count_nonzero(own)))
+        has_other_area = ~np.isnan(boxes.area) & (boxes.area != boxes.wh[:, 0] * boxes.wh[:, 1])
+        ledger.lose("areas that differ from width * height", int(np.count_nonzero(has_other_area)))
     if "size" not in keeps and "size" in source.keeps:
         # A fact about the picture, which can be asked for it again, and nothing that was annotated.
         ledger.change("image sizes are not written", int(np.count_nonzero(images.width > 0)))
@@ -231,21 +231,23 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
     """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
-        said = count_extra(images.extra) + count_extra(dataset.categories.extra)
+        counts = count_extra(images.extra) + count_extra(dataset.categories.extra)
         for name in ("keypoints", "skeleton"):  # which say what those of boxes are
-            del said[name]
-        said += count_extra(dataset.boxes.extra)
-        del said["num_keypoints"]
+            del counts[name]
+        counts += count_extra(dataset.boxes.extra)
+        del counts["num_keypoints"]
         for file in dataset.files:
-            said.update(key for key, value in file.extra.items() if value not in NOTHING)
-        for name, n in said.items():
+            counts.update(key for key, value in file.extra.items() if value not in NOTHING)
+        for name, n in counts.items():
             if name not in keeps:
                 _lose_field(name, n, target, ledger)
         return
     splits = images.split if "split" in keeps else [""] * len(images)
     pairs = dict.fromkeys(zip(splits, images.file.tolist(), strict=True))
     for split in dict.fromkeys(splits) if any(file.extra for file in dataset.files) else ():
-        files = [dataset.files[file].extra for own, file in pairs if own == split and file >= 0]
+        files = [
+            dataset.files[file].extra for image_split, file in pairs if image_split == split and file >= 0
+        ]
         for what, n in join_members(files)[2].items():
             ledger.change(what, n)
 

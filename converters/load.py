@@ -192,21 +192,21 @@ def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
     UsageError, PathError
         If a request does not fit or a path is not usable.
     """
-    found, failed = [], []
+    loaded, failed = [], []
     for request in requests:
-        own = log.fresh()
+        source_log = log.fresh()
         try:
-            found.append(load(request, own, spare=request.spare, **how))
+            loaded.append(load(request, source_log, spare=request.spare, **how))
         except DataError as e:
             failed.append(e)
         finally:
-            log.extend(own)
+            log.extend(source_log)
     if failed:
         raise DataError("; ".join(e.args[0] for e in failed), log)
     for request in requests:
         spare = {name: value for name, value in request.options.items() if name in request.spare}
-        check_shared(spare, [(one.format, "read") for one in found])
-    return found
+        check_shared(spare, [(one.format, "read") for one in loaded])
+    return loaded
 
 
 def load_pair(
@@ -249,8 +249,8 @@ def load_pair(
             log.extend(side.log)
     if refuse and any(is_refused(side.log, side.left_out, skip_bad=skip_bad) for side in sides):
         counts = [(side.request.path, side.log.errors) for side in sides if side.log.errors]
-        said = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
-        raise DataError(f"{said} in the data", log, sides[0].log)
+        counted = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
+        raise DataError(f"{counted} in the data", log, sides[0].log)
     if refuse and skip_bad:
         for side, one in zip(sides, loaded, strict=True):
             _check_left(side, one)
@@ -271,9 +271,9 @@ def _read_pair(
         uses = [(side.format, "read") for side in sides if side.format is not None]
         shared = {**sides[0].request.shared, **sides[1].request.shared}
         check_shared({name: value for name, value in shared.items() if name not in spare}, uses)
-    found, asked = sides[1].format, sides[1].request
-    if found is not None and found.begin and not (asked.options or asked.own_fields or asked.wants):
-        found.begin(sides[1].source)
+    format_, request = sides[1].format, sides[1].request
+    if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
+        format_.begin(sides[1].source)
     for one, two in (sides, sides[::-1]):
         if one.format is two.format and one.own_options() == two.own_options():
             one.decides_with = two
@@ -283,16 +283,16 @@ def _read_pair(
         if two.log.errors:
             one.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
     datasets = [
-        without_left_out(own, two.left_out, other)
-        for own, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
+        without_left_out(dataset, two.left_out, other)
+        for dataset, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
     ]
     if not any(side.shares_split and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing
             if side.without_split is not None:
                 side.log.extend(side.without_split)
     _report_swapped(sides, datasets)
-    for side, own, other in zip(sides, datasets, datasets[::-1], strict=True):
-        if not own.categories.named and other.categories.named and len(other.categories):
+    for side, dataset, other in zip(sides, datasets, datasets[::-1], strict=True):
+        if not dataset.categories.named and other.categories.named and len(other.categories):
             side.log.withdraw(NUMBERED_CLASSES.name)  # the other side names them
     detections = _check(sides[1], datasets[1], sides[1].log, skip_bad, check, refuse=False)
     if kept.side is None:
@@ -370,11 +370,11 @@ class Reference:
     def __call__(self) -> Dataset:
         """The dataset, read at the first call."""
         if self.held is None:
-            own = self._log.fresh()  # errors of the results are none of the ground truth
+            truth_log = self._log.fresh()  # errors of the results are none of the ground truth
             try:
-                self.held = load(self._request, own, refuse=self._refuse)
+                self.held = load(self._request, truth_log, refuse=self._refuse)
             finally:
-                self._log.extend(own)
+                self._log.extend(truth_log)
         return self.held.dataset
 
 

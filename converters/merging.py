@@ -269,7 +269,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
     """The name of each source and a ``/``: as many parts of its path, from the end, as tell all apart."""
-    found = []
+    paths = []
     for dataset in datasets:
         if not dataset.path:
             raise UsageError("a dataset that was not read from a path has no name to put before its images")
@@ -277,9 +277,9 @@ def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
         if not os.path.isdir(dataset.path):
             folder, _, last = path.rpartition("/")
             path = f"{folder}/{last.rpartition('.')[0].rstrip('.') or last}"
-        found.append([part for part in path.split("/") if part])
-    for n in range(1, max(map(len, found)) + 1):
-        ends = ["/".join(parts[-n:]) for parts in found]
+        paths.append([part for part in path.split("/") if part])
+    for n in range(1, max(map(len, paths)) + 1):
+        ends = ["/".join(parts[-n:]) for parts in paths]
         if len({end.casefold() for end in ends}) == len(ends):
             return [f"{end}/" for end in ends]
     raise UsageError("two of the sources have the same path without its extension; rename one")
@@ -316,10 +316,10 @@ class _Rows:
 
     def first(self, has: NDArray[np.bool_] | None = None) -> Longs:
         """(n,) the first of all rows that becomes each merged one, of those under a mask; -1 = none."""
-        found = np.full(self.n, -1, np.int64)
-        where = np.arange(len(self.all)) if has is None else np.flatnonzero(has)
-        found[self.all[where][::-1]] = where[::-1]  # the last assignment stays
-        return found
+        first_rows = np.full(self.n, -1, np.int64)
+        source_rows = np.arange(len(self.all)) if has is None else np.flatnonzero(has)
+        first_rows[self.all[source_rows][::-1]] = source_rows[::-1]  # the last assignment stays
+        return first_rows
 
     def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
         """The first text of each merged row that is not empty."""
@@ -331,37 +331,39 @@ class _Rows:
         """The other fields of each merged row: those of the first source that has it."""
         whole: dict[str, tuple[bytes, ...]] = {}
         for key in dict.fromkeys(itertools.chain(*fields)):
-            parts = (own.get(key, (b"",) * len(rows)) for own, rows in zip(fields, self.each, strict=True))
+            parts = (
+                columns.get(key, (b"",) * len(rows)) for columns, rows in zip(fields, self.each, strict=True)
+            )
             whole[key] = tuple(itertools.chain(*parts))
         return take_extra(whole, self.first().tolist())
 
     def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
         """The names and the skeleton of the key points of each merged class."""
-        found: dict[str, Any] = {}
+        columns_of_points: dict[str, Any] = {}
         for name in ("keypoints", "skeleton"):
             columns = [getattr(table, name) or ((),) * len(table) for table in tables]
             flat = list(itertools.chain(*columns))
             first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
-            found[name] = tuple(flat[i] if i >= 0 else () for i in first) if any(flat) else None
-        return found
+            columns_of_points[name] = tuple(flat[i] if i >= 0 else () for i in first) if any(flat) else None
+        return columns_of_points
 
     def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
         """(n,) merged rows for a column of rows of source `number`, -1 where there is none."""
         rows = self.each[number]
         if column is None or not len(rows):
             return np.full(n, -1, np.int32)
-        found: Ints = np.where(column >= 0, rows[column], np.int32(-1))
-        return found
+        merged_rows: Ints = np.where(column >= 0, rows[column], np.int32(-1))
+        return merged_rows
 
     def common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
         """(n,) ids of what several sources have, or None if two disagree or some of them are missing."""
         ids = np.concatenate(columns)
-        given = np.asarray(ids != NO_ID, bool)
-        if not given.any():
+        has_id = np.asarray(ids != NO_ID, bool)
+        if not has_id.any():
             return np.full(self.n, NO_ID, np.int64)
-        first = self.first(given)
+        first = self.first(has_id)
         merged = ids[first]
-        if (first < 0).any() or (given & (merged[self.all] != ids)).any():
+        if (first < 0).any() or (has_id & (merged[self.all] != ids)).any():
             return None
         return merged if len(set(merged.tolist())) == self.n else None
 
@@ -374,27 +376,27 @@ def _rows_of_images(names: Sequence[Sequence[str]]) -> _Rows:
     bare: set[int] = set()
     """The rows of images that have none."""
     loose = any(stem(name) == name for some in names for name in some)
-    found, n = [], 0
-    for mine in names:
-        out = [rows.get(name, -1) for name in mine]
-        taken = set(out)  # two images of one dataset are never the same
-        for i, name in enumerate(mine):
-            if out[i] < 0 and loose:
+    rows_of_datasets, n = [], 0
+    for dataset_names in names:
+        own_rows = [rows.get(name, -1) for name in dataset_names]
+        taken = set(own_rows)  # two images of one dataset are never the same
+        for i, name in enumerate(dataset_names):
+            if own_rows[i] < 0 and loose:
                 base = stem(name)
                 near = [row for row in stems.get(base, ()) if base == name or row in bare]
                 if len(near) == 1 and near[0] not in taken:
-                    out[i] = near[0]
+                    own_rows[i] = near[0]
                     taken.add(near[0])
-            if out[i] < 0:
-                out[i], n = n, n + 1
-        for name, row in zip(mine, out, strict=True):
+            if own_rows[i] < 0:
+                own_rows[i], n = n, n + 1
+        for name, row in zip(dataset_names, own_rows, strict=True):
             rows.setdefault(name, row)
             if loose and row not in (known := stems.setdefault(base := stem(name), [])):
                 known.append(row)
             if loose and base == name:
                 bare.add(row)
-        found.append(out)
-    return _Rows(found)
+        rows_of_datasets.append(own_rows)
+    return _Rows(rows_of_datasets)
 
 
 def _images(
@@ -422,7 +424,8 @@ def _images(
     split = rows.first_text([images.split for images in tables])
     splits = itertools.chain(*(images.split for images in tables))
     changed["images in another split of a later source"] = sum(
-        bool(own) and own != split[row] for own, row in zip(splits, rows.all.tolist(), strict=True)
+        bool(source_split) and source_split != split[row]
+        for source_split, row in zip(splits, rows.all.tolist(), strict=True)
     )
     file: Ints = np.concatenate(_moved_files([images.file for images in tables], datasets))
     placed = rows.first(file >= 0)
@@ -480,12 +483,12 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Trac
         # Outside videos an id says something in its own source only.
         owners = (video if video >= 0 else -1 - number for video in videos)
         keys.append(list(zip(owners, dataset.tracks.source_id.tolist(), strict=True)))
-    rows, found = _Rows.by_key(keys)
-    ids: NDArray[Any] = np.empty(len(found), object)
-    ids[:] = [id_ for _, id_ in found]
+    rows, track_keys = _Rows.by_key(keys)
+    ids: NDArray[Any] = np.empty(len(track_keys), object)
+    ids[:] = [id_ for _, id_ in track_keys]
     if all(isinstance(id_, int) for id_ in ids):
         ids = ids.astype(np.int64)
-    video = np.array([max(at, -1) for at, _ in found], np.int32)
+    video = np.array([max(video_row, -1) for video_row, _ in track_keys], np.int32)
     scores = np.concatenate([d.tracks.score for d in datasets])
     score = _pick(scores, rows.first(~np.isnan(scores)), math.nan)
     return rows, Tracks(frozen(video), frozen(ids), frozen(score))
@@ -499,9 +502,11 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     tables = [d.categories for d in datasets]
     rows, names = _Rows.by_key([categories.name for categories in tables])
     first = rows.first()
-    said = list(itertools.chain(*(categories.frequency for categories in tables)))
-    frequency = [said[i] for i in first.tolist()]
-    differ = {row for row, own in zip(rows.all.tolist(), said, strict=True) if own != frequency[row]}
+    frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))
+    frequency = [frequencies[i] for i in first.tolist()]
+    differ = {
+        row for row, value in zip(rows.all.tolist(), frequencies, strict=True) if value != frequency[row]
+    }
     changed["classes whose frequency the sources do not agree on, and which have none now"] = len(differ)
     parents = [rows.of(number, c.parent, len(c)) for number, c in enumerate(tables)]
     some = [categories for categories in tables if len(categories)]
@@ -510,7 +515,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
         name=tuple(names),
         source_id=np.zeros(0, np.int64),
         parent=frozen(np.concatenate(parents)[first]),
-        frequency=tuple("" if row in differ else own for row, own in enumerate(frequency)),
+        frequency=tuple("" if row in differ else value for row, value in enumerate(frequency)),
         named=all(c.named for c in some),
         ordered=all(c.ordered for c in some),
         **rows.first_points(tables),

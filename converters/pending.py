@@ -79,14 +79,16 @@ def reading_options(format_: Format) -> frozenset[str]:
     return frozenset(spec.name for spec in option_specs(format_.options) if spec.side in ("read", "both"))
 
 
-def choose_options(format_: Format, own: Mapping[str, Any], shared: Mapping[str, Any], side: str) -> Any:
-    """The options of a format: all of `own`, and of `shared` those that it has for this side."""
+def choose_options(
+    format_: Format, format_options: Mapping[str, Any], shared: Mapping[str, Any], side: str
+) -> Any:
+    """The options of a format: all of `format_options`, and of `shared` those that it has for this side."""
     names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
-    given = {**fitting, **own}
+    options = {**fitting, **format_options}
     paths = {spec.name for spec in option_specs(format_.options) if spec.is_path}
-    inputs.name(*(value for name, value in given.items() if name.replace("-", "_") in paths), lookup=True)
-    return make_options(format_, given)
+    inputs.name(*(value for name, value in options.items() if name.replace("-", "_") in paths), lookup=True)
+    return make_options(format_, options)
 
 
 SHAPE_WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
@@ -129,13 +131,17 @@ class PendingSource:
         """The options, where they are complete already."""
 
     def _open(self) -> Source:
-        asked = self.request
-        if asked.encoding and not is_encoding(asked.encoding):
+        request = self.request
+        if request.encoding and not is_encoding(request.encoding):
             raise UsageError(
-                f"{spell('encoding')}: unknown encoding {printable(asked.encoding)}; give one such as gb18030"
+                f"{spell('encoding')}: unknown encoding {printable(request.encoding)}; "
+                "give one such as gb18030"
             )
         return open_source(
-            asked.path, follow_links=asked.follow_links, max_size=asked.max_size, encoding=asked.encoding
+            request.path,
+            follow_links=request.follow_links,
+            max_size=request.max_size,
+            encoding=request.encoding,
         )
 
     def find_format(self) -> Format:
@@ -145,20 +151,22 @@ class PendingSource:
         try:
             return detect(self.source, self.log, flag=self.request.flag)
         except UsageError:
-            given = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
-            owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in given}
+            names = {name.replace("-", "_") for name in (*self.request.options, *self.request.shared)}
+            owners = {name: [f for f in FORMATS if name in reading_options(FORMATS[f])] for name in names}
             with_files = {f for f in FORMATS if self.source.with_suffix(*FORMATS[f].suffixes)}
-            fitting = [[f for f in found if f in with_files] or found for found in owners.values()]
+            fitting = [
+                [f for f in candidates if f in with_files] or candidates for candidates in owners.values()
+            ]
             meant = {formats[0] for formats in fitting if len(formats) == 1}
             if len(meant) != 1:
                 if self.source.is_dir and not self.source.files and not self.source.bad_links:
                     raise PathError(f"{printable(self.source.path)}: this folder contains no files") from None
                 raise
-        found = FORMATS[meant.pop()]
+        format_ = FORMATS[meant.pop()]
         self.log.note(
-            f"{printable(self.source.path)}: read as {found.name}, the only format with these options"
+            f"{printable(self.source.path)}: read as {format_.name}, the only format with these options"
         )
-        return found
+        return format_
 
     def own_options(self) -> Any:
         """The options for reading, complete."""
@@ -195,8 +203,8 @@ class PendingSource:
         """
         other.asked = True
         if self._tried or self._dataset is not None or self._reading:
-            held = self._dataset
-            return self._early if held is None or not len(held.images) else held
+            dataset = self._dataset
+            return self._early if dataset is None or not len(dataset.images) else dataset
         self._tried, incomplete = True, False
         log, self.log, other._asked_back = self.log, self.log.fresh(), False
         try:
@@ -208,12 +216,12 @@ class PendingSource:
             if not incomplete:
                 raise
         finally:
-            own, self.log = self.log, log
+            usual_log, self.log = self.log, log
             if incomplete:
                 self._dataset, self.left_out, self.without_split = None, LeftOut(), None
                 self.source = self._open()  # with the files that were left out
             else:
-                log.extend(own)
+                log.extend(usual_log)
         return self._early
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
@@ -223,8 +231,8 @@ class PendingSource:
         assert self.format is not None
         log, self._reading = self.log, True
 
-        def read_into(own: Log) -> Dataset:
-            self.log = own
+        def read_into(file_log: Log) -> Dataset:
+            self.log = file_log
             return self._read(counterpart)
 
         try:
@@ -273,8 +281,8 @@ class PendingSource:
             self.source.forget()
             whole = self.log.fresh()
             again = self._read_with(counterpart, whole)
-            wanted = self.request.shared["split"]
-            if set(again.images.split) <= {"", wanted}:
+            split = self.request.shared["split"]
+            if set(again.images.split) <= {"", split}:
                 whole.note(f"{printable(self.source.path)}: there are no splits, so everything is read")
                 self.log.extend(whole)
                 return again

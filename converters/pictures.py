@@ -88,7 +88,7 @@ def locate(
     # Each folder is listed at the first question only.
     finders = [functools.cache(functools.partial(_finder, source)) for source in sources]
     tables = [({name: row for row, name in enumerate(d.images.name)}, d.images) for d in datasets]
-    found = []
+    image_files = []
     for name in names:
         path, width, height = "", 0, 0
         for rows, images in tables:
@@ -102,10 +102,10 @@ def locate(
             picture = finder()(name) if not path else None
             if picture is not None and picture not in source.picture_links:
                 path = source.full(picture)
-        found.append((path, width, height))
+        image_files.append((path, width, height))
     for source in sources:
         source.note_links(log)
-    return found
+    return image_files
 
 
 def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
@@ -126,9 +126,9 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> N
     alone = sorted(set(pictures) - set(used.values()))
     if alone:
         log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
-    given = {**request.shared, **request.options}
+    reader_options = {**request.shared, **request.options}
     options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}
-    if "size" not in loaded.format.keeps and all(given.get(name) is None for name in options):
+    if "size" not in loaded.format.keeps and all(reader_options.get(name) is None for name in options):
         return  # the sizes are the pictures' own
     known = np.minimum(images.width, images.height) > 0
     linked = {row for row in used if used[row] in source.picture_links}
@@ -136,13 +136,13 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> N
     for row in log.track([row for row in used if known[row] and row not in linked], "pictures"):
         scratch = Log(keep=1)
         size = picture_size(source.full(used[row]), scratch)
-        said = int(images.width[row]), int(images.height[row])
+        declared_size = int(images.width[row]), int(images.height[row])
         if size is None:
             reason = scratch.issues[0].message.partition(": ")[2].partition(";")[0]
             log.report(UNREADABLE_PICTURE, source.full(used[row]), reason=reason)
-        elif said != size:
-            code = PICTURE_TURNED if said == size[::-1] else PICTURE_SIZE
-            shown = [Trusted("x".join(map(str, edges))) for edges in (said, size)]
+        elif declared_size != size:
+            code = PICTURE_TURNED if declared_size == size[::-1] else PICTURE_SIZE
+            shown = [Trusted("x".join(map(str, edges))) for edges in (declared_size, size)]
             log.report(code, dataset.image_place(row), value=shown[0], real=shown[1])
 
 

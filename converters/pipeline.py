@@ -58,11 +58,11 @@ CHECKS: dict[bool, Check] = {
 
 
 def write_tables(
-    dataset: Dataset, target: str, to: str | None, options: Mapping[str, Any], log: Log, **wanted: Any
+    dataset: Dataset, target: str, to: str | None, options: Mapping[str, Any], log: Log, **target_fields: Any
 ) -> Ledger:
     """Write tables in the format `to`, else that of the target's suffix, with its `options`.
 
-    `wanted` are further fields of `Target`.
+    `target_fields` are further fields of `Target`.
 
     Raises
     ------
@@ -79,16 +79,22 @@ def write_tables(
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    CHECKS[wanted.get("clip", False)](dataset, log, ())
+    CHECKS[target_fields.get("clip", False)](dataset, log, ())
     if log.errors > errors:
         raise not_written(log, target)
-    own, pictures = pictures_asked(options, target, format_)
-    chosen = make_options(format_, own)
-    wanted = {"path": target, "format": format_, "options": chosen, "pictures": pictures, **wanted}
-    loaded, name = Loaded(settle(dataset), format_), format_.adapted(chosen).name
-    ledger = open_ledger(loaded, name, dry_run=wanted.get("dry_run", False))
+    format_options, pictures = pictures_asked(options, target, format_)
+    parsed_options = make_options(format_, format_options)
+    target_fields = {
+        "path": target,
+        "format": format_,
+        "options": parsed_options,
+        "pictures": pictures,
+        **target_fields,
+    }
+    loaded, name = Loaded(settle(dataset), format_), format_.adapted(parsed_options).name
+    ledger = open_ledger(loaded, name, dry_run=target_fields.get("dry_run", False))
     ledger.source_format = "tables"
-    return write_loaded(loaded, Target(**wanted), log, ledger)
+    return write_loaded(loaded, Target(**target_fields), log, ledger)
 
 
 @inputs.gather()
@@ -155,12 +161,12 @@ def convert(
     all_loaded = load_all(requests, log, check=CHECKS[clip], **how)
     check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
     loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
-    wanted = Target(
+    destination = Target(
         path=target, format=to_format, options=_with_reference(to_chosen, truth), overwrite=overwrite,
         dry_run=dry_run, strict=strict, skip_bad=skip_bad, keep_groups=keep_groups, clip=clip, shapes=shapes,
         edits=edits, selection=selection, pictures=pictures,
     )  # fmt: skip
-    return write_loaded(loaded, wanted, log, ledger)
+    return write_loaded(loaded, destination, log, ledger)
 
 
 def _requests(
@@ -175,17 +181,20 @@ def _requests(
     if len(each) != len(sources):
         expected = plural(len(sources), "source")
         raise UsageError(f"source_options: expected one for each of {expected}, found {len(each)}")
-    named = [{name.replace("-", "_"): value for name, value in own.items()} for own in each]
+    named = [
+        {name.replace("-", "_"): value for name, value in options_of_source.items()}
+        for options_of_source in each
+    ]
     return [
         Request(
             path=path,
             format=format_,
-            options={**options, **own},
-            spare=frozenset(options) - set(own) if len(sources) > 1 else frozenset(),
+            options={**options, **options_of_source},
+            spare=frozenset(options) - set(options_of_source) if len(sources) > 1 else frozenset(),
             flag="--from",
             **common,
         )
-        for path, format_, own in zip(sources, formats, named, strict=True)
+        for path, format_, options_of_source in zip(sources, formats, named, strict=True)
     ]
 
 
@@ -251,7 +260,7 @@ def repair(
     log = log or Log()
     source, target = os.fspath(source), os.fspath(target)
     inputs.name(source, gt)
-    wanted = check_repairs(repairs)
+    selected = check_repairs(repairs)
     check_tolerance(tolerance)
     shared = dict(options or {})
     to_format = get_target(to) if to else None
@@ -267,7 +276,7 @@ def repair(
         max_size=max_size,
         encoding=encoding,
         own_fields=True,
-        wants=SHAPE_WORDS if "clip" in wanted else SHAPE_WORDS | {"own_fields"},
+        wants=SHAPE_WORDS if "clip" in selected else SHAPE_WORDS | {"own_fields"},
     )
     # Errors of the reader count here, those of the tables after the repairs.
     truth = reference(gt, log)
@@ -284,7 +293,7 @@ def repair(
     to_chosen = _with_reference(choose_options(to_format, to_options or {}, shared, "write"), truth)
     check_shared(shared, [(loaded.format, "read"), (to_format, "write")])
     ledger = open_ledger(loaded, to_format.name, dry_run=dry_run)
-    dataset = apply_repairs(loaded.dataset, wanted, ledger, log)
+    dataset = apply_repairs(loaded.dataset, selected, ledger, log)
     wrong = checks.run(dataset, log, reading_options(loaded.format), all_rules=True, tolerance=tolerance)
     if is_refused(log, loaded.left_out, skip_bad=skip_bad):
         raise refusal(log, source, skip_bad=skip_bad)
@@ -294,7 +303,7 @@ def repair(
 
 
 def _formats_of(
-    sources: Sequence[str], given: str | Sequence[str] | None, same_image: str
+    sources: Sequence[str], names: str | Sequence[str] | None, same_image: str
 ) -> list[str | None]:
     """The format of each source, None where it is to be detected; UsageError if the words do not fit."""
     if not sources:
@@ -303,7 +312,7 @@ def _formats_of(
         raise UsageError(f"{spell('same_image')} {same_image}: choose one of {', '.join(SAME_IMAGE)}")
     if same_image != "error" and len(sources) == 1:
         raise UsageError(f"{spell('same_image')} needs two sources or more")
-    named: list[str | None] = [given] if given is None or isinstance(given, str) else [*given] or [None]
+    named: list[str | None] = [names] if names is None or isinstance(names, str) else [*names] or [None]
     if len(named) not in (1, len(sources)):
         raise UsageError(
             f"{spell('from_')} is given {len(named)} times for {plural(len(sources), 'source')}; give it "

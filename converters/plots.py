@@ -161,10 +161,10 @@ def _aspects(axes: Axes, aspects: Floats) -> None:
 
 
 def _box_sizes(axes: Axes, wh: Floats) -> None:
-    good = wh[np.isfinite(wh).all(axis=1) & (wh > 0).all(axis=1)]
-    if len(good):
-        bins: Any = [_log_bins(good[:, 0], 60), _log_bins(good[:, 1], 60)]
-        *_, mesh = axes.hist2d(good[:, 0], good[:, 1], bins=bins, cmap="Blues", cmin=1, vmin=0)
+    valid_wh = wh[np.isfinite(wh).all(axis=1) & (wh > 0).all(axis=1)]
+    if len(valid_wh):
+        bins: Any = [_log_bins(valid_wh[:, 0], 60), _log_bins(valid_wh[:, 1], 60)]
+        *_, mesh = axes.hist2d(valid_wh[:, 0], valid_wh[:, 1], bins=bins, cmap="Blues", cmin=1, vmin=0)
         mesh.set_rasterized(True)
         _counts(axes.figure.colorbar(mesh, ax=axes, label="boxes").ax.yaxis)
         axes.set_xscale("log")

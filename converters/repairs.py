@@ -32,21 +32,21 @@ def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log:
     UsageError
         If there is no such repair.
     """
-    wanted = check_repairs(repairs)
+    selected = check_repairs(repairs)
     for name, repair in REPAIRS.items():
-        if name in wanted:
+        if name in selected:
             dataset = repair(dataset, ledger, log)
     return dataset
 
 
 def check_repairs(names: Iterable[str]) -> frozenset[str]:
     """The same names; UsageError if one of them is no repair."""
-    wanted = frozenset(names)
-    for name in sorted(wanted - REPAIRS.keys()):
+    selected = frozenset(names)
+    for name in sorted(selected - REPAIRS.keys()):
         raise UsageError(
             f"unknown repair {name!r}{hint(name, REPAIRS)}; the repairs are: {', '.join(REPAIRS)}"
         )
-    return wanted
+    return selected
 
 
 def order_edges(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
@@ -84,9 +84,9 @@ def clip_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
         return dataset
     gone = rows & (inner_high <= inner_low).any(axis=1)
     ledger.change("boxes clipped to their image", int(np.count_nonzero(rows & ~gone)))
-    for key, said in count_extra(boxes.take(rows & ~gone).extra).items() if boxes.extra else ():
+    for key, n_rows in count_extra(boxes.take(rows & ~gone).extra).items() if boxes.extra else ():
         if key in SHAPES:
-            ledger.change(f"{key} of clipped boxes, not clipped", said)
+            ledger.change(f"{key} of clipped boxes, not clipped", n_rows)
     dataset = _with(
         dataset,
         xyxy=np.where(rows[:, None], np.hstack([inner_low, inner_high]), boxes.xyxy),

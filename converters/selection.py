@@ -247,13 +247,13 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
             raise DataError(f"{spell('group_by')} video: no image is a frame of a video", log)
         return list(GROUPINGS[how](dataset))
     pattern = parse_pattern(how)
-    found = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
-    missed = [name for name, group in zip(dataset.images.name, found, strict=True) if group is None]
+    groups = [match[1] if (match := pattern.search(name)) else None for name in dataset.images.name]
+    missed = [name for name, group in zip(dataset.images.name, groups, strict=True) if group is None]
     if missed:
         some = first_few(missed, 3, lambda name: repr(shorten(name, 60)))
         n = plural(len(missed), "image")
         raise DataError(f"{spell('group_by')} {printable(how)}: does not match {n}: {some}", log)
-    return [group for group in found if group is not None]
+    return [group for group in groups if group is not None]
 
 
 def parse_pattern(text: str) -> re.Pattern[str]:
@@ -339,8 +339,8 @@ def _stratified(
     categories, counts, images = category.tolist(), count.tolist(), of_group.tolist()
     parts = range(len(ratios))
 
-    def place(unit: int, wanted: Sequence[int]) -> None:
-        s = max(parts, key=lambda s: (wanted[s], want[s], -s))
+    def place(unit: int, missing: Sequence[int]) -> None:
+        s = max(parts, key=lambda s: (missing[s], want[s], -s))
         part[unit] = s
         want[s] -= total * images[unit]
         for i in range(starts[unit], starts[unit + 1]):
@@ -363,7 +363,7 @@ def _stratified(
 # ------------------------------------------------------------------------------- the words of the user
 
 
-def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]:
+def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int]:
     """``train:80,val:20``, or a mapping, as whole numbers by the names of the parts.
 
     Numbers with a point are fractions of the whole, and must add up to 1.
@@ -375,11 +375,11 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
     """
     from fractions import Fraction
 
-    if isinstance(given, str):
-        pairs = [text.replace("=", ":", 1).partition(":")[::2] for text in given.split(",")]
+    if isinstance(ratios, str):
+        pairs = [text.replace("=", ":", 1).partition(":")[::2] for text in ratios.split(",")]
     else:
-        pairs = [(name, str(value)) for name, value in given.items()]
-    shown = shorten(given if isinstance(given, str) else ",".join(":".join(pair) for pair in pairs))
+        pairs = [(name, str(value)) for name, value in ratios.items()]
+    shown = shorten(ratios if isinstance(ratios, str) else ",".join(":".join(pair) for pair in pairs))
     wrong: list[str] = []
     numbers: dict[str, Fraction] = {}
     folded: set[str] = set()
@@ -409,11 +409,11 @@ def parse_ratios(given: str | Mapping[str, int | float | str]) -> dict[str, int]
     return {name: int(value * scale) for name, value in numbers.items()}
 
 
-def parse_share(given: str | int) -> Share:
+def parse_share(share: str | int) -> Share:
     """``500`` images, or ``10%`` of them; UsageError if it is neither."""
     from fractions import Fraction
 
-    text = str(given).strip()
+    text = str(share).strip()
     match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(%?)", text, re.ASCII)
     value = Fraction(match[1]) if match else Fraction(0)
     if not match or (not match[2] and "." in text) or not value or (match[2] and value > 100):

@@ -89,15 +89,15 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     shapes
         What all shapes are to be, where the user asked for it.
     """
-    found = dataset.boxes.shapes
-    if found is not None:
-        found = _fitted(found, target, _Fitting(dataset, ledger), shapes)
-        dataset = _with(dataset, shapes=found)
+    shapes_kept = dataset.boxes.shapes
+    if shapes_kept is not None:
+        shapes_kept = _fitted(shapes_kept, target, _Fitting(dataset, ledger), shapes)
+        dataset = _with(dataset, shapes=shapes_kept)
     elif shapes == "oriented" and "oriented" not in target.keeps:
         raise UsageError(f"{spell('shapes')} oriented: {target.name} has no oriented boxes")
     if target.boxes_as_shapes and len(dataset):
         dataset = _boxes_as_shapes(dataset, "polygon" in target.keeps, ledger)
-    if found is not None and target.shape_is_box:
+    if shapes_kept is not None and target.shape_is_box:
         _book_boxes(dataset.boxes, ledger)
     if "group" in target.keeps and dataset.boxes.group is not None:
         dataset = _ungrouped(dataset, dataset.boxes.group, ledger)
@@ -115,39 +115,40 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
     return dataset
 
 
-def _fitted(found: Shapes, target: Format, rule: _Fitting, asked: AsShapes | None) -> Shapes | None:
+def _fitted(fitted: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
     keeps, ledger = target.keeps, rule.ledger
-    if asked == "box":
-        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(found.kind)))
+    if as_shapes == "box":
+        ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(fitted.kind)))
         return None
-    if asked is not None and asked not in keeps:
+    if as_shapes is not None and as_shapes not in keeps:
         raise UsageError(
-            f"{spell('shapes')} {asked}: {target.name} does not hold such shapes{target.shape_advice(asked)}"
+            f"{spell('shapes')} {as_shapes}: {target.name} does not hold such shapes"
+            f"{target.shape_advice(as_shapes)}"
         )
-    oriented = asked == "oriented"
-    if "oriented" not in keeps or asked in ("polygon", "mask"):
-        if "polygon" in keeps or asked == "mask":
-            found = rule.outlined(found)
+    oriented = as_shapes == "oriented"
+    if "oriented" not in keeps or as_shapes in ("polygon", "mask"):
+        if "polygon" in keeps or as_shapes == "mask":
+            fitted = rule.outlined(fitted)
     elif oriented or "polygon" not in keeps:
-        found = rule.oriented(found, any_shape=oriented)
-    if asked == "mask" or ("mask" in keeps and "polygon" not in keeps):
-        found = rule.drawn(found)
-    elif asked == "polygon" or ("polygon" in keeps and "mask" not in keeps):
-        found = rule.traced(found)
+        fitted = rule.oriented(fitted, any_shape=oriented)
+    if as_shapes == "mask" or ("mask" in keeps and "polygon" not in keeps):
+        fitted = rule.drawn(fitted)
+    elif as_shapes == "polygon" or ("polygon" in keeps and "mask" not in keeps):
+        fitted = rule.traced(fitted)
     if "polygon" in keeps and "parts" not in keeps:
-        found = rule.in_one_part(found)
+        fitted = rule.in_one_part(fitted)
     if "rectangle" in keeps:
-        found = rule.rectangular(found, max(SAME, target.max_error_px))
+        fitted = rule.rectangular(fitted, max(SAME, target.max_error_px))
     for kind, word, what in (
         (ShapeKind.POLYGONS, "polygon", "outlines of boxes"),
         (ShapeKind.MASK, "mask", "masks of boxes"),
         (ShapeKind.ORIENTED, "oriented", "oriented boxes, written as the boxes around them"),
     ):
-        rows = np.flatnonzero(found.kind == kind)
+        rows = np.flatnonzero(fitted.kind == kind)
         if len(rows) and word not in keeps:
             ledger.lose(what + target.shape_advice(word), len(rows))
-            found = found.replaced(rows, Shapes.none(len(rows)))
-    return found if found.kind.any() else None
+            fitted = fitted.replaced(rows, Shapes.none(len(rows)))
+    return fitted if fitted.kind.any() else None
 
 
 def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
@@ -190,8 +191,8 @@ class _Fitting:
         """The rows, some at a time whose masks and corners fit into memory."""
         if not len(rows):
             return []
-        own = shapes.take(rows)
-        sizes = own.run_bounds(self.width[rows]) + np.diff(own.point[own.ring])
+        taken = shapes.take(rows)
+        sizes = taken.run_bounds(self.width[rows]) + np.diff(taken.point[taken.ring])
         return [rows[piece] for piece in pieces(sizes, _RUNS_AT_A_TIME)]
 
     def outlined(self, shapes: Shapes) -> Shapes:
@@ -226,17 +227,19 @@ class _Fitting:
         made = joined.table()
         assert made is not None
         apart: Any = np.ones(len(rows), bool)
-        for own in self.pieces(shapes, rows[self.known[rows]]):
-            part = np.searchsorted(rows, own)
-            size = self.height[own], self.width[own]
+        for piece_rows in self.pieces(shapes, rows[self.known[rows]]):
+            part = np.searchsorted(rows, piece_rows)
+            size = self.height[piece_rows], self.width[piece_rows]
             apart[part] = _equal(whole.take(part).runs(*size), made.take(part).runs(*size))
         over = np.flatnonzero(~apart)
         self.ledger.change("parts of outlines joined into one", len(rows) - len(over))
         self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(over))
         if len(over):
-            own = rows[over]
-            redrawn = self._replaced(shapes, own, lambda part: self._traced(self.runs(shapes, part), part))
-            made = made.replaced(over, redrawn.take(own))
+            piece_rows = rows[over]
+            redrawn = self._replaced(
+                shapes, piece_rows, lambda part: self._traced(self.runs(shapes, part), part)
+            )
+            made = made.replaced(over, redrawn.take(piece_rows))
         return shapes.replaced(rows, made)
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
@@ -293,12 +296,12 @@ class _Fitting:
 def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
     """The boxes without a shape with their rectangles as shapes."""
     boxes = dataset.boxes
-    found = boxes.shapes or Shapes.none(len(boxes))
-    rows = np.flatnonzero(found.kind == ShapeKind.NONE)
+    shapes = boxes.shapes or Shapes.none(len(boxes))
+    rows = np.flatnonzero(shapes.kind == ShapeKind.NONE)
     if boxes.shapes is not None or outlines:
         ledger.change("boxes without an outline written as rectangles", len(rows))
     kind = ShapeKind.POLYGONS if outlines else ShapeKind.ORIENTED
-    return _with(dataset, shapes=found.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
+    return _with(dataset, shapes=shapes.replaced(rows, Shapes.of_boxes(boxes.xyxy[rows], kind)))
 
 
 def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:

@@ -58,13 +58,13 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
         if not source.files:
             log.extend(gone)
             raise _nothing_left(source, left_out, log)
-        own = log.fresh(keep=EVERY)
-        dataset = read(own)
+        source_log = log.fresh(keep=EVERY)
+        dataset = read(source_log)
         files = source.inner or source  # those that the source names, once it is read
-        bad = _faulty(own, files)
+        bad = _faulty(source_log, files)
         if not bad:
             break
-        for issue in own:
+        for issue in source_log:
             if issue.path in bad:
                 gone.take_over(issue)
         left_out.images |= {
@@ -75,7 +75,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
         _leave_out(files, set(bad.values()), left_out)
     left_out.errors, left_out.fatal = gone.errors, gone.fatal
     log.extend(gone)
-    log.extend(own)
+    log.extend(source_log)
     if left_out.files:
         # Of images that are known only by pictures, those whose annotations were left out.
         names = [stem(name).rpartition("/")[2] in left_out.stems for name in dataset.images.name]

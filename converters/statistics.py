@@ -168,10 +168,10 @@ def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
     category = np.repeat(of, n)
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
     for row in distinct(of[n > 0]).tolist():
-        own = category == row
+        is_of_class = category == row
         objects = int(np.count_nonzero((of == row) & (n > 0)))
-        for k in range(int(number[own].max()) + 1):
-            seen = points.xyv[own & (number == k), 2]
+        for k in range(int(number[is_of_class].max()) + 1):
+            seen = points.xyv[is_of_class & (number == k), 2]
             name = names[row][k] if k < len(names[row]) else str(k)
             visible, hidden = int(np.count_nonzero(seen > 1)), int(np.count_nonzero((seen > 0) & (seen <= 1)))
             yield PointCounts(dataset.categories.name[row], name, visible, hidden, objects)

@@ -80,10 +80,10 @@ def validate(
     PathError
         If a path is missing or not usable. Bad data never raises.
     """
-    wanted = check_codes(select), check_codes(ignore)
+    patterns = check_codes(select), check_codes(ignore)
     if images is not None:
         options["images"] = os.fspath(images)
-    found = Log() if log is None else log.fresh()
+    result_log = Log() if log is None else log.fresh()
 
     def request(location: str | os.PathLike[str] | None, **values: Any) -> Request | None:
         return None if location is None else Request(path=os.fspath(location), shared=options, **values)
@@ -92,15 +92,15 @@ def validate(
     assert source is not None
     examine(
         source,
-        found,
+        result_log,
         gt=request(gt, kind="gt", flag="--gt-format"),
         against=request(against, kind="det", flag="--det-format"),
         tolerance=tolerance,
     )
-    found = chosen(found, *wanted)
+    result_log = chosen(result_log, *patterns)
     if log is not None:
-        log.extend(found)
-    return sort_issues(found.issues)
+        log.extend(result_log)
+    return sort_issues(result_log.issues)
 
 
 def examine(
@@ -189,13 +189,13 @@ def check_tolerance(tolerance: float) -> None:
 
 def check_codes(names: Iterable[str]) -> tuple[str, ...]:
     """The same names and patterns of codes; UsageError if one fits no code."""
-    wanted = tuple(names)
-    if wanted:
+    patterns = tuple(names)
+    if patterns:
         list(FORMATS.values())  # a format declares its codes when it is imported
-    for name in wanted:
+    for name in patterns:
         if not any(fnmatchcase(code, name) for code in CODES):
             raise UsageError(f"unknown code {name!r}{hint(name, CODES)}; {spell('explain')} all lists them")
-    return wanted
+    return patterns
 
 
 def chosen(log: Log, select: Iterable[str], ignore: Iterable[str]) -> Log:
@@ -233,9 +233,9 @@ def sort_issues(issues: Iterable[Issue]) -> list[Issue]:
 def first_of_each(issues: Iterable[Issue], n: int) -> list[Issue]:
     """The first `n` issues of each code."""
     seen: Counter[str] = Counter()
-    found = []
+    first_issues = []
     for issue in issues:
         seen[issue.code] += 1
         if seen[issue.code] <= n:
-            found.append(issue)
-    return found
+            first_issues.append(issue)
+    return first_issues

@@ -153,32 +153,34 @@ def as_one(
 
 
 def _without_losses(
-    dataset: Dataset, source: Format, held: Format, target: Target, ledger: Ledger, log: Log
+    dataset: Dataset, source: Format, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
     """The part of a dataset that the format can hold, without classes of regions to ignore that it cannot."""
-    is_copy = ledger.source_format == held.name and not ledger.sources and held.use != "training"
-    if "split" in held.keeps and not is_copy:
-        dataset = _without_unsplit(dataset, held, ledger, log)
+    is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
+    if "split" in holder.keeps and not is_copy:
+        dataset = _without_unsplit(dataset, holder, ledger, log)
     of_regions = region_classes(dataset) & (not target.edits.order)
-    dataset = drop_unsupported(dataset, source, held, ledger, keep_groups=target.keep_groups)
+    dataset = drop_unsupported(dataset, source, holder, ledger, keep_groups=target.keep_groups)
     return drop_emptied(dataset, of_regions, ledger)
 
 
-def _with_fitted_shapes(dataset: Dataset, held: Format, target: Target, ledger: Ledger, log: Log) -> Dataset:
+def _with_fitted_shapes(
+    dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log
+) -> Dataset:
     """The dataset with shapes as the format holds them, without those that are too large to be filled."""
     has_any = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
-    if not (has_any or target.shapes or held.boxes_as_shapes):
+    if not (has_any or target.shapes or holder.boxes_as_shapes):
         return dataset
-    too_large = report_too_large(dataset, held, log, target.shapes)
+    too_large = report_too_large(dataset, holder, log, target.shapes)
     if too_large.any() and not target.skip_bad:
         raise DataError("outlines are too large to be made masks; nothing was written", log)
-    return fit(ledger.leave_out(dataset, too_large, bad_rows()), held, ledger, shapes=target.shapes)
+    return fit(ledger.leave_out(dataset, too_large, bad_rows()), holder, ledger, shapes=target.shapes)
 
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
-    asked = target.shapes or ("same" if loaded.format.name == target.format.name else "")
-    target = replace(target, options=target.format.settled(target.options, loaded.dataset, asked))
+    shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
+    target = replace(target, options=target.format.settled(target.options, loaded.dataset, shapes))
     format_ = target.format.adapted(target.options)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
@@ -201,9 +203,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     if target.selection.divides:
         ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
         dataset = _with_splits(dataset, [""] * len(dataset.images))
-    held = _held_by(target.path, format_, dataset, ledger, log)
-    dataset = _without_losses(dataset, loaded.format, held, target, ledger, log)
-    dataset = _with_fitted_shapes(dataset, held, target, ledger, log)
+    holder = _held_by(target.path, format_, dataset, ledger, log)
+    dataset = _without_losses(dataset, loaded.format, holder, target, ledger, log)
+    dataset = _with_fitted_shapes(dataset, holder, target, ledger, log)
     names = dataset.categories.name
     unordered = not (dataset.categories.ordered or target.edits.order or ids)
     if unordered and "order" in format_.keeps and len(names) > 1:
@@ -258,20 +260,20 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
     return replace(format_, keeps=format_.keeps - {"split"})
 
 
-def _without_unsplit(dataset: Dataset, held: Format, ledger: Ledger, log: Log) -> Dataset:
+def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
     """The dataset with the images that have no split, where others have one, in ``train``.
 
     So are those of splits that a trainer does not know, unless they are called ``val`` or ``test`` something.
     """
     splits = dataset.images.split
-    known = held.split_names if held.use == "training" else frozenset()
+    known = holder.split_names if holder.use == "training" else frozenset()
     strange = {split for split in splits if split and known and split not in known}
     place_of = {
         split: next((k for k in ("val", "test") if split.startswith(k)), "train") for split in strange
     }
     if "" in splits and any(splits):
         place_of[""] = "train"
-    for names, what in (({""}, "no split"), (strange, f"a split that {held.name} does not name: ")):
+    for names, what in (({""}, "no split"), (strange, f"a split that {holder.name} does not name: ")):
         rows = [row for row, split in enumerate(splits) if split in names and split in place_of]
         if rows:
             names_of = Trusted(what + listed(sorted(names - {""})))
@@ -351,17 +353,17 @@ def _put(
     with output:
         try:
             for folder, piece in pieces:
-                own = writing.fresh()
+                piece_log = writing.fresh()
                 place = output.below(folder) if folder else output
                 try:
-                    write(piece, place, own, target.options)
-                    if target.pictures and not own.errors:
-                        _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, own)
+                    write(piece, place, piece_log, target.options)
+                    if target.pictures and not piece_log.errors:
+                        _put_pictures(piece, place, f"{format_.pictures}/", target.pictures, piece_log)
                     links = getattr(target.options, "link_images", False)  # an option of the format's own
                     if links or (target.pictures and "size" not in format_.keeps):
                         place.write(SIZES_FILE, _sizes_of(piece))
                 finally:
-                    writing.extend(own, once=True)
+                    writing.extend(piece_log, once=True)
         finally:
             writing.set_place(output.target)
             log.extend(writing)
@@ -385,10 +387,10 @@ def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> 
     rest = {name.replace("-", "_"): value for name, value in options.items()}
     if any(spec.name == "copy_images" for spec in option_specs(format_.options)):
         return rest, ""
-    asked = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
-    if len(asked) == 2:
+    ways = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
+    if len(ways) == 2:
         raise UsageError(f"{spell('copy_images')} and {spell('link_images')}: use one of them")
-    how = asked[0] if asked and format_.pictures is not None else ""
+    how = ways[0] if ways and format_.pictures is not None else ""
     if how and _is_single(target, format_):
         raise UsageError(
             f"{printable(target)}: one file cannot hold the pictures of --{how}-images; name a folder, and "
