@@ -268,8 +268,8 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
 
     def has(self, flag: Flag | int) -> NDArray[np.bool_]:
         """(n,) mask of the boxes with any bit of `flag`."""
-        found: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0
-        return found
+        is_flagged: NDArray[np.bool_] = (self.flags & np.uint16(flag)) != 0
+        return is_flagged
 
     @property
     def in_percent(self) -> bool:

@@ -202,9 +202,9 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
             track=None if track is None else builder.tracks_of_images(image, track),
             **shapes_of_arrays(len(image), polygons, masks, oriented, keypoints),
         )
-        said = np.array(list(labels)).reshape(-1, 3)
-        image_rows, category_rows = (_row_numbers(said[:, i], "labels") for i in (0, 1))
-        builder.labels(image=image_rows, category=category_rows, verdict=said[:, 2])
+        label_rows = np.array(list(labels)).reshape(-1, 3)
+        image_rows, category_rows = (_row_numbers(label_rows[:, i], "labels") for i in (0, 1))
+        builder.labels(image=image_rows, category=category_rows, verdict=label_rows[:, 2])
         builder.kind = kind or ("gt" if score is None else "det")
         return builder.build()
 
@@ -292,8 +292,8 @@ class Builder:
         if self._image_rows.setdefault(name, row) != row:
             raise ValueError(f"two images are named {name!r}")
         id_ = NO_ID if source_id is None else source_id
-        given = width, height, id_, path, split, file, line
-        for column, value in zip(self._image_columns.values(), given, strict=True):
+        values = width, height, id_, path, split, file, line
+        for column, value in zip(self._image_columns.values(), values, strict=True):
             column.append(value)
         if video >= 0 or frame >= 0:
             self.set_frames(row, [video], [frame])
@@ -320,7 +320,7 @@ class Builder:
         self._image_rows.update(zip(names, range(first, first + n), strict=True))
         if len(self._image_rows) != first + n:
             raise ValueError("two images have the same name")
-        given: list[Iterable[Any]] = [
+        new_columns: list[Iterable[Any]] = [
             width.tolist(),
             height.tolist(),
             [NO_ID] * n if source_id is None else source_id,
@@ -329,7 +329,7 @@ class Builder:
             [file] * n if isinstance(file, int) else file,
             range(n) if line is None else line,
         ]
-        for column, values in zip(self._image_columns.values(), given, strict=True):
+        for column, values in zip(self._image_columns.values(), new_columns, strict=True):
             column.extend(values)
         if video is not None or frame is not None:
             none = np.full(n, -1, np.int32)
@@ -415,8 +415,8 @@ class Builder:
         columns: list[Ints | None] = []
         for key in ("video", "frame"):
             column = np.full(self.n_images, -1, np.int32)
-            for first, given in self._frames:
-                column[first : first + len(given[key])] = given[key]
+            for first, numbers in self._frames:
+                column[first : first + len(numbers[key])] = numbers[key]
             columns.append(frozen(column) if (column >= 0).any() else None)
         return columns[0], columns[1]
 
@@ -435,8 +435,8 @@ class Builder:
         row = self._category_rows.get(name)
         if row is None:
             row = self._category_rows[name] = len(self._category_rows)
-            given = NO_ID if source_id is None else source_id, parent, frequency
-            for column, value in zip(self._category_columns.values(), given, strict=True):
+            values = NO_ID if source_id is None else source_id, parent, frequency
+            for column, value in zip(self._category_columns.values(), values, strict=True):
                 column.append(value)
         return row
 
@@ -529,11 +529,11 @@ class Builder:
             if values.shape != shape:
                 raise ValueError(f"{name} has shape {values.shape}, not {shape}")
         if wh is not None:
-            given = ~np.isnan(chunk["wh"])
-            if not given.all():
-                chunk["wh"] = np.where(given, chunk["wh"], _extent(xyxy))
-            if given.any():
-                chunk["wh_given"] = given
+            has_wh = ~np.isnan(chunk["wh"])
+            if not has_wh.all():
+                chunk["wh"] = np.where(has_wh, chunk["wh"], _extent(xyxy))
+            if has_wh.any():
+                chunk["wh_given"] = has_wh
         for name, ragged in (("shapes", shapes), ("keypoints", keypoints)):
             if ragged is not None and len(ragged) != n:
                 raise ValueError(f"{name} has {len(ragged)} rows, not {n}")
@@ -678,10 +678,10 @@ def _corners(xyxy: ArrayLike | None, ltwh: ArrayLike | None) -> tuple[Floats, Fl
         raise ValueError("pass either xyxy or ltwh")
     if ltwh is None:
         return np.array(xyxy, np.float64).reshape(-1, 4), None
-    given = np.array(ltwh, np.float64).reshape(-1, 4)
-    wh = given[:, 2:]
+    values = np.array(ltwh, np.float64).reshape(-1, 4)
+    wh = values[:, 2:]
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.concatenate([given[:, :2], given[:, :2] + wh], axis=1), wh
+        return np.concatenate([values[:, :2], values[:, :2] + wh], axis=1), wh
 
 
 def _row_numbers(rows: ArrayLike, what: str) -> Longs:

@@ -79,10 +79,12 @@ def join_members(
     lists = [_by_id(file.get("licenses", b"[]")) for file in files]
     ids: list[dict[bytes, bytes]] = [{} for _ in files]
     listed: dict[bytes, Any] = {}
-    if any(listed.setdefault(id_, record) != record for own in lists for id_, record in own.items()):
+    if any(
+        listed.setdefault(id_, record) != record for licences in lists for id_, record in licences.items()
+    ):
         distinct: dict[str, bytes] = {}
-        for own, new in zip(lists, ids, strict=True):
-            for id_, record in own.items():
+        for licences, new in zip(lists, ids, strict=True):
+            for id_, record in licences.items():
                 text = json.dumps({**record, "id": None}, sort_keys=True)
                 new[id_] = distinct.setdefault(text, b"%d" % (len(distinct) + 1))
         listed = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in distinct.items()}

@@ -16,8 +16,8 @@ AT_A_TIME = 2**14
 def signed_areas(corners: Floats) -> Floats:
     """(n,) areas, negative where the corners go around counter-clockwise on the screen."""
     across, along = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
-    found: Floats = (across[:, 0] * along[:, 1] - across[:, 1] * along[:, 0]) / 2
-    return found
+    areas: Floats = (across[:, 0] * along[:, 1] - across[:, 1] * along[:, 0]) / 2
+    return areas
 
 
 def edges_of(corners: Floats) -> Floats:
@@ -40,11 +40,11 @@ def convex(corners: Floats) -> Floats:
     wrong = ~is_convex(corners)
     if not wrong.any():
         return corners
-    found = corners.copy()
+    result = corners.copy()
     for row in np.flatnonzero(wrong).tolist():
         hull = convex_hull(corners[row])
-        found[row] = hull[np.minimum(np.arange(4), len(hull) - 1)]
-    return found
+        result[row] = hull[np.minimum(np.arange(4), len(hull) - 1)]
+    return result
 
 
 def shared_areas(a: Floats, b: Floats) -> Floats:
@@ -53,11 +53,11 @@ def shared_areas(a: Floats, b: Floats) -> Floats:
     One is cut along the four sides of the other (Sutherland and Hodgman, 1974), relative to a corner of it,
     so that no digits are lost far from the origin.
     """
-    found = np.empty(len(a))
+    areas = np.empty(len(a))
     for start in range(0, len(a), AT_A_TIME):
         part = slice(start, start + AT_A_TIME)
-        found[part] = _shared(a[part] - b[part, :1], b[part] - b[part, :1])
-    return found
+        areas[part] = _shared(a[part] - b[part, :1], b[part] - b[part, :1])
+    return areas
 
 
 def _shared(a: Floats, b: Floats) -> Floats:
@@ -78,19 +78,19 @@ def _shared(a: Floats, b: Floats) -> Floats:
         place = np.cumsum(kept, axis=0) - 1
         m = place[-1] + 1
         row, column = np.nonzero(kept)
-        own = place[row, column], column
+        slots = place[row, column], column
         corners = []
         for values in (x, y):
             step = share * (values[following, pair] - values)
             both = np.stack([values, values + step], axis=1).reshape(-1, len(a))
             left = np.zeros((int(m.max(initial=1)), len(a)))
-            left[own] = both[row, column]
+            left[slots] = both[row, column]
             corners.append(left)
         x, y = corners
     used, following = _columns(len(x), m)
     twice = np.where(used, x * y[following, pair] - y * x[following, pair], 0)
-    found: Floats = np.abs(twice.sum(axis=0)) / 2
-    return found
+    areas: Floats = np.abs(twice.sum(axis=0)) / 2
+    return areas
 
 
 def _columns(rows: int, m: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:

@@ -139,8 +139,10 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     def four_cornered(self) -> NDArray[np.bool_]:
         """(n,) the boxes with one outline of four corners; of these `corners` can be asked."""
-        found: NDArray[np.bool_] = (np.diff(self.ring) == 1) & (np.diff(self.point[self.ring]) == 4)
-        return found
+        is_four_cornered: NDArray[np.bool_] = (np.diff(self.ring) == 1) & (
+            np.diff(self.point[self.ring]) == 4
+        )
+        return is_four_cornered
 
     def corners(self, rows: NDArray[Any]) -> Floats:
         """(n, 4, 2) corners of oriented boxes, by a mask or row numbers."""
@@ -206,12 +208,12 @@ class Shapes(_Ragged, frozen=True, dict=True):
             masks = masks.between(*(np.minimum(column, width) * height for column in between))
         if is_mask.all():
             return masks
-        drawn = rasterise_all(self.xy, self.point, self.ring, height, width, between=between)
+        outlines = rasterise_all(self.xy, self.point, self.ring, height, width, between=between)
         if not is_mask.any():
-            return drawn
+            return outlines
         # A box has a mask or corners, and is empty in the other set.
-        edge = np.concatenate([masks.edge, drawn.edge])
-        both = Runs(np.concatenate([masks.first, drawn.first[1:] + masks.first[-1]]), edge)
+        edge = np.concatenate([masks.edge, outlines.edge])
+        both = Runs(np.concatenate([masks.first, outlines.first[1:] + masks.first[-1]]), edge)
         return both.take(np.arange(len(self)) + np.where(is_mask, 0, len(self)))
 
     def extents(self, height: Longs, width: Longs) -> tuple[Longs, Longs]:
@@ -404,8 +406,8 @@ def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) ->
     """The shapes or key points of tables of these sizes, None of which has any; None if no part has."""
     if all(part is None for part in parts):
         return None
-    given = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
-    return given[0] if len(given) == 1 else table.joined(given)
+    tables = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
+    return tables[0] if len(tables) == 1 else table.joined(tables)
 
 
 def shapes_of_arrays(
@@ -416,16 +418,16 @@ def shapes_of_arrays(
     keypoints: Sequence[ArrayLike] | None,
 ) -> dict[str, Any]:
     """The columns of n boxes for what `Dataset.from_arrays` takes; ValueError if it is not such."""
-    given: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "polygons": polygons,
         "masks": masks,
         "oriented": oriented,
         "keypoints": keypoints,
     }
-    for name, values in given.items():
+    for name, values in columns.items():
         if values is not None and len(values) != n:
             raise ValueError(f"{name} has {len(values)} rows, not {n}")
-    if sum(given[name] is not None for name in ("polygons", "masks", "oriented")) > 1:
+    if sum(columns[name] is not None for name in ("polygons", "masks", "oriented")) > 1:
         raise ValueError("pass only one of polygons, masks and oriented")
     rows = ShapeRows()
     for outlines in polygons or ():
@@ -501,14 +503,14 @@ _MOST_DISTANCES = 2**27
 def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
     """The points of two sets that are nearest to each other; few distances are held at a time."""
     step = max(1, 2**20 // len(b))
-    best, found = np.inf, (0, 0)
+    best, pair = np.inf, (0, 0)
     for start in range(0, len(a), step):
         some = a[start : start + step]
         far = (some[:, None, 0] - b[:, 0]) ** 2 + (some[:, None, 1] - b[:, 1]) ** 2
         i, j = divmod(int(far.argmin()), len(b))
         if far[i, j] < best:
-            best, found = float(far[i, j]), (start + i, j)
-    return found
+            best, pair = float(far[i, j]), (start + i, j)
+    return pair
 
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
