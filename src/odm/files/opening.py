@@ -139,8 +139,8 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
 def _inside(path: str) -> tuple[str, str] | None:
     """The archive through which a path leads, and the name in it."""
-    found = in_archive(path) if ".zip" in os.fspath(path).lower() else None
-    return found if found and found[1] else None
+    location = in_archive(path) if ".zip" in os.fspath(path).lower() else None
+    return location if location and location[1] else None
 
 
 def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
@@ -149,10 +149,10 @@ def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
 
     try:
         inputs.opened(path, os.stat(path))
-        archive, found = _archive(path)
+        archive, entries = _archive(path)
     except OSError as e:
         raise Unreadable(reason_of(e)) from None
-    info = found.get(name)
+    info = entries.get(name)
     if info is None:
         raise Unreadable("there is no such file in the archive")
     if info.flag_bits & 1:
@@ -304,7 +304,7 @@ def _listed(
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as e:
         raise Unreadable(f"it is not a readable ZIP archive ({e})") from None
-    found: dict[str, zipfile.ZipInfo] = {}
+    entries: dict[str, zipfile.ZipInfo] = {}
     infos = archive.infolist()
     if len(infos) > MOST_ENTRIES:
         raise Unreadable(f"it has {len(infos)} entries, more than the limit of {MOST_ENTRIES}")
@@ -316,18 +316,18 @@ def _listed(
             raise Unreadable(f"its entry {name!r} is not a safe name: {reason}")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise Unreadable(f"its entry {name!r} is a link")
-        if name in found:
+        if name in entries:
             raise Unreadable(f"it has two entries {name!r}")
         if info.file_size > max(2**20, MOST_RATIO * info.compress_size):
             raise Unreadable(f"its entry {name!r} has {info.file_size} bytes in {info.compress_size}")
-        found[name] = info
-    total = sum(info.file_size for info in found.values())
+        entries[name] = info
+    total = sum(info.file_size for info in entries.values())
     if total > max(MOST_UNPACKED, UNPACKED_RATIO * size):
         raise Unreadable(
             f"its files have {total} bytes, more than {UNPACKED_RATIO} times its own {size}: unpack it "
             "first, if you trust it"
         )
-    return archive, found
+    return archive, entries
 
 
 def entries_of(path: str) -> dict[str, zipfile.ZipInfo]:
@@ -401,16 +401,16 @@ def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
     unpack = zlib.decompressobj(wbits=31)
     limit = min(most, max(MOST_UNPACKED, UNPACKED_RATIO * len(data)))
     try:
-        found = unpack.decompress(data, most if cut else limit + 1)
+        content = unpack.decompress(data, most if cut else limit + 1)
     except zlib.error as e:
         raise Unreadable(f"it is a damaged gzip file ({e})") from None
     if cut:
-        return found
-    if not unpack.eof and len(found) > limit:
+        return content
+    if not unpack.eof and len(content) > limit:
         raise Unreadable(f"it holds more bytes than {spell('max_size')} or its own size allow")
     if not unpack.eof or unpack.unused_data:
         raise Unreadable("it is a gzip file that is truncated, or has several parts")
-    return found
+    return content
 
 
 def plain_name(path: str) -> str:
@@ -570,11 +570,11 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
 def _sample_pieces(data: bytes) -> bytes:
     """The first different pieces of a text that are not ASCII, a line each."""
     pieces, size, end = dict[bytes, None](), 0, 0
-    for found in itertools.islice(_PIECE.finditer(data), _PIECES):
-        begin = found.start()
+    for match in itertools.islice(_PIECE.finditer(data), _PIECES):
+        begin = match.start()
         before = _BEFORE.search(data[max(end, begin - 40) : begin])
-        piece = (before[0] if before else b"") + found[0]
-        end = found.end()
+        piece = (before[0] if before else b"") + match[0]
+        end = match.end()
         if piece not in pieces:
             pieces[piece] = None
             size += len(piece)
@@ -622,15 +622,15 @@ def names_entry_point(group: str) -> bool:
 
     The standard library answers the same, in a quarter of the time that the whole program takes to start.
     """
-    wanted = f"[{group}]".encode()
+    header = f"[{group}]".encode()
     for folder in sys.path:
         try:
             with os.scandir(folder or ".") as entries:
-                found = [e.path for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
+                folders = [e.path for e in entries if e.name.endswith((".dist-info", ".egg-info"))]
         except OSError:
             continue
-        for path in found:
+        for path in folders:
             with contextlib.suppress(Unreadable), inputs.not_gathered():
-                if wanted in read_bytes(os.path.join(path, "entry_points.txt")):
+                if header in read_bytes(os.path.join(path, "entry_points.txt")):
                     return True
     return False

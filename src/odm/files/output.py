@@ -151,8 +151,8 @@ class Output:
         """PathError if a target that is not there cannot be made."""
         if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
             what = kind_of(os.stat(self.target).st_mode)
-            wanted = "a regular file" if self.single else "a folder"
-            raise PathError(f"{shown}: the target is {what}, not {wanted}")
+            expected = "a regular file" if self.single else "a folder"
+            raise PathError(f"{shown}: the target is {what}, not {expected}")
         location = self.target
         while location and not os.path.lexists(location):
             location = os.path.dirname(location)
@@ -353,13 +353,13 @@ class Output:
             self._stage = os.path.join(parent, f".odm-{short}-{os.urandom(6).hex()}.tmp")
             try:
                 os.mkdir(self._stage, 0o700)
-                held = scratch.hold(self._stage)
+                descriptor = scratch.hold(self._stage)
             except FileNotFoundError:  # a failing process took the parent that it had made away again
                 self._make_folders(parent)
                 gone = True
                 continue
-            if held is not None:
-                self._held = held
+            if descriptor is not None:
+                self._held = descriptor
                 return
         if gone:  # /proc and its like say so of every name
             where = printable(parent)
@@ -410,8 +410,8 @@ class Output:
         Not where that is another user's, who would choose who may write to our file, and no set-id bit of a
         file, which would let others run it as us. (Of a folder it passes the group on.)
         """
-        own = getattr(os, "geteuid", lambda: 0)()
-        if self._old is not None and self._old.st_uid == own:
+        user = getattr(os, "geteuid", lambda: 0)()
+        if self._old is not None and self._old.st_uid == user:
             with contextlib.suppress(OSError):
                 os.chmod(made, self._old.st_mode & (0o777 if self.single else 0o3777))
 

@@ -57,7 +57,7 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
         descriptor = os.open(stage, FOLDER)
     except FileNotFoundError:
         return None
-    held = False
+    is_ours = False
     try:
         status = os.fstat(descriptor)
         if left_over and status.st_uid != os.geteuid():
@@ -72,13 +72,15 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
             if left_over:
                 return None
         there = os.path.samestat(status, os.lstat(stage))
-        held = there and {*os.listdir(descriptor)} <= ({"file", "tree", INCOMPLETE} if left_over else set())
+        is_ours = there and {*os.listdir(descriptor)} <= (
+            {"file", "tree", INCOMPLETE} if left_over else set()
+        )
     except FileNotFoundError:
         pass
     finally:
-        if not held:
+        if not is_ours:
             os.close(descriptor)
-    return descriptor if held else None
+    return descriptor if is_ours else None
 
 
 def lock_folder(folder: str) -> int | None:
@@ -109,23 +111,23 @@ def remove_left_overs(parent: str) -> None:
         return
     for stage in stages:
         try:
-            held = hold(stage, left_over=True)
+            descriptor = hold(stage, left_over=True)
         except OSError:  # it may not be opened, or is a link by now
             continue
-        if held is not None:
+        if descriptor is not None:
             try:
-                remove_stage(stage, held)
+                remove_stage(stage, descriptor)
             finally:
-                os.close(held)
+                os.close(descriptor)
 
 
-def remove_stage(stage: str, held: int) -> None:
+def remove_stage(stage: str, descriptor: int) -> None:
     """Remove a staging folder that `hold` answered for; what cannot be removed stays."""
     with contextlib.suppress(OSError, RecursionError):
-        if held >= 0:
+        if descriptor >= 0:
             # Every step goes from one descriptor to the next, and no link is followed: whoever may write here
             # could put a link to somebody's files into the place of a folder while it is emptied.
-            for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=held):
+            for _, folders, names, inner in os.fwalk(".", topdown=False, dir_fd=descriptor):
                 for name in names:
                     os.unlink(name, dir_fd=inner)
                 for name in folders:

@@ -127,10 +127,10 @@ class Source:
     def files(self) -> list[str]:
         """Relative paths of all files, in code-point order; ``[""]`` for a single file."""
         if self._files is None:
-            found = sorted(self._walk()) if self.is_dir else [""]
-            self._size_files = [file for file in found if file.rsplit("/", 1)[-1] == SIZES_FILE]
+            paths = sorted(self._walk()) if self.is_dir else [""]
+            self._size_files = [file for file in paths if file.rsplit("/", 1)[-1] == SIZES_FILE]
             self._files = (
-                [file for file in found if file not in self._size_files] if self._size_files else found
+                [file for file in paths if file not in self._size_files] if self._size_files else paths
             )
         return self._files
 
@@ -167,8 +167,8 @@ class Source:
         key = (find, *args)
         if key not in self._found:
             self._found[key] = find(self, *args)
-        found: T = self._found[key]
-        return found
+        result: T = self._found[key]
+        return result
 
     def forget(self) -> None:
         """Let go of what was found out."""
@@ -457,11 +457,11 @@ class NamedSource(Source):
         if folder and self.is_linked(place):
             self._may_follow(folder, place, os.path.realpath(self.path))
             return
-        found = set(self._walk_below(folder, deep=deep))
+        files_here = set(self._walk_below(folder, deep=deep))
         if outside:
-            found = {f for f in found if f.lower().endswith((".txt", *PICTURE_SUFFIXES))}
+            files_here = {f for f in files_here if f.lower().endswith((".txt", *PICTURE_SUFFIXES))}
         known = self.once(_file_set)
-        if new := {f for f in found - known if self.full(f) not in self.left_out}:
+        if new := {f for f in files_here - known if self.full(f) not in self.left_out}:
             self._files = sorted(known | new)
             self.forget()
 

@@ -52,12 +52,12 @@ def conceal(address: str) -> str:
     if "://" not in address:
         return address
 
-    def star(found: re.Match[str]) -> str:
-        if found[0] in _hidden:
-            return found[0]
+    def star(match: re.Match[str]) -> str:
+        if match[0] in _hidden:
+            return match[0]
         for number in itertools.count(1):
             label = f"***{'' if number == 1 else number}"
-            if _hidden.setdefault(label, found[0]) == found[0]:
+            if _hidden.setdefault(label, match[0]) == match[0]:
                 return label
         raise AssertionError
 
@@ -66,7 +66,7 @@ def conceal(address: str) -> str:
 
 def reveal(address: str) -> str:
     """The address that was concealed; to be handed to a provider or to a process of odm, and nothing else."""
-    return re.sub(r"(?<=://|..=)\*\*\*\d*(?=@|&|$)", lambda found: _hidden.get(found[0], found[0]), address)
+    return re.sub(r"(?<=://|..=)\*\*\*\d*(?=@|&|$)", lambda match: _hidden.get(match[0], match[0]), address)
 
 
 def is_address(path: str) -> bool:
@@ -76,18 +76,18 @@ def is_address(path: str) -> bool:
 
 def refuse_other(path: str) -> None:
     """UsageError if a path that the user typed is an address of anything but an object store."""
-    if found := _OTHER.match(path):
+    if match := _OTHER.match(path):
         raise UsageError(
-            f"{printable(conceal(path))}: {found[0]} is not read, because it cannot be listed; give a "
+            f"{printable(conceal(path))}: {match[0]} is not read, because it cannot be listed; give a "
             f"folder, or s3://, gs:// or abfss://"
         )
 
 
 def refuse_target(path: str) -> None:
     """PathError if a path to write to is an address: a folder of that name is never meant."""
-    if found := _OTHER.match(path):
+    if match := _OTHER.match(path):
         raise PathError(
-            f"{printable(conceal(path))}: cannot write to {found[0]} addresses; write to a folder on this "
+            f"{printable(conceal(path))}: cannot write to {match[0]} addresses; write to a folder on this "
             f"machine and copy it"
         )
 
@@ -291,10 +291,10 @@ class RemoteSource(Source):
         from pyarrow.fs import FileSelector
 
         with refused(self.full()):
-            found: list[Any] = ask(
+            entries: list[Any] = ask(
                 self.full(), self._fs.get_file_info, FileSelector(self._top, recursive=True)
             )
-        self._sizes |= {i.path[len(self._top) :].lstrip("/"): i.size or 0 for i in found if i.is_file}
+        self._sizes |= {i.path[len(self._top) :].lstrip("/"): i.size or 0 for i in entries if i.is_file}
         return self._not_hidden(self._sizes)
 
 
@@ -325,9 +325,9 @@ class _Asked(Wrapped):
 
     def part(self, most: int) -> bytes:
         """Read a part. OSError if it cannot be had, or the file is shorter than it should be."""
-        wanted = min(most, self._size - self.tell(), CHUNK)
-        data: bytes = ask(self._address, self._stream.read, wanted) if wanted > 0 else b""
-        if wanted > 0 and not data:
+        size = min(most, self._size - self.tell(), CHUNK)
+        data: bytes = ask(self._address, self._stream.read, size) if size > 0 else b""
+        if size > 0 and not data:
             raise OSError("it is truncated")
         return data
 
