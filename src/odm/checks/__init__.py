@@ -134,15 +134,17 @@ def run(
             and rule.code.name not in without
             and (not rule.needs or any(there[name] for name in rule.needs))
         ]
-        found = {
+        findings = {
             rule: list(rule.find(columns))
             for rule in rules
             if isinstance(rule, SetRule) and not any(log.counts[name] for name in rule.unless)
         }
-        reasons = {FOLLOWS[r.code.name]: r.code.name for r in found if found[r] and r.code.name in FOLLOWS}
+        reasons = {
+            FOLLOWS[r.code.name]: r.code.name for r in findings if findings[r] and r.code.name in FOLLOWS
+        }
         for rule in rules:
             if isinstance(rule, SetRule):
-                for place, values in found.get(rule, ()):
+                for place, values in findings.get(rule, ()):
                     log.report(rule.code, place, **values)
                 continue
             rows, values_of = rule.find(columns)

@@ -156,9 +156,9 @@ def area_differs(columns: DerivedColumns) -> FoundBoxes:
     area, wh = columns.boxes.area, columns.boxes.wh
 
     def values(row: int) -> dict[str, Any]:
-        wanted = f"of at most {number(_most_area(wh[[row]])[0])}" if area[row] else "above 0"
+        range_text = f"of at most {number(_most_area(wh[[row]])[0])}" if area[row] else "above 0"
         width, height = map(number, wh[row])
-        expected = Trusted(f"{wanted} for a box of {width} x {height}")
+        expected = Trusted(f"{range_text} for a box of {width} x {height}")
         return {"value": Trusted(number(area[row])), "expected": expected}
 
     rows = np.flatnonzero((area == 0) | (area > _most_area(wh)))

@@ -80,8 +80,8 @@ def _outside_signs(
 
 def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str, Any]] | None:
     """Where boxes leave their images, if they leave them far and as good as all would fit as `other`."""
-    found = _outside_signs(columns)
-    if found is None:
+    signs = _outside_signs(columns)
+    if signs is None:
         return None
     size = columns.limits[columns.boxes.image[columns.upright_suspects]].max(axis=1)
     far = np.count_nonzero(columns.beyond > NEARLY * size)
@@ -94,7 +94,7 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
     left = int(np.count_nonzero(leaves))
     if left * 5 > len(rows):
         return None
-    return found[0], {**found[1], "left": Trusted(f"only {left}" if left else "none")}
+    return signs[0], {**signs[1], "left": Trusted(f"only {left}" if left else "none")}
 
 
 @set_rule(
@@ -110,9 +110,9 @@ def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str
 def looks_ltrb(columns: DerivedColumns) -> Found:
     if not len(columns.outside):
         return
-    found = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
-    if found:
-        yield found[0], {**found[1], "option": columns.option("box", ", or set --box ltrb")}
+    misread = _misread(columns, np.concatenate([columns.boxes.xyxy[:, :2], columns.boxes.wh], axis=1))
+    if misread:
+        yield misread[0], {**misread[1], "option": columns.option("box", ", or set --box ltrb")}
 
 
 @set_rule(
@@ -125,9 +125,9 @@ def looks_ltrb(columns: DerivedColumns) -> Found:
     explains=boxes.outside.code,
 )
 def looks_swapped(columns: DerivedColumns) -> Found:
-    found = _misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
-    if found:
-        yield found
+    misread = _misread(columns, columns.boxes.xyxy[:, [1, 0, 3, 2]]) if len(columns.outside) else None
+    if misread:
+        yield misread
 
 
 @set_rule(
@@ -143,6 +143,6 @@ def looks_swapped(columns: DerivedColumns) -> Found:
 def off_by_one(columns: DerivedColumns) -> Found:
     low = columns.boxes.xyxy[:, :2]
     # Of boxes counted from 1 few touch the right or lower border, but none the left or upper one.
-    found = _outside_signs(columns, surely=len(low) >= 3 and bool((low >= 1).all()))
-    if found and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
-        yield found
+    signs = _outside_signs(columns, surely=len(low) >= 3 and bool((low >= 1).all()))
+    if signs and columns.upright.all() and (columns.beyond[columns.beyond > columns.tolerance] == 1).all():
+        yield signs

@@ -35,8 +35,8 @@ def compare(truth: Dataset, detections: Dataset, log: Log) -> None:
     errors = log.errors
     pairing.report_images(truth, detections, paired, log, each=True)
     pairing.report_splits(truth, detections, paired, log)
-    found = np.unique(paired.image[detections.boxes.image])
-    alone = len(truth.images) - int(np.count_nonzero(found >= 0))
+    truth_rows = np.unique(paired.image[detections.boxes.image])
+    alone = len(truth.images) - int(np.count_nonzero(truth_rows >= 0))
     if alone:
         log.note(f"{alone} of {len(truth.images)} images of the ground truth have no detections")
     if log.errors != errors or not pairing.check_numbers(truth, detections, paired, log):

@@ -68,24 +68,24 @@ class DerivedColumns:
         """
         boxes, low = self.boxes, -self.tolerance
         width, height = self.limits.T + self.tolerance
-        found = []
+        parts = []
         for start in range(0, len(boxes), CHUNK):
             piece = slice(start, start + CHUNK)
             left, top, right, bottom = boxes.xyxy[piece].T
             image = boxes.image[piece]
-            good = right > left
-            good &= bottom > top
-            good &= left >= low
-            good &= top >= low
-            good &= right <= width[image]
-            good &= bottom <= height[image]
+            is_inside = right > left
+            is_inside &= bottom > top
+            is_inside &= left >= low
+            is_inside &= top >= low
+            is_inside &= right <= width[image]
+            is_inside &= bottom <= height[image]
             given_width, given_height = boxes.wh[piece].T
-            good &= given_width >= 0
-            good &= given_height >= 0
-            good &= given_width + given_height < TOO_LARGE
-            if not good.all():
-                found.append(np.flatnonzero(~good) + start)
-        return np.concatenate(found) if found else NO_ROWS
+            is_inside &= given_width >= 0
+            is_inside &= given_height >= 0
+            is_inside &= given_width + given_height < TOO_LARGE
+            if not is_inside.all():
+                parts.append(np.flatnonzero(~is_inside) + start)
+        return np.concatenate(parts) if parts else NO_ROWS
 
     @functools.cached_property
     def not_finite(self) -> NDArray[np.intp]:

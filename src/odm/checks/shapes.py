@@ -53,8 +53,8 @@ class DrawnColumns:
     def overlong(self) -> Mask:
         """(n,) masks whose runs do not add up to the image."""
         other = self.masks.total != self.width * self.height
-        found: Mask = (self.kind == ShapeKind.MASK) & self.sized & ~self.undecodable & other
-        return found
+        is_overlong: Mask = (self.kind == ShapeKind.MASK) & self.sized & ~self.undecodable & other
+        return is_overlong
 
     @functools.cached_property
     def short(self) -> NDArray[np.intp]:
@@ -108,7 +108,7 @@ class DrawnColumns:
     @functools.cached_property
     def outline_area(self) -> Floats:
         """(n,) area of the outlines by their corners, NaN of masks; parts that overlap count twice."""
-        found, shapes = np.full(self.n, np.nan), self.shapes
+        areas, shapes = np.full(self.n, np.nan), self.shapes
         n = np.diff(shapes.point)
         first, last = shapes.point[:-1][n > 0], shapes.point[1:][n > 0] - 1
         x, y = (shapes.xy - np.repeat(shapes.xy[first], n[n > 0], axis=0)).T
@@ -116,8 +116,8 @@ class DrawnColumns:
         next_x[last], next_y[last] = x[first], y[first]
         cross = np.bincount(np.repeat(np.arange(len(n)), n), x * next_y - y * next_x, len(n))
         rows = np.flatnonzero(self.usable & (self.kind != ShapeKind.MASK))
-        found[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
-        return found
+        areas[rows] = sums(np.abs(cross) / 2, shapes.ring)[rows]
+        return areas
 
     @functools.cached_property
     def quads(self) -> tuple[NDArray[np.intp], Floats]:
@@ -137,11 +137,11 @@ def _rule(
     """The same as `box_rule` for a function of what is derived from the shapes, once for all rules."""
 
     def derived(columns: DerivedColumns) -> DrawnColumns:
-        held: dict[str, Any] = columns.__dict__
-        if "drawn" not in held:
-            held["drawn"] = DrawnColumns(columns)
-        found: DrawnColumns = held["drawn"]
-        return found
+        cache: dict[str, Any] = columns.__dict__
+        if "drawn" not in cache:
+            cache["drawn"] = DrawnColumns(columns)
+        shape_columns: DrawnColumns = cache["drawn"]
+        return shape_columns
 
     make = box_rule(*words, field="", needs=needs, validate_only=validate_only)
     return lambda find: make(lambda columns: find(derived(columns)))
@@ -337,15 +337,15 @@ def corners_cross(drawn: DrawnColumns) -> FoundBoxes:
 def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
     boxes, names = drawn.boxes, drawn.columns.dataset.categories.keypoints
     n = drawn.points.counts()
-    wanted = np.zeros(len(drawn.columns.dataset.categories), np.int64)
+    n_expected = np.zeros(len(drawn.columns.dataset.categories), np.int64)
     has = np.flatnonzero(n)
-    wanted[boxes.category[has][::-1]] = n[has][::-1]  # those of the first of its class
+    n_expected[boxes.category[has][::-1]] = n[has][::-1]  # those of the first of its class
     if names is not None:
         listed = np.array([*map(len, names)], np.int64)
-        wanted = np.where(listed > 0, listed, wanted)
-    rows = has[n[has] != wanted[boxes.category[has]]]
+        n_expected = np.where(listed > 0, listed, n_expected)
+    rows = has[n[has] != n_expected[boxes.category[has]]]
     return rows, lambda row: {
-        "expected": f"{wanted[boxes.category[row]]} key points, as its class has",
+        "expected": f"{n_expected[boxes.category[row]]} key points, as its class has",
         "value": int(n[row]),
     }
 
