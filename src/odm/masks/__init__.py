@@ -48,8 +48,8 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
     height, width = many.shape[1:]
     edges = [_edges_of(one) for one in many]
     runs = Runs(offsets(np.array([len(e) for e in edges])), np.concatenate([np.zeros(0, np.int64), *edges]))
-    found = compress_runs(runs, np.full(len(many), height), np.full(len(many), width))
-    return found if array.ndim == 3 else found[0]
+    compressed = compress_runs(runs, np.full(len(many), height), np.full(len(many), width))
+    return compressed if array.ndim == 3 else compressed[0]
 
 
 def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
@@ -66,20 +66,20 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
     if len(sizes) > 1:
         raise ValueError(f"masks of {len(sizes)} different sizes cannot be one array")
     h, w = sizes.pop() if sizes else (0, 0)
-    found = np.zeros((len(runs), w * h), bool)
-    for row, (begin, end) in zip(found, zip(runs.first[:-1], runs.first[1:], strict=True), strict=True):
+    columns = np.zeros((len(runs), w * h), bool)
+    for row, (begin, end) in zip(columns, zip(runs.first[:-1], runs.first[1:], strict=True), strict=True):
         step = np.zeros(w * h + 1, np.int8)
         step[runs.edge[begin:end:2]] = 1
         step[runs.edge[begin + 1 : end : 2]] -= 1
         row[:] = np.cumsum(step[:-1], dtype=np.int8)
-    upright = found.reshape(len(runs), w, h).transpose(0, 2, 1)
+    upright = columns.reshape(len(runs), w, h).transpose(0, 2, 1)
     return upright[0] if isinstance(mask, Mapping) else upright
 
 
 def area(mask: Compressed | Sequence[Compressed]) -> Any:
     """The pixels of a compressed mask as int, or of several, (n,). ValueError as for `decode`."""
-    found = read_runs(mask)[0].areas()
-    return int(found[0]) if isinstance(mask, Mapping) else found
+    areas = read_runs(mask)[0].areas()
+    return int(areas[0]) if isinstance(mask, Mapping) else areas
 
 
 def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
@@ -88,8 +88,8 @@ def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
     Zeros for a mask without pixels. ValueError as for `decode`.
     """
     runs, height, _ = read_runs(mask)
-    found = runs.boxes(height)
-    return found[0] if isinstance(mask, Mapping) else found
+    ltwh = runs.boxes(height)
+    return ltwh[0] if isinstance(mask, Mapping) else ltwh
 
 
 def iou(
@@ -108,19 +108,19 @@ def iou(
         As for `decode`, if not all masks are of images of one size, or if `crowd` is not one value for each
         of `truths`.
     """
-    found, height, width = read_runs(detections)
+    detection_runs, height, width = read_runs(detections)
     real, *other = read_runs(truths)
     if len({*zip(height.tolist(), width.tolist()), *zip(*(v.tolist() for v in other))}) > 1:  # noqa: B905
         raise ValueError("masks of different sizes cannot be compared")
-    n, m = len(found), len(real)
+    n, m = len(detection_runs), len(real)
     rows, columns = (v.ravel() for v in np.indices((n, m)))
-    both = shared(found, rows, real, columns)
-    own = found.areas()[rows]
+    both = shared(detection_runs, rows, real, columns)
+    det_area = detection_runs.areas()[rows]
     is_crowd = np.zeros(m, bool) if crowd is None else np.asarray(crowd)
     if is_crowd.shape != (m,) or (is_crowd.dtype.kind not in "biuf" and m):
         raise ValueError(f"crowd is one truth value for each of the {m} others, not {crowd!r:.80}")
     is_crowd = is_crowd.astype(bool)
-    whole = np.where(is_crowd[columns], own, own + real.areas()[columns] - both)
+    whole = np.where(is_crowd[columns], det_area, det_area + real.areas()[columns] - both)
     return np.divide(both, whole, out=np.zeros(n * m), where=both > 0).reshape(n, m)
 
 

@@ -107,9 +107,9 @@ def write_outlines(
         raise TooLargeToFill(int(columns.max()), MOST_COLUMNS)
     texts, sizes = [], []
     for part in pieces(columns, COLUMNS_AT_A_TIME):
-        own = ring[part.start : part.stop + 1]
-        corners = point[own[0] : own[-1] + 1]
-        outlines = (xy[corners[0] : corners[-1]], corners - corners[0], own - own[0])
+        rings = ring[part.start : part.stop + 1]
+        corners = point[rings[0] : rings[-1] + 1]
+        outlines = (xy[corners[0] : corners[-1]], corners - corners[0], rings - rings[0])
         size = height[part], width[part]
         if len(size[0]) > 1 or columns[part.start] <= COLUMNS_AT_A_TIME:
             text, first = write_texts(*rasterise_all(*outlines, *size).counts(size[0] * size[1]))
@@ -146,10 +146,10 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
         for (begin, end), runs in _filled(some, some.columns(n), ring, size):
             area[begin:end] += runs.areas()
             box = runs.boxes(size[begin:end])[:, order]
-            own = begin + np.flatnonzero(box[:, 2])
+            rows = begin + np.flatnonzero(box[:, 2])
             box = box[box[:, 2] > 0]
-            edge[own, :2] = np.minimum(edge[own, :2], box[:, :2])
-            edge[own, 2:] = np.maximum(edge[own, 2:], box[:, :2] + box[:, 2:])
+            edge[rows, :2] = np.minimum(edge[rows, :2], box[:, :2])
+            edge[rows, 2:] = np.maximum(edge[rows, 2:], box[:, :2] + box[:, 2:])
     edge[:, 2:] -= edge[:, :2]
     edge[area <= 0] = 0
     return area, edge
@@ -228,13 +228,13 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
 
     def crossings(self, height: Longs) -> Longs:
         """Where they pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
-        found = [np.zeros(0, np.int64)]
+        keys = [np.zeros(0, np.int64)]
         count = self.last - self.first + 1
         for piece in pieces(count, _EDGES_AT_A_TIME):
             c, of = spread(self.first[piece], count[piece])
             h, e = height[self.owner[piece]][of], of + piece.start
-            found.append((self.outline[piece] << 32)[of] + c * h + self.rows_at(e, c, h))
-        key = np.concatenate(found)
+            keys.append((self.outline[piece] << 32)[of] + c * h + self.rows_at(e, c, h))
+        key = np.concatenate(keys)
         key.sort()
         return key
 
@@ -320,12 +320,12 @@ def _filled(
     """
     begin = np.searchsorted(sides.owner, np.arange(len(height) + 1))
     for part in pieces(n_columns, COLUMNS_AT_A_TIME):
-        own = sides.take(slice(int(begin[part.start]), int(begin[part.stop])))
+        part_sides = sides.take(slice(int(begin[part.start]), int(begin[part.stop])))
         cuts = [0, 2**32]
         if int(n_columns[part.start]) > COLUMNS_AT_A_TIME:
-            cuts = own.cuts(COLUMNS_AT_A_TIME)
+            cuts = part_sides.cuts(COLUMNS_AT_A_TIME)
         for left, right in itertools.pairwise(cuts):
-            some = own if len(cuts) == 2 else own.between(left, right)
+            some = part_sides if len(cuts) == 2 else part_sides.between(left, right)
             n = np.diff(ring[part.start : part.stop + 1])
             key = some.crossings(height) - (int(ring[part.start]) << 32)
             yield (part.start, part.stop), _united(Runs.of_keys(key, int(n.sum())), n)
@@ -361,5 +361,5 @@ def _first_beyond(x: Longs, slope: Floats, u: Longs) -> Longs:
             at = t[near] - back
             passed = ((x[near] + slope[near] * at + 0.5).astype(np.int64) > u[near]) == rising
             t[near] += np.where(passed, -1, 0) if back else np.where(passed, 0, 1)
-    found: Longs = t.astype(np.int64)
-    return found
+    steps: Longs = t.astype(np.int64)
+    return steps

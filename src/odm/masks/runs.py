@@ -87,16 +87,16 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         # A run that goes on in the next column touches the bottom of the one and the top of the other.
         top = np.where(left < right, 0, begin - left * h)
         bottom = np.where(left < right, h - 1, end - right * h)
-        found = np.zeros((len(n), 4), np.int64)
+        ltwh = np.zeros((len(n), 4), np.int64)
         some = n > 0
         at = self.first[:-1][some] // 2
         if len(at):
             x = left[at]
             y = np.minimum.reduceat(top, at)
-            found[some] = np.stack(
+            ltwh[some] = np.stack(
                 [x, y, right[at + n[some] - 1] - x + 1, np.maximum.reduceat(bottom, at) - y + 1], axis=1
             )
-        return found
+        return ltwh
 
     def counts(self, pixels: Longs) -> tuple[Longs, Longs]:
         """Run lengths, of no pixels first: (n + 1,) where those of each mask begin, and the lengths.
@@ -171,13 +171,13 @@ def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
 def pieces(sizes: Longs, most: int) -> list[slice]:
     """Consecutive slices whose sizes add up to at most `most`, or that hold a single item."""
     ends = np.cumsum(sizes)
-    found, start = [], 0
+    slices, start = [], 0
     while start < len(sizes):
         before = int(ends[start - 1]) if start else 0
         stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
-        found.append(slice(start, stop))
+        slices.append(slice(start, stop))
         start = stop
-    return found
+    return slices
 
 
 def read_texts(text: NDArray[np.uint8], first: Longs) -> tuple[Longs, Longs, Mask]:
@@ -229,10 +229,10 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     total = np.empty_like(value)
     total[0::2], total[1::2] = np.cumsum(value[0::2]), np.cumsum(value[1::2])
     begin, m = cut[:-1][n > 0], n[n > 0]
-    own, other = total[begin], np.concatenate([[0], total])[begin]
+    base, other = total[begin], np.concatenate([[0], total])[begin]
     for odd in (0, 1):
-        held = (begin + m + 1 - odd) // 2 - (begin + 1 - odd) // 2
-        total[odd::2] -= np.repeat(np.where(begin & 1 == odd, own, other), held)
+        n_odd = (begin + m + 1 - odd) // 2 - (begin + 1 - odd) // 2
+        total[odd::2] -= np.repeat(np.where(begin & 1 == odd, base, other), n_odd)
     total[begin] = value[begin]
     return n, total, wrong
 
@@ -275,8 +275,8 @@ def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
     begin = offsets(groups)
     text = np.empty(int(begin[-1]), np.uint8)
     for k in range(int(groups.max(initial=0))):
-        own = np.flatnonzero(groups > k)
-        text[begin[own] + k] = ((value[own] >> 5 * k) & 31) + np.where(groups[own] > k + 1, 80, 48)
+        rows = np.flatnonzero(groups > k)
+        text[begin[rows] + k] = ((value[rows] >> 5 * k) & 31) + np.where(groups[rows] > k + 1, 80, 48)
     return text, begin
 
 
@@ -338,7 +338,7 @@ def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     n = np.diff(a.first)[rows_a]
     if n.sum() > np.diff(b.first)[rows_b].sum():  # those with fewer edges are looked up
         return shared(b, rows_b, a, rows_a)
-    found = np.zeros(len(rows_a), np.int64)
+    areas = np.zeros(len(rows_a), np.int64)
     key = (np.repeat(np.arange(len(b)), np.diff(b.first)) << 32) | b.edge
     inside = np.zeros(len(b.edge) + 1, np.int64)  # pixels of all masks before each edge
     inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
@@ -349,5 +349,5 @@ def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
         # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
         i = np.searchsorted(key, (rows_b[rows] << 32)[of] | pixel, side="right")
         before = inside[i] + (i & 1) * pixel
-        found[rows] = sums(before[1::2] - before[0::2], offsets(n[rows] // 2))
-    return found
+        areas[rows] = sums(before[1::2] - before[0::2], offsets(n[rows] // 2))
+    return areas

@@ -36,7 +36,7 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
         following_corner += [n + 1, following_corner[corner]]
         following_corner[2 * int(before[hole]) + 1] = n
         following_corner[corner] = 2 * hole
-    found: list[list[Floats]] = [[] for _ in range(len(masks))]
+    outlines: list[list[Floats]] = [[] for _ in range(len(masks))]
     for edge, mask in zip(
         first[~around_hole].tolist(), edges.mask[first[~around_hole]].tolist(), strict=True
     ):
@@ -44,8 +44,8 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
         while at != 2 * edge:
             outline.append(corners[at])
             at = following_corner[at]
-        found[mask].append(np.array(outline, np.float64))
-    return found
+        outlines[mask].append(np.array(outline, np.float64))
+    return outlines
 
 
 class _Edges(msgspec.Struct, frozen=True, eq=False):
@@ -145,7 +145,9 @@ def _bridges(edges: _Edges, holes: Longs) -> Longs:
     key, of = spread(low, high - low)
     key = (key << 32) | edges.x[right[of]]
     order = np.argsort(key)
-    found = right[of[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
+    right_edges = right[of[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
     y = edges.top[holes]
-    joint: Longs = 2 * found + (np.abs(edges.stop[found] - y) < np.abs(edges.start[found] - y))
+    joint: Longs = 2 * right_edges + (
+        np.abs(edges.stop[right_edges] - y) < np.abs(edges.start[right_edges] - y)
+    )
     return joint
