@@ -34,10 +34,10 @@ def install() -> None:
         "coco": types.SimpleNamespace(COCO=COCO),
         "cocoeval": types.SimpleNamespace(COCOeval=COCOeval, Params=Params),
     }
-    for name, held in parts.items():
+    for name, members in parts.items():
         module = types.ModuleType(f"pycocotools.{name}")
         module.__spec__ = ModuleSpec(module.__name__, None)  # programs ask whether it is installed
-        vars(module).update(vars(held), maskUtils=mask, mask=mask)
+        vars(module).update(vars(members), maskUtils=mask, mask=mask)
         setattr(package, name, module)
         sys.modules[f"pycocotools.{name}"] = module
     package.__path__ = []

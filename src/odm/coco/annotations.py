@@ -129,11 +129,11 @@ class COCO:
         images, categories = _listed(imgIds), _listed(catIds)
         if not images and not categories:
             return list(self.imgs)
-        found = set(images)
+        ids = set(images)
         for i, category in enumerate(categories):
             of_it = set(self.catToImgs[category])
-            found = of_it if i == 0 and not found else found & of_it
-        return list(found)
+            ids = of_it if i == 0 and not ids else ids & of_it
+        return list(ids)
 
     def loadAnns(self, ids: Any = ()) -> list[Record]:  # noqa: N802
         """The annotations with these ids."""
@@ -179,7 +179,7 @@ class COCO:
         As in pycocotools, the first record decides what all are: captions, boxes, masks or key points; areas
         are those of the boxes if there are boxes.
         """
-        found = COCO()
+        results = COCO()
         start = time.time()
         print_line("Loading and preparing results...")
         records: Any = resFile
@@ -196,19 +196,19 @@ class COCO:
                 f"results have image ids that the annotations lack: {len(unknown)}, such as {some}"
             )
         info = copy.deepcopy(self.dataset.get("info", {}))
-        found.dataset = {"info": info, "images": list(self.dataset["images"])}
+        results.dataset = {"info": info, "images": list(self.dataset["images"])}
         if records and "caption" in records[0]:
             images = {record["image_id"] for record in records}
-            found.dataset["images"] = [i for i in self.dataset["images"] if i["id"] in images]
+            results.dataset["images"] = [i for i in self.dataset["images"] if i["id"] in images]
             for number, record in enumerate(records, 1):
                 record["id"] = number
         else:
-            found.dataset["categories"] = copy.deepcopy(self.dataset["categories"])
+            results.dataset["categories"] = copy.deepcopy(self.dataset["categories"])
             _complete(records)
         print_line(f"DONE (t={time.time() - start:0.2f}s)")
-        found.dataset["annotations"] = records
-        found.createIndex()
-        return found
+        results.dataset["annotations"] = records
+        results.createIndex()
+        return results
 
     def loadNumpyAnnotations(self, data: NDArray[Any]) -> list[Record]:  # noqa: N802
         """Records of an array (n, 7) of image, left, top, width, height, score and category."""

@@ -223,7 +223,7 @@ class COCOeval:
         dts = dts[: p.maxDets[-1]]
         if not gts or not dts:
             return []
-        found = np.zeros((len(dts), len(gts)))
+        oks = np.zeros((len(dts), len(gts)))
         variances = (np.asarray(p.kpt_oks_sigmas) * 2) ** 2
         points = [np.array(dt["keypoints"]) for dt in dts]
         for j, gt in enumerate(gts):
@@ -239,8 +239,8 @@ class COCOeval:
                     dy = np.maximum(0, top - height - yd) + np.maximum(0, yd - (top + height * 2))
                 e = (dx**2 + dy**2) / variances / (gt["area"] + np.spacing(1)) / 2
                 e = e[seen > 0] if labelled else e
-                found[i, j] = np.sum(np.exp(-e)) / e.shape[0]
-        return found
+                oks[i, j] = np.sum(np.exp(-e)) / e.shape[0]
+        return oks
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Record | None:  # noqa: N802, N803
         """What became of the detections of one image and category, None if it has none of either."""
@@ -253,8 +253,8 @@ class COCOeval:
         gt, ignored = [gt[i] for i in order], np.array(outside, int)[order] if gt else np.zeros(0, int)
         dt = dt[:maxDet]
         crowd = [int(g["iscrowd"]) for g in gt]
-        held = self.ious[imgId, catId]
-        ious = held[:, order] if len(held) else held
+        image_ious = self.ious[imgId, catId]
+        ious = image_ious[:, order] if len(image_ious) else image_ious
         n_thresholds = len(p.iouThrs)
         gt_matches, dt_matches = np.zeros((n_thresholds, len(gt))), np.zeros((n_thresholds, len(dt)))
         dt_ignored = np.zeros((n_thresholds, len(dt)))
@@ -315,27 +315,27 @@ class COCOeval:
         """The arrays from ``evalImgs``."""
         precision, scores = -np.ones(shape), -np.ones(shape)
         recall = -np.ones((shape[0], *shape[2:]))
-        asked, evaluated = p, self._paramsEval
+        params, evaluated = p, self._paramsEval
         categories = evaluated.catIds if evaluated.useCats else [-1]
         ranges = [tuple(area) for area in evaluated.areaRng]
         n_ranges, n_images = len(ranges), len(evaluated.imgIds)
-        images = [n for n, image in enumerate(evaluated.imgIds) if image in set(asked.imgIds)]
+        images = [n for n, image in enumerate(evaluated.imgIds) if image in set(params.imgIds)]
         of_category = {category: k for k, category in enumerate(categories)}
         if self._eval_imgs is None:
             self._match_each()
-        held = self._eval_imgs
-        for k, category in enumerate(asked.catIds):
+        all_records = self._eval_imgs
+        for k, category in enumerate(params.catIds):
             if category not in of_category:
                 continue
-            for a, area in enumerate(asked.areaRng):
+            for a, area in enumerate(params.areaRng):
                 if tuple(area) not in ranges:
                     continue
                 first = (of_category[category] * n_ranges + ranges.index(tuple(area))) * n_images
-                records = [held[first + n] for n in images]
+                records = [all_records[first + n] for n in images]
                 records = [record for record in records if record is not None]
                 if not records:
                     continue
-                for m, most in enumerate(asked.maxDets):
+                for m, most in enumerate(params.maxDets):
                     self._one(records, most, p, (k, a, m), precision, recall, scores)
         return {"precision": precision, "recall": recall, "scores": scores}
 
@@ -369,9 +369,9 @@ class COCOeval:
             envelope = np.maximum.accumulate(envelope[::-1])[::-1]
             where = np.searchsorted(reached, p.recThrs, side="left")
             inside = where < len(tp)
-            own = np.zeros((2, len(p.recThrs)))
-            own[:, inside] = envelope[where[inside]], score[where[inside]]
-            precision[t, :, at[0], at[1], at[2]], scores[t, :, at[0], at[1], at[2]] = own
+            curve = np.zeros((2, len(p.recThrs)))
+            curve[:, inside] = envelope[where[inside]], score[where[inside]]
+            precision[t, :, at[0], at[1], at[2]], scores[t, :, at[0], at[1], at[2]] = curve
 
     # ------------------------------------------------------------------------------------------ summarize
 

@@ -33,7 +33,7 @@ def match_all(evaluation: Any) -> Matches | None:
     if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
     place = {category: i for i, category in enumerate(p.catIds)}
-    truth, found = (
+    truth, detections = (
         [
             r
             for key in sorted((k for k in side if k[1] in place), key=lambda k: place[k[1]])
@@ -43,10 +43,10 @@ def match_all(evaluation: Any) -> Matches | None:
     )
     # An id of 0 is no match there, and another area than that of the box would be looked at.
     try:
-        sizes = _sizes(p, truth + found)
-        if sizes is None or any(record["id"] <= 0 for side in (truth, found) for record in side):
+        sizes = _sizes(p, truth + detections)
+        if sizes is None or any(record["id"] <= 0 for side in (truth, detections) for record in side):
             return None
-        tables = _tables(truth, p, sizes, "gt"), _tables(found, p, sizes, "det")
+        tables = _tables(truth, p, sizes, "gt"), _tables(detections, p, sizes, "det")
     except KeyError:  # is an error only where the key is needed
         return None
     if tables[0] is None or tables[1] is None:
@@ -76,9 +76,9 @@ def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
     )
     if not same:
         return None
-    found = curve_arrays(matches)
+    curves = curve_arrays(matches)
     rows = [matches.classes.index(str(category)) for category in categories]
-    columns = found.precision[:, :, rows], found.recall[:, rows], found.scores[:, :, rows]
+    columns = curves.precision[:, :, rows], curves.recall[:, rows], curves.scores[:, :, rows]
     return dict(zip(("precision", "recall", "scores"), map(np.ascontiguousarray, columns), strict=True))
 
 
@@ -102,15 +102,15 @@ def _protocol(p: Any) -> Protocol:
     )
     changed = BY_IOU_TYPE.get(p.iouType, {}).get("coco", {})
     rules = replace(PROTOCOLS["coco"], **changed)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "ious": tuple(float(t) for t in p.iouThrs),
         "areas": areas,
         "max_dets": int(p.maxDets[-1]),
         "recall_at": tuple(int(n) for n in p.maxDets),
     }
     if p.iouType == "keypoints":
-        given["sigmas"] = tuple(float(s) for s in p.kpt_oks_sigmas)
-    return replace(rules, **given)
+        settings["sigmas"] = tuple(float(s) for s in p.kpt_oks_sigmas)
+    return replace(rules, **settings)
 
 
 def _sizes(p: Any, records: Records) -> Array | None:
@@ -184,8 +184,8 @@ def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[st
         columns = {"keypoints": [encode(r["keypoints"]) for r in records]}
         if kind == "gt":
             columns["num_keypoints"] = [encode(r["num_keypoints"]) for r in records]
-        drawn = read_shapes(columns, len(records))
-        return None if drawn.faults else {"keypoints": drawn.keypoints}
+        shapes = read_shapes(columns, len(records))
+        return None if shapes.faults else {"keypoints": shapes.keypoints}
     texts = [r["segmentation"]["counts"] for r in records]
     texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
     masks = Shapes.of_masks(np.frombuffer(b"".join(texts), np.uint8), offsets(np.array([*map(len, texts)])))

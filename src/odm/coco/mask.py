@@ -31,14 +31,14 @@ def encode(bimask: NDArray[Any]) -> Rle | list[Rle]:
 
 def decode(rleObjs: Rle | Sequence[Rle]) -> NDArray[np.uint8]:  # noqa: N803 -- pycocotools' word
     """RLE as (height, width), or a list of them as (height, width, n)."""
-    found = masks.decode(rleObjs).astype(np.uint8)
-    return found if isinstance(rleObjs, dict) else np.asfortranarray(found.transpose(1, 2, 0))
+    decoded = masks.decode(rleObjs).astype(np.uint8)
+    return decoded if isinstance(rleObjs, dict) else np.asfortranarray(decoded.transpose(1, 2, 0))
 
 
 def area(rleObjs: Rle | Sequence[Rle]) -> Any:  # noqa: N803
     """Pixels of RLE, or of a list of them (n,)."""
-    found = masks.area(rleObjs)
-    return np.uint32(found) if isinstance(rleObjs, dict) else found.astype(np.uint32)
+    areas = masks.area(rleObjs)
+    return np.uint32(areas) if isinstance(rleObjs, dict) else areas.astype(np.uint32)
 
 
 def toBbox(rleObjs: Rle | Sequence[Rle]) -> NDArray[np.float64]:  # noqa: N802, N803
@@ -99,8 +99,8 @@ def box_iou(
     high = np.fmin(dt[:, None, :2] + dt[:, None, 2:], gt[None, :, :2] + gt[None, :, 2:])
     side = np.maximum(high - low, 0)
     both = side[..., 0] * side[..., 1]
-    own, other = dt[:, 2] * dt[:, 3], gt[:, 2] * gt[:, 3]
-    whole = np.where(crowd[None, :], own[:, None], own[:, None] + other[None, :] - both)
+    det_area, gt_area = dt[:, 2] * dt[:, 3], gt[:, 2] * gt[:, 3]
+    whole = np.where(crowd[None, :], det_area[:, None], det_area[:, None] + gt_area[None, :] - both)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(both > 0, both / whole, 0.0)
 
