@@ -65,28 +65,28 @@ def agreement_page(
     cells = by_cell(zip(change[rows].tolist(), category[rows].tolist(), strict=True), numbers[rows].tolist())
     shown = Shown(len(used), weight, [cells], images)
     at = shown.boxes(numbers, xyxy)
-    drawn = np.flatnonzero(at >= 0)
+    on_page = np.flatnonzero(at >= 0)
     names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
-    told = found.to_dict()
+    contract = found.to_dict()
     data: dict[str, Any] = {
         **reading(log or Log(), sources),
         "title": title or said("title.agree", a=names[0], b=names[1]),
         "names": names,
-        "numbers": {key: told[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
+        "numbers": {key: contract[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
         "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
         "imageCount": len(used),
-        "classes": [{**row, "name": row["class"]} for row in told["classes"]],
+        "classes": [{**row, "name": row["class"]} for row in contract["classes"]],
         "skeletons": skeletons(*sets),
-        "confused": _confused(told["confusion"]),
+        "confused": _confused(contract["confusion"]),
         "boxes": {
-            "image": at[drawn].tolist(),
-            "kind": kind[drawn].tolist(),
-            "class": category[drawn].tolist(),
-            "was": was[drawn].tolist(),
-            "change": change[drawn].tolist(),
-            "iou": plain(iou[drawn].tolist()),
-            "box": [rounded(column, 2) for column in xyxy[drawn].T],
-            **shape_columns(*((own.boxes, rows[drawn]) for own, rows in zip(sets, rows_of, strict=True))),
+            "image": at[on_page].tolist(),
+            "kind": kind[on_page].tolist(),
+            "class": category[on_page].tolist(),
+            "was": was[on_page].tolist(),
+            "change": change[on_page].tolist(),
+            "iou": plain(iou[on_page].tolist()),
+            "box": [rounded(column, 2) for column in xyxy[on_page].T],
+            **shape_columns(*((own.boxes, rows[on_page]) for own, rows in zip(sets, rows_of, strict=True))),
         },
     }
     return shown.page("agree", data, [pictures[i] for i in used.tolist()])
@@ -112,19 +112,19 @@ def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
         np.concatenate([getattr(part[0], name) for part in parts]) for name in ("image", "category", "xyxy")
     )
     kind, was, change = (
-        np.concatenate([np.broadcast_to(said, len(own)) for own, said in column])
+        np.concatenate([np.broadcast_to(value, len(rows)) for rows, value in column])
         for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
     )
     iou = np.concatenate([found.iou, found.iou, np.full(sum(map(len, alone)), np.nan)])
-    of_a = np.repeat([False, True, True, False], [len(own) for own, *_ in parts])
-    row = np.concatenate([own.row for own, *_ in parts])
+    of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])
+    row = np.concatenate([rows.row for rows, *_ in parts])
     return image, category, xyxy, kind, was, change, iou, np.where(of_a, row, -1), np.where(of_a, -1, row)
 
 
 def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Pairs of boxes of which both have another class, the most frequent first."""
-    found = [p for p in pairs if None not in (p["first"], p["other"]) and p["first"] != p["other"]]
+    confused = [p for p in pairs if None not in (p["first"], p["other"]) and p["first"] != p["other"]]
     return [
         {"old": p["first"], "new": p["other"], "count": p["count"]}
-        for p in sorted(found, key=lambda p: -p["count"])
+        for p in sorted(confused, key=lambda p: -p["count"])
     ]

@@ -159,7 +159,7 @@ def _filled(
     if not 16 <= size <= 10_000:
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     entries: list[list[Any]] = []  # name, width, height and remark of each picture
-    held: list[str] = []
+    sources: list[str] = []
     room = LARGEST_FILE
     stream = shots(page.pictures, size)
     for number in log.track(range(len(page.pictures)), "pictures"):
@@ -169,14 +169,14 @@ def _filled(
             size_of = [max(edge, 1) for edge in page.extents[number]]
         entries.append([page.pictures[number].name, *size_of, shot.remark])
         if write is None:
-            held.append(base64.b64encode(shot.jpeg).decode())
-            room -= len(held[-1])
+            sources.append(base64.b64encode(shot.jpeg).decode())
+            room -= len(sources[-1])
             if room < 0:
                 raise _too_large(target)
         else:
-            held.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
+            sources.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
             if shot.jpeg:
-                write(held[-1], shot.jpeg)
+                write(sources[-1], shot.jpeg)
     # The pictures that are there and cannot be shown.
     odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
     for name, remark in odd[:3]:
@@ -188,7 +188,7 @@ def _filled(
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
     elif lacking:
         log.note(f"report: {lacking} of {len(entries)} pictures were not found")
-    content = _html(page, entries, held, language, single=write is None)
+    content = _html(page, entries, sources, language, single=write is None)
     if write is None and len(content) > LARGEST_FILE:
         raise _too_large(target)
     return content

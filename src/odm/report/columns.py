@@ -23,10 +23,10 @@ ISSUES = 200
 
 def rounded(values: NDArray[Any], digits: int) -> list[Any]:
     """Numbers of so many decimals; what is not finite, or huge, is 0, for a page cannot draw it."""
-    given = np.asarray(values, np.float64)
-    drawn = np.where(np.abs(given) < HUGE, given, 0.0)
+    numbers = np.asarray(values, np.float64)
+    finite = np.where(np.abs(numbers) < HUGE, numbers, 0.0)
     # A whole number is two signs shorter in JSON.
-    return [int(v) if v.is_integer() else v for v in np.round(drawn, digits).tolist()]
+    return [int(v) if v.is_integer() else v for v in np.round(finite, digits).tolist()]
 
 
 def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
@@ -76,15 +76,15 @@ FEWEST, MOST = 24, 200
 def curve_points(curves: Mapping[str, Any], names: Sequence[str]) -> list[list[list[float]] | None]:
     """Recall and precision of every class at a bounded number of points, None without a curve."""
     most = int(np.clip(CURVE_POINTS // max(len(curves), 1), FEWEST, MOST))
-    found: list[list[list[float]] | None] = []
+    points_of_classes: list[list[list[float]] | None] = []
     for name in names:
         curve = curves.get(name)
         if curve is None or not (n := len(curve.recall)):
-            found.append(None)
+            points_of_classes.append(None)
         else:
             kept = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
-            found.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
-    return found
+            points_of_classes.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
+    return points_of_classes
 
 
 # ------------------------------------------------------------------ the images that are shown
@@ -154,8 +154,8 @@ class Shown:
     def boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
         """(n,) the numbers on the page of the images of some boxes, whose edges count for `page`."""
         number: Ints = self.number[image]
-        own = (number >= 0) & (np.abs(xyxy) < HUGE).all(axis=1)
-        np.maximum.at(self._extents, number[own], xyxy[own, 2:])
+        is_drawn = (number >= 0) & (np.abs(xyxy) < HUGE).all(axis=1)
+        np.maximum.at(self._extents, number[is_drawn], xyxy[is_drawn, 2:])
         return number
 
     def page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
@@ -168,7 +168,7 @@ def by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, l
     """The first distinct images of every key, at most 12."""
     cells: dict[Hashable, list[int]] = {}
     for key, image in zip(keys, images, strict=True):
-        found = cells.setdefault(key, [])
-        if len(found) < 12 and image not in found:
-            found.append(image)
+        cell_images = cells.setdefault(key, [])
+        if len(cell_images) < 12 and image not in cell_images:
+            cell_images.append(image)
     return cells

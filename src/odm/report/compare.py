@@ -109,8 +109,8 @@ def changes_of(
     number = {name: i for i, name in enumerate(names)}
     errors = np.zeros((2, len(names)), np.int64)
     for run, table, level in zip((0, 1), (first, other), at, strict=True):
-        own = np.array([number[name] for name in table.images], np.int64)
-        errors[run, own] = table.wrong_at(level)[2]
+        image_rows = np.array([number[name] for name in table.images], np.int64)
+        errors[run, image_rows] = table.wrong_at(level)[2]
     wrong = errors > 0
     what = {
         FIXED: wrong[0] & ~wrong[1],
@@ -121,13 +121,13 @@ def changes_of(
     change = np.abs(errors[0] - errors[1])
     cells: dict[Hashable, list[int]] = {}
     for key in (FIXED, BROKEN, BOTH):
-        own = np.flatnonzero(what[key])
-        cells[key] = own[np.argsort(-change[own], kind="stable")].tolist()
+        image_rows = np.flatnonzero(what[key])
+        cells[key] = image_rows[np.argsort(-change[image_rows], kind="stable")].tolist()
     shown = choose(len(names), change, [cells], images)
     shown_names = [names[i] for i in shown]
     boxes = [
-        _run_boxes(table, level, shown_names, own)
-        for table, level, own in zip((first, other), at, datasets, strict=True)
+        _run_boxes(table, level, shown_names, image_rows)
+        for table, level, image_rows in zip((first, other), at, datasets, strict=True)
     ]
     return Changes(
         {key: int(np.count_nonzero(mask)) for key, mask in what.items()},
@@ -140,10 +140,10 @@ def changes_of(
     )
 
 
-def _run_boxes(table: ReportData, level: int, names: Sequence[str], own: Datasets) -> list[RunBoxes]:
+def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets: Datasets) -> list[RunBoxes]:
     detections, truth = table.detections, table.truth
     number = {name: i for i, name in enumerate(table.images)}
-    found = table.found_at(level)
+    is_found = table.found_at(level)
     kept = table.level >= level
     made = []
     for name in names:
@@ -151,11 +151,11 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], own: Dataset
         d, g = np.flatnonzero((detections.image == image) & kept), np.flatnonzero(truth.image == image)
         kinds = table.kind[d].tolist()
         state = [
-            "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], found[g], strict=True)
+            "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], is_found[g], strict=True)
         ]
         why = [_kind_words(kind) for kind in kinds]
         # Ground truth and detections one after the other, as rows of either.
-        drawn = (
+        shown_rows = (
             np.append(np.full(len(d), -1), truth.row[g]),
             np.append(detections.row[d], np.full(len(g), -1)),
         )
@@ -168,7 +168,10 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], own: Dataset
                 why=why
                 + [_truth_words(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
                 shapes=shape_columns(
-                    *((side.boxes if side else None, rows) for side, rows in zip(own, drawn, strict=True))
+                    *(
+                        (side.boxes if side else None, rows)
+                        for side, rows in zip(run_datasets, shown_rows, strict=True)
+                    )
                 ),
             )
         )
@@ -276,8 +279,8 @@ def compare_page(
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
         at = number[image.name]
         extents[at] = np.maximum(extents[at], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
-    drawn = [pictures.get(name, Picture(name)) for name in shown]
-    return Page("compare", data, drawn, np.ceil(extents).astype(int).tolist())
+    shown_pictures = [pictures.get(name, Picture(name)) for name in shown]
+    return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
 
 
 def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:
@@ -327,7 +330,7 @@ def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]
         "why": [why for one in boxes for why in one.why],
         "box": [rounded(column, 1) for column in xyxy.T],
         **{
-            name: [own for one in boxes for own in one.shapes.get(name, [blank] * len(one.kind))]
+            name: [value for one in boxes for value in one.shapes.get(name, [blank] * len(one.kind))]
             for name, blank in BLANK.items()
             if any(name in one.shapes for one in boxes)
         },

@@ -22,9 +22,9 @@ FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
 
 def what_images_have(page: Page) -> str:
     """How many images of a page of a data set have what, in English, in a line."""
-    told = [words.said(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]]
+    kinds = [words.said(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]]
     n = page.data["imageCount"]
-    return f"{plural(n, 'image')}: {', '.join(map(words.english, told))}" if told else plural(n, "image")
+    return f"{plural(n, 'image')}: {', '.join(map(words.english, kinds))}" if kinds else plural(n, "image")
 
 
 def dataset_page(
@@ -98,22 +98,22 @@ def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_
     boxes, n = dataset.boxes, len(dataset.images)
 
     def having(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        found = np.zeros(n, np.bool_)
-        found[boxes.image[rows]] = True
-        return found
+        has_box = np.zeros(n, np.bool_)
+        has_box[boxes.image[rows]] = True
+        return has_box
 
     some = having(np.ones(len(boxes), np.bool_))
-    found: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): some, ("empty", ""): ~some}
+    masks: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): some, ("empty", ""): ~some}
     for flag, name in zip(Flag, FLAG_NAMES, strict=True):
-        found["flag", name] = having(boxes.has(flag))
+        masks["flag", name] = having(boxes.has(flag))
     if boxes.shapes is not None:
-        found["shapes", ""] = having(boxes.shapes.kind > 0)
+        masks["shapes", ""] = having(boxes.shapes.kind > 0)
     if boxes.keypoints is not None:
-        found["keypoints", ""] = having(boxes.keypoints.counts() > 0)
+        masks["keypoints", ""] = having(boxes.keypoints.counts() > 0)
     splits = np.array(dataset.images.split, object)
     for name in dict.fromkeys(filter(None, dataset.images.split)):
-        found["split", name] = splits == name
-    return {key: mask for key, mask in found.items() if mask.any()}
+        masks["split", name] = splits == name
+    return {key: mask for key, mask in masks.items() if mask.any()}
 
 
 def _data(
@@ -146,14 +146,14 @@ def _data(
 def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
     """The boxes of the images that are shown; `image` (n,) is their number there, -1 = not shown."""
     boxes = dataset.boxes
-    own = np.flatnonzero(image >= 0)
+    box_rows = np.flatnonzero(image >= 0)
     return {
-        "image": image[own].tolist(),
-        "class": boxes.category[own].tolist(),
-        "row": own.tolist(),
-        "score": rounded(boxes.score[own], 4) if dataset.kind == "det" else [],
-        "flags": boxes.flags[own].tolist(),
+        "image": image[box_rows].tolist(),
+        "class": boxes.category[box_rows].tolist(),
+        "row": box_rows.tolist(),
+        "score": rounded(boxes.score[box_rows], 4) if dataset.kind == "det" else [],
+        "flags": boxes.flags[box_rows].tolist(),
         "flagNames": FLAG_NAMES,
-        "box": [rounded(column, 1) for column in boxes.xyxy[own].T],
-        **shape_columns((boxes, own)),
+        "box": [rounded(column, 1) for column in boxes.xyxy[box_rows].T],
+        **shape_columns((boxes, box_rows)),
     }

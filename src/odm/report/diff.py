@@ -55,14 +55,16 @@ def diff_page(
     for dataset, rows in ((found.old, found.first), (found.new, found.other)):
         table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
         category.append(table[np.append(dataset.boxes.category, -1)[rows]])
-    own = np.where(category[1] >= 0, category[1], category[0])
+    shown_category = np.where(category[1] >= 0, category[1], category[0])
     old_class = np.where(category[0] >= 0, category[0], category[1])
     # A box that moved and has another shape is one box.
     changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
     classes = [{**row, "name": row["class"], "changed": n} for row, n in zip(by_class, changed, strict=True)]
     rows = np.flatnonzero(change)
     rows = rows[np.argsort(-weight[image[rows]], kind="stable")]
-    cells = by_cell(zip(change[rows].tolist(), own[rows].tolist(), strict=True), image[rows].tolist())
+    cells = by_cell(
+        zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
+    )
     shown = Shown(len(names), weight, [cells], images)
     what = {row["image"]: row["change"] for row in found.image_rows()}
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
@@ -92,54 +94,56 @@ def diff_page(
     return shown.page("diff", data, pictures)
 
 
-def _old_name(found: Differences, image: int) -> str:
+def _old_name(differences: Differences, image: int) -> str:
     """The name that a renamed image had."""
-    if image >= len(found.renamed) or not found.renamed[image]:
+    if image >= len(differences.renamed) or not differences.renamed[image]:
         return ""
-    return str(found.old.images.name[found.partner[image]])
+    return str(differences.old.images.name[differences.partner[image]])
 
 
-def _boxes(found: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
+def _boxes(differences: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
     """The boxes of the images that are shown, as columns; what moved or changed its shape is there twice.
 
     They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
     (dashed), where it was as truth (dotted), and unchanged ones thin.
     """
     old, new = (
-        np.append(own.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
-        for own, rows in ((found.old, found.first), (found.new, found.other))
+        np.append(version.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
+        for version, rows in ((differences.old, differences.first), (differences.new, differences.other))
     )
-    present = found.other >= 0
-    moved = np.flatnonzero(found.change & (Change.MOVED | Change.SHAPE))
+    present = differences.other >= 0
+    moved = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
     row = np.append(np.arange(len(present)), moved)
     before = np.arange(len(row)) >= len(present)
     is_new = present[row] & ~before
     xyxy = np.where(is_new[:, None], new[row], old[row])
-    at = shown.boxes(found.image[row], xyxy)
-    drawn = at >= 0
-    row, before, is_new, at, xyxy = row[drawn], before[drawn], is_new[drawn], at[drawn], xyxy[drawn]
-    bits = found.change[row]
+    at = shown.boxes(differences.image[row], xyxy)
+    on_page = at >= 0
+    row, before, is_new, at, xyxy = row[on_page], before[on_page], is_new[on_page], at[on_page], xyxy[on_page]
+    bits = differences.change[row]
     kind = np.where(bits == 0, "OT", "FN")
     kind[(bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
     kind[(bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
     kind[before] = "GT"
     relabelled = ((bits & Change.RELABELLED) > 0) & ~before
-    own = np.where(is_new, category[1][row], category[0][row])
-    flags = [np.append(side.boxes.flags, 0) for side in (found.old, found.new)]
-    shift = np.where(bits & Change.MOVED, found.shift[row], 0)
-    changes = zip(flags[0][found.first[row]].tolist(), flags[1][found.other[row]].tolist(), strict=True)
+    version = np.where(is_new, category[1][row], category[0][row])
+    flags = [np.append(side.boxes.flags, 0) for side in (differences.old, differences.new)]
+    shift = np.where(bits & Change.MOVED, differences.shift[row], 0)
+    changes = zip(
+        flags[0][differences.first[row]].tolist(), flags[1][differences.other[row]].tolist(), strict=True
+    )
     return {
         "image": at.tolist(),
         "kind": kind.tolist(),
-        "class": own.tolist(),
+        "class": version.tolist(),
         "was": np.where(relabelled, category[0][row], -1).tolist(),
         "change": bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
         "flags": [_flags(*pair, changed=bit) for pair, bit in zip(changes, bits.tolist(), strict=True)],
         "box": [rounded(column, 2) for column in xyxy.T],
         **shape_columns(
-            (found.old.boxes, np.where(is_new, -1, found.first[row])),
-            (found.new.boxes, np.where(is_new, found.other[row], -1)),
+            (differences.old.boxes, np.where(is_new, -1, differences.first[row])),
+            (differences.new.boxes, np.where(is_new, differences.other[row], -1)),
         ),
     }
 

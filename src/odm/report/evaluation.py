@@ -60,9 +60,9 @@ def evaluation_page(
         false = false[np.argsort(-detections.score[false], kind="stable")]
         keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
         keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
-        found = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
+        cell_images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
         weight += errors
-        cells.append(by_cell(keys, found))
+        cells.append(by_cell(keys, cell_images))
     shown = Shown(len(names), weight, cells, images)
     only = {
         "classes only in the ground truth": join.classes_gt_only,
@@ -79,9 +79,9 @@ def evaluation_page(
         "sides": list(SIDES),
         "skeletons": skeletons(evaluation.truth_dataset, evaluation.detections_dataset),
         "tags": {
-            tag: own.tolist()
+            tag: on_page.tolist()
             for tag, numbers in evaluation.tags.items()
-            if len(own := shown.number[numbers][shown.number[numbers] >= 0])
+            if len(on_page := shown.number[numbers][shown.number[numbers] >= 0])
         },
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
@@ -102,8 +102,12 @@ def _title(sources: Sequence[str]) -> words.Said:
 def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
     contract = result.to_dict()
     rows = [
-        {key: value for key, value in own.items() if isinstance(value, (int, float, str)) and key in ROW_KEYS}
-        for own in contract["classes"]
+        {
+            key: value
+            for key, value in class_row.items()
+            if isinstance(value, (int, float, str)) and key in ROW_KEYS
+        }
+        for class_row in contract["classes"]
     ]
     return {
         "protocol": result.protocol,
@@ -136,16 +140,16 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
 
 def _analysis(result: Result) -> dict[str, Any]:
     """The analyses of the JSON contract, with rounded numbers and only the worst images."""
-    found = {name: data for name, data in result.analysis.items() if name != "confusion"}
-    if result.scores_from and "thresholds" not in found:
+    analyses = {name: data for name, data in result.analysis.items() if name != "confusion"}
+    if result.scores_from and "thresholds" not in analyses:
         rows = {
             row.name: {"score": row.score, "precision": row.precision, "recall": row.recall}
             for row in result.classes
         }
-        found["thresholds"] = {"rule": last_part(result.scores_from), "classes": rows}
-    if "images" in found:
-        found["images"] = [row for row in found["images"] if row["error"]][:WORST]
-    return {name: _brief(data) for name, data in found.items()}
+        analyses["thresholds"] = {"rule": last_part(result.scores_from), "classes": rows}
+    if "images" in analyses:
+        analyses["images"] = [row for row in analyses["images"] if row["error"]][:WORST]
+    return {name: _brief(data) for name, data in analyses.items()}
 
 
 def _brief(data: Any) -> Any:
@@ -178,24 +182,24 @@ def _sparse(counts: Counts) -> dict[str, Any]:
 def _ious(result: Result, table: ReportData, on_page: Shown) -> dict[str, Any] | None:
     """What a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
 
-    ``own`` is the position of the protocol's. Kinds of the boxes that are shown are a digit each; of their
+    ``reference`` is the position of the protocol's. Kinds of the boxes that are shown are a digit each; of their
     objects, those are listed that another detection finds than at the protocol's IoU.
     """
-    found = result.report_ious()
-    if not found:
+    results_at_ious = result.report_ious()
+    if not results_at_ious:
         return None
-    own = [one.iou for one in found].index(result.rules.ious[result.rules.reference])
+    reference = [one.iou for one in results_at_ious].index(result.rules.ious[result.rules.reference])
     of_det, of_gt = _places(table, on_page)
     shown_det, shown_gt = np.flatnonzero(of_det[:-1] >= 0), np.flatnonzero(of_gt[:-1] >= 0)
-    tables = [table if i == own else table.at(one) for i, one in enumerate(found)]
-    nearer = [tables[i + (i < own) - (i > own)] for i in range(len(tables))]
+    tables = [table if i == reference else table.at(one) for i, one in enumerate(results_at_ious)]
+    nearer = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
     by = [of_det[one.truth.found_by[shown_gt]] for one in tables]
-    changed = [np.flatnonzero(one != by[own]) for one in by]
+    changed = [np.flatnonzero(one != by[reference]) for one in by]
     return {
-        "values": [one.iou for one in found],
-        "own": own,
+        "values": [one.iou for one in results_at_ious],
+        "own": reference,
         "averaged": result.rules.averaged,
-        "ap": [[None if math.isnan(v) else v for v in one.ap.tolist()] for one in found],
+        "ap": [[None if math.isnan(v) else v for v in one.ap.tolist()] for one in results_at_ious],
         "wrong": [one.wrong_images for one in tables],
         "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, nearer, strict=True)],
         "objects": [_change(a.objects, b.objects) for a, b in zip(tables, nearer, strict=True)],
@@ -223,9 +227,9 @@ def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArr
     detections, truth = table.detections, table.truth
     places = []
     for side in (detections, truth):
-        own = np.flatnonzero(on_page.boxes(side.image, side.xyxy) >= 0)
+        rows = np.flatnonzero(on_page.boxes(side.image, side.xyxy) >= 0)
         place = np.full(len(side.image) + 1, -1, np.int32)
-        place[own] = np.arange(len(own), dtype=np.int32)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
         places.append(place)
     return places[0], places[1]
 
@@ -237,7 +241,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
     own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
     place_det, place_gt = _places(table, on_page)
     shown = place_det[pairing.det] >= 0
-    found, drawn = evaluation.detections_dataset, evaluation.truth_dataset
+    detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
     least = 0.5 * table.levels[table.best]  # the shapes of doubtful detections would be most of the page
     sure = np.where(detections.score[own_det] >= least, detections.row[own_det], -1)
     return {
@@ -251,7 +255,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
             "iou": rounded(detections.best_iou[own_det], 3),
             "spared": pairing.spared[own_det].astype(int).tolist(),
             "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
-            **shape_columns((found.boxes if found else None, sure)),
+            **shape_columns((detections_dataset.boxes if detections_dataset else None, sure)),
         },
         "gt": {
             "image": of_gt[own_gt].tolist(),
@@ -264,7 +268,7 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[st
             "same": _floored(truth.same_iou[own_gt]),
             "other": _floored(truth.other_iou[own_gt]),
             "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
-            **shape_columns((drawn.boxes if drawn else None, truth.row[own_gt])),
+            **shape_columns((truth_dataset.boxes if truth_dataset else None, truth.row[own_gt])),
         },
         "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],
     }

@@ -22,21 +22,21 @@ def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[A
     pixel, each number the difference from that of the corner before. ``points`` has x, y and visibility of
     key points one after the other.
     """
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for boxes, rows in sides:
         if boxes is None:
             continue
         shapes, points = boxes.shapes, boxes.keypoints
-        own = np.flatnonzero(rows >= 0).tolist()
+        shown_rows = np.flatnonzero(rows >= 0).tolist()
         if shapes is not None:
-            column = found.setdefault("shape", [BLANK["shape"]] * len(rows))
-            for i in own:
+            column = columns.setdefault("shape", [BLANK["shape"]] * len(rows))
+            for i in shown_rows:
                 column[i] = _shape(shapes, int(rows[i]))
         if points is not None:
-            column = found.setdefault("points", [BLANK["points"]] * len(rows))
-            for i in own:
+            column = columns.setdefault("points", [BLANK["points"]] * len(rows))
+            for i in shown_rows:
                 column[i] = _points(points, int(rows[i]))
-    return found
+    return columns
 
 
 def _points(points: Keypoints, row: int) -> list[int]:
@@ -59,9 +59,13 @@ def _shape(shapes: Shapes, row: int) -> Any:
 
 def skeletons(*sides: Dataset | None) -> dict[str, Any]:
     """By class the pairs of key points that are joined by a line."""
-    found: dict[str, Any] = {}
+    lines: dict[str, Any] = {}
     for side in sides:
         if side is not None and side.categories.skeleton is not None:
             pairs = zip(side.categories.name, side.categories.skeleton, strict=True)
-            found |= {name: [list(pair) for pair in own] for name, own in pairs if own}
-    return found
+            lines |= {
+                name: [list(pair) for pair in pairs_of_points]
+                for name, pairs_of_points in pairs
+                if pairs_of_points
+            }
+    return lines

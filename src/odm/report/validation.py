@@ -58,9 +58,9 @@ def validation_page(
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
     number = {name: i for i, name in enumerate(names)}
     sides = [_Side(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
-    found = [_find(issue, sides) for issue in issues[:LISTED]]
+    places = [_find(issue, sides) for issue in issues[:LISTED]]
     weight = np.zeros(len(names), np.int64)
-    for issue, (_, _, image) in zip(issues, found, strict=False):
+    for issue, (_, _, image) in zip(issues, places, strict=False):
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
     shown = Shown(len(names), weight, [], images)
@@ -69,7 +69,7 @@ def validation_page(
         for d, side in zip(datasets, sides, strict=True)
     ]
     listed = []
-    for issue, (side, box, image) in zip(issues, found, strict=False):
+    for issue, (side, box, image) in zip(issues, places, strict=False):
         at = int(shown.number[image]) if image >= 0 else -1
         row = int(np.searchsorted(boxes[side]["row"], box)) if at >= 0 and box >= 0 else -1
         listed.append({**issue_row(issue, sources), "side": side, "box": row, "image": at})
@@ -160,6 +160,6 @@ def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
 
 def _look_up(index: Index, file: int, line: int) -> int:
     keys, order = index
-    wanted = file * 2**40 + line
-    at = int(np.searchsorted(keys, wanted))
-    return int(order[at]) if at < len(keys) and keys[at] == wanted else -1
+    key = file * 2**40 + line
+    at = int(np.searchsorted(keys, key))
+    return int(order[at]) if at < len(keys) and keys[at] == key else -1

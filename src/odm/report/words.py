@@ -25,8 +25,8 @@ def table(language: str) -> dict[str, Any]:
     """The texts of a language by key."""
     data = pkgutil.get_data("odm.report", f"words/{language}.json")
     assert data is not None
-    found: dict[str, Any] = json.loads(data)
-    return found
+    texts: dict[str, Any] = json.loads(data)
+    return texts
 
 
 def said(key: str, **values: Said) -> Said:
@@ -44,10 +44,10 @@ def english(text: Said) -> str:
 
 def listed(names: Sequence[str]) -> Said:
     """Names with "and" between them; empty if there are none."""
-    found: Said = ""
+    text: Said = ""
     for name in names:
-        found = said("and", a=found, b=name) if found else name
-    return found
+        text = said("and", a=text, b=name) if text else name
+    return text
 
 
 def tables(language: str | None = None) -> dict[str, dict[str, Any]]:
