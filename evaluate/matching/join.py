@@ -241,7 +241,7 @@ def admit(
             used, counts = pairing.image[detections.boxes.image] >= 0, None
         asked = None if only_classes is None else set(only_classes)
         det_only, hints = report_classes(
-            truth, detections, pairing, log, used=used, asked=asked, counts=counts
+            truth, detections, pairing, log, used=used, requested=asked, counts=counts
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)

@@ -138,25 +138,25 @@ def _words(hint: Any, *, many: bool = False) -> str:
     parts = [part for part in _parts(hint) if part is not type(None)]
     if len({str, os.PathLike} & {typing.get_origin(part) or part for part in parts}) == 2:
         parts.remove(str)  # a path is either
-    found: list[str] = []
+    kinds: list[str] = []
     for part in parts:
         origin, inner = typing.get_origin(part) or part, typing.get_args(part)
         if origin is Literal:
             such = "names such as" if many else "a name such as"
-            found += map(repr, inner) if len(inner) <= MANY else [f"{such} {inner[0]!r}"]
+            kinds += map(repr, inner) if len(inner) <= MANY else [f"{such} {inner[0]!r}"]
         elif origin in WORDS:
-            found.append(WORDS[origin][many])
+            kinds.append(WORDS[origin][many])
         elif origin in LISTS:
-            found.append(f"a list of {_words(inner[0], many=True)}")
+            kinds.append(f"a list of {_words(inner[0], many=True)}")
         elif origin in MAPPINGS:
             of = "" if inner[1] is Any else f" of {_words(inner[0])} to {_words(inner[1])}"
-            found.append(f"a mapping{of}")
+            kinds.append(f"a mapping{of}")
         elif origin is tuple:
-            found.append(f"({', '.join(map(_words, inner))})")
+            kinds.append(f"({', '.join(map(_words, inner))})")
         else:
             name = getattr(origin, "__name__", str(origin))
-            found.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
-    return " or ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+            kinds.append(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}")
+    return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
 
 
 def _has_null(value: Any) -> bool:

@@ -36,8 +36,8 @@ def to_array(values: Any, what: str, kinds: str = "fiub") -> NDArray[Any]:
     if array.dtype.kind == "V" and "float" in array.dtype.name:  # JAX's bfloat16, which is no type of NumPy's
         array = array.astype(np.float32)
     if array.size and array.dtype.kind not in kinds:
-        wanted = "whole numbers or text" if "U" in kinds else "numbers"
-        raise ValueError(f"{what}: expected {wanted}, found {array.dtype}")
+        expected = "whole numbers or text" if "U" in kinds else "numbers"
+        raise ValueError(f"{what}: expected {expected}, found {array.dtype}")
     return array if array.dtype.kind in kinds else np.zeros(array.shape, np.float32)
 
 

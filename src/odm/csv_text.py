@@ -91,10 +91,10 @@ def records(
                 cells = content.split(sep)
                 yield first, first, [cell.lstrip(" ") for cell in cells] if spaced else cells
             continue
-        found, stop = read_record(text, at, sep, spaced=spaced)
+        record, stop = read_record(text, at, sep, spaced=spaced)
         line += text.count("\n", at, stop) + 1
         at = stop + 1
-        yield first, line - 1, found
+        yield first, line - 1, record
 
 
 def plain_lines(text: str) -> str:

@@ -121,17 +121,17 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
 def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
     """A path and every folder above it, links resolved, with identities; not those `seen`, which grows."""
     path = os.path.realpath(path)
-    found: list[tuple[str, Identity | None]] = []
+    folders: list[tuple[str, Identity | None]] = []
     while seen is None or path not in seen:
         identity = None
         with contextlib.suppress(OSError):
             status = os.stat(path)
             identity = status.st_dev, status.st_ino
-        found.append((path, identity))
+        folders.append((path, identity))
         if seen is not None:
             seen.add(path)
         parent = os.path.dirname(path)
         if parent == path:
             break
         path = parent
-    return found
+    return folders

@@ -232,9 +232,9 @@ class Log:
         for issue in other.issues:
             if issue not in known:
                 self.take_over(issue)
-        held = Counter(issue.code for issue in other.issues)
+        n_held = Counter(issue.code for issue in other.issues)
         for name, n in other.counts.items():
-            self.counts[name] += n - held[name]
+            self.counts[name] += n - n_held[name]
         for text in other.notes:
             self.note(text)
 
@@ -411,11 +411,11 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
             folded.setdefault(other.casefold(), other)
         if len(folded) >= 2000:  # and slow enough
             break
-    found = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
-    return folded[found[0]] if found else None
+    matches = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
+    return folded[matches[0]] if matches else None
 
 
 def hint(name: str, names: Iterable[str]) -> str:
     """``, did you mean 'x'?`` or nothing."""
-    found = nearest(name, names)
-    return f" (did you mean {shorten(found)!r}?)" if found else ""
+    name_nearest = nearest(name, names)
+    return f" (did you mean {shorten(name_nearest)!r}?)" if name_nearest else ""

@@ -205,7 +205,7 @@ def distinct_parts(paths: Sequence[str]) -> list[str]:
     parts = [[printable(p) for p in re.split(r"[/\\]", path) if p] or [printable(path)] for path in paths]
     lengths = range(1, max(map(len, parts), default=0) + 1)
     for cut in (*(slice(-n, 1 - n or None) for n in lengths), *(slice(-n, None) for n in lengths)):
-        names = ["/".join(own[cut]) for own in parts]
+        names = ["/".join(path_parts[cut]) for path_parts in parts]
         if all(names) and len(set(names)) == len(names):
             return names
     return list(paths)

@@ -156,7 +156,7 @@ def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int
         return np.arange(len(ours)), {"name": len(ours)}
     ids = zip(theirs, detections.source_id.tolist(), strict=True)
     # Only images of which nothing but the id is known: an id beside a real name belongs to another file.
-    bare_ids = [given if given != NO_ID and name == str(given) else None for name, given in ids]
+    bare_ids = [id_ if id_ != NO_ID and name == str(id_) else None for name, id_ in ids]
     ways: tuple[tuple[str, Iterable[Any], Iterable[Any]], ...] = (
         ("name", ours, theirs),
         ("name without extension", map(stem, ours), map(stem, theirs)),
@@ -238,10 +238,10 @@ def report_splits(
     rows = {name: row for row, name in enumerate(splits)}
     split = np.array([rows.get(name, len(rows)) for name in truth.images.split])
     image = pairing.image[used]
-    found = np.bincount(split[image[image >= 0]], minlength=len(rows) + 1)
+    n_detected = np.bincount(split[image[image >= 0]], minlength=len(rows) + 1)
     boxes = np.bincount(split[truth.boxes.image], minlength=len(rows) + 1)
-    missed = [name for name, row in rows.items() if boxes[row] and not found[row]]
-    others = [name for name, row in rows.items() if found[row]]
+    missed = [name for name, row in rows.items() if boxes[row] and not n_detected[row]]
+    others = [name for name, row in rows.items() if n_detected[row]]
     if not missed or not others:
         return
     chosen = [rows[name] for name in missed]
@@ -261,13 +261,13 @@ def report_empty_images(
 ) -> None:
     """Report that most images with ground truth have no detection; `used` are the rows of those that have."""
     boxes = np.bincount(truth.boxes.image, minlength=len(truth.images))
-    found = np.zeros(len(boxes), np.bool_)
+    has_detection = np.zeros(len(boxes), np.bool_)
     partner = pairing.image[used]
-    found[partner[partner >= 0]] = True
-    empty, total = (boxes > 0) & ~found, int(np.count_nonzero(boxes))
+    has_detection[partner[partner >= 0]] = True
+    empty, total = (boxes > 0) & ~has_detection, int(np.count_nonzero(boxes))
     n = int(np.count_nonzero(empty))
-    said = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
-    if n < FEW_EMPTY or n < MOST_EMPTY * total or not found.any() or said:
+    is_reported = log.counts[SPLIT_WITHOUT_DETECTIONS.name] > 0
+    if n < FEW_EMPTY or n < MOST_EMPTY * total or not has_detection.any() or is_reported:
         return
     log.report(
         FEW_IMAGES_DETECTED,
@@ -331,7 +331,7 @@ def report_classes(
     log: Log,
     *,
     used: NDArray[Any] | None = None,
-    asked: set[str] | None = None,
+    requested: set[str] | None = None,
     counts: NDArray[Any] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """Report classes that only the detections have, or that there is no class in common.
@@ -340,7 +340,7 @@ def report_classes(
     ----------
     used
         Rows of the detections that count; without it all of them.
-    asked
+    requested
         Only these classes are warned of.
     counts
         How many detections each class has, where `detections` do not hold all of them.
@@ -373,7 +373,7 @@ def report_classes(
         near = nearest_name(name, gt_names) if n < 100 else None
         if near is not None:
             hints[name] = near
-        if asked is None or name in asked:
+        if requested is None or name in requested:
             place = detections.location(int(location[first[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
@@ -426,13 +426,13 @@ def _images_shifted(
     order = np.argsort(numbers, kind="stable")
     ranked = numbers[order]
     for step in (-1, 1):
-        wanted = numbers[image] + step
-        at = np.minimum(np.searchsorted(ranked, wanted), len(ranked) - 1)
-        other = np.where(ranked[at] == wanted, order[at], -1)
-        held = np.flatnonzero(other >= 0)
-        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[held]], other[held])
+        shifted = numbers[image] + step
+        at = np.minimum(np.searchsorted(ranked, shifted), len(ranked) - 1)
+        other = np.where(ranked[at] == shifted, order[at], -1)
+        partnered = np.flatnonzero(other >= 0)
+        det, _ = _overlapping(truth, detections.boxes.xyxy[rows[partnered]], other[partnered])
         fitting = distinct(det)
-        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(distinct(other[held[fitting]])) < 2:
+        if len(fitting) < max(ENOUGH, MOST_AGREE * len(rows)) or len(distinct(other[partnered[fitting]])) < 2:
             continue
         log.report(
             IMAGE_NUMBERS_SHIFTED,
@@ -541,9 +541,13 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
 
 def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pairs of boxes, as numbers in `xyxy` and rows of the ground truth, whose IoU is at least 0.5."""
-    held = truth.boxes.image
-    order = np.arange(len(held)) if (held[1:] >= held[:-1]).all() else np.argsort(held, kind="stable")
-    one, two = on_same_image(image, held[order], MOST_PER_IMAGE)
+    truth_image = truth.boxes.image
+    order = (
+        np.arange(len(truth_image))
+        if (truth_image[1:] >= truth_image[:-1]).all()
+        else np.argsort(truth_image, kind="stable")
+    )
+    one, two = on_same_image(image, truth_image[order], MOST_PER_IMAGE)
     two = order[two]
     with np.errstate(all="ignore"):
         near = iou(xyxy[one], truth.boxes.xyxy[two]) >= 0.5
@@ -551,14 +555,16 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
 
 
 def on_same_image(
-    image: NDArray[Any], held: NDArray[Any], most: int | None = None
+    image: NDArray[Any], sorted_image: NDArray[Any], most: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Every pair of entries of `image` and `held`, which is ascending, that are equal: positions in both.
+    """Every pair of entries of `image` and `sorted_image`, which is ascending, that are equal: positions in both.
 
-    Of each entry of `image` with the first `most` of `held` alone, if that is given.
+    Of each entry of `image` with the first `most` of `sorted_image` alone, if that is given.
     """
-    begin = np.searchsorted(held, image, "left")
-    count = np.minimum(np.searchsorted(held, image, "right") - begin, len(held) if most is None else most)
+    begin = np.searchsorted(sorted_image, image, "left")
+    count = np.minimum(
+        np.searchsorted(sorted_image, image, "right") - begin, len(sorted_image) if most is None else most
+    )
     one = np.repeat(np.arange(len(image)), count)
     return one, np.arange(len(one)) + np.repeat(begin - (np.cumsum(count) - count), count)
 

@@ -232,14 +232,14 @@ def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``[work(item) for item in items]`` by threads, for work on large arrays that NumPy does alone."""
-    found: dict[int, R] = {}
+    results: dict[int, R] = {}
     failed: list[BaseException] = []
     left = iter(range(len(items)))
 
     def run() -> None:
         try:
             for i in left:
-                found[i] = work(items[i])
+                results[i] = work(items[i])
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             failed.append(e)
 
@@ -251,7 +251,7 @@ def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         thread.join()
     if failed:
         raise failed[0]
-    return [found[i] for i in range(len(items))]
+    return [results[i] for i in range(len(items))]
 
 
 _NUMBER = 2

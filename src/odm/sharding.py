@@ -85,8 +85,8 @@ def evaluate_shards(
             detections = Request(path=detections, kind="det")
         pending = PendingSource(detections, log)
         base = BASE + pending.find_format().parts_overhead
-        held = base + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
-        within = None if memory is None else _rows_within(memory, base, held, rows_per_task)
+        n_bytes = base + len(truth) * BYTES_PER_TRUTH + len(truth.images) * BYTES_PER_IMAGE
+        within = None if memory is None else _rows_within(memory, base, n_bytes, rows_per_task)
         rows = rows_per_task or within or ROWS_PER_TASK
         parts, unread = detection_parts(pending, log, rows, elsewhere=executor is not None)
         most = max(parts, key=lambda part: part.rows, default=None)
@@ -99,9 +99,9 @@ def evaluate_shards(
         if tell is not None:
             n_most = max(most.rows if most else 0, min(rows, sum(part.rows for part in parts)))
             task = n_most * BYTES_PER_ROW
-            takes = f"this takes up to about {size(held + task)}"
+            takes = f"this takes up to about {size(n_bytes + task)}"
             if executor is not None:
-                takes = f"a worker takes up to about {size(base + task)}, this process {size(held)}"
+                takes = f"a worker takes up to about {size(base + task)}, this process {size(n_bytes)}"
             tell(f"the detections are read in {plural(len(parts), 'part')}; {takes}")
         return evaluate_parts(
             truth,
@@ -120,11 +120,11 @@ def evaluate_shards(
         store.remove()
 
 
-def _rows_within(memory: int, base: int, held: int, rows_per_task: int | None) -> int:
-    """How many detections fit beside `held` bytes, `base` of them for libraries. UsageError if too few."""
-    within = (memory - held) // BYTES_PER_ROW
+def _rows_within(memory: int, base: int, n_bytes: int, rows_per_task: int | None) -> int:
+    """How many detections fit beside `n_bytes` bytes, `base` of them for libraries. UsageError if too few."""
+    within = (memory - n_bytes) // BYTES_PER_ROW
     if within < FEWEST_ROWS:
-        least = held + FEWEST_ROWS * BYTES_PER_ROW
+        least = n_bytes + FEWEST_ROWS * BYTES_PER_ROW
         raise UsageError(
             f"{spell('memory')} {size(memory)} is too little: give at least {-(-least // 10**6)} MB; "
             f"{size(base)} of that is for Python and its libraries, the rest for the ground truth and some "
@@ -185,13 +185,19 @@ def detection_parts(
     parts = []
     for one in format_.parts(source, options, rows, log):
         name = path = source.full(one.file)
-        own = one.options
+        format_options = one.options
         if elsewhere:  # each path as it is known in every folder
             path = _absolute(name)
-            given = {s.name: getattr(own, s.name) for s in option_specs(type(own)) if s.is_path}
-            own = dataclasses.replace(own, **{key: _absolute(value) for key, value in given.items() if value})
+            path_options = {
+                s.name: getattr(format_options, s.name)
+                for s in option_specs(type(format_options))
+                if s.is_path
+            }
+            format_options = dataclasses.replace(
+                format_options, **{key: _absolute(value) for key, value in path_options.items() if value}
+            )
         own_request = replace(request, path=path)
-        parts.append(DetectionPart(name, format_.name, one.rows, own, own_request))
+        parts.append(DetectionPart(name, format_.name, one.rows, format_options, own_request))
     unread = Log()
     report_unread(source, unread)
     return parts, unread

@@ -129,8 +129,8 @@ class DatasetViews(Shown):
         options
             ``report_title``, ``language`` and ``overwrite`` of `odm.show`.
         """
-        given = {"report_images": limit, "report_size": size, **options}
-        page: WebPage = later("verbs.notebook").dataset_page(self, out, images, columns, **given)
+        page_options = {"report_images": limit, "report_size": size, **options}
+        page: WebPage = later("verbs.notebook").dataset_page(self, out, images, columns, **page_options)
         return page
 
 
