@@ -557,9 +557,9 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
 def on_same_image(
     image: NDArray[Any], sorted_image: NDArray[Any], most: int | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Every pair of entries of `image` and `sorted_image`, which is ascending, that are equal: positions in both.
+    """Find every pair of equal entries: positions in `image`, and in `sorted_image`, which is ascending.
 
-    Of each entry of `image` with the first `most` of `sorted_image` alone, if that is given.
+    With `most`, each entry of `image` is paired with at most that many of `sorted_image`, the first.
     """
     begin = np.searchsorted(sorted_image, image, "left")
     count = np.minimum(

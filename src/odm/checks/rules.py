@@ -387,6 +387,6 @@ def nearly_equal_boxes(
             best[later[better]], first[later[better]] = iou[better], rows[twin[better]]
         if step >= 1000:  # a thousand boxes with one left edge: enough is known of them
             break
-    found = np.flatnonzero(first >= 0)
-    found = found[np.argsort(rows[found])]
-    return rows[found], first[found], best[found]
+    later_positions = np.flatnonzero(first >= 0)
+    later_positions = later_positions[np.argsort(rows[later_positions])]
+    return rows[later_positions], first[later_positions], best[later_positions]

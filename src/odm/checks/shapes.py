@@ -83,27 +83,27 @@ class DrawnColumns:
         """(n,) pixels of masks and outlines; -1 where the image has no size, and of oriented boxes; -2 where
         they take too long to count.
         """
-        found = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
+        pixels = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
         sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
         rows = np.flatnonzero(self.usable & sized & (self.kind == ShapeKind.POLYGONS))
         for piece in pieces(np.diff(self.shapes.point[self.shapes.ring])[rows], _CORNERS_AT_A_TIME):
             some = rows[piece]
             area = self.shapes.take(some).extents(self.height[some], self.width[some])[0]
-            found[some] = np.where(area < 0, -2, area)
-        return found
+            pixels[some] = np.where(area < 0, -2, area)
+        return pixels
 
     @functools.cached_property
     def edges(self) -> Floats:
         """(n, 4) around the shapes, NaN where nothing is."""
-        found = np.full((self.n, 4), np.nan)
+        edges = np.full((self.n, 4), np.nan)
         rows = np.flatnonzero(self.usable)
         part = self.shapes.take(rows)
-        found[rows] = part.edges()
+        edges[rows] = part.edges()
         masks = rows[(part.kind == ShapeKind.MASK) & self.sized[rows]]
         ltwh = self.masks.box[masks].astype(np.float64)
         ltwh[(ltwh[:, 2:] == 0).any(axis=1)] = np.nan
-        found[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
-        return found
+        edges[masks] = np.concatenate([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]], axis=1)
+        return edges
 
     @functools.cached_property
     def outline_area(self) -> Floats:

@@ -23,10 +23,10 @@ def bands(masks: Runs, height: Longs, width: Longs) -> Runs:
         if not w:
             continue
         size, begin = int(height[i]), left * int(height[i])
-        own = masks.edge[masks.first[i] : masks.first[i + 1]] - begin
+        mask_edges = masks.edge[masks.first[i] : masks.first[i + 1]] - begin
         steps = np.zeros(w * size + 1, np.int8)
-        steps[own[0::2]] += 1
-        steps[own[1::2]] -= 1
+        steps[mask_edges[0::2]] += 1
+        steps[mask_edges[1::2]] -= 1
         columns = np.cumsum(steps[:-1], dtype=np.int8).reshape(w, size)
         box = columns[:, top : top + h] > 0
         columns[:, top : top + h] = box & ~_eroded(_eroded(box, int(reach[i])).T, int(reach[i])).T

@@ -86,7 +86,7 @@ def agreement_page(
             "change": change[on_page].tolist(),
             "iou": plain(iou[on_page].tolist()),
             "box": [rounded(column, 2) for column in xyxy[on_page].T],
-            **shape_columns(*((own.boxes, rows[on_page]) for own, rows in zip(sets, rows_of, strict=True))),
+            **shape_columns(*((side.boxes, rows[on_page]) for side, rows in zip(sets, rows_of, strict=True))),
         },
     }
     return shown.page("agree", data, [pictures[i] for i in used.tolist()])

@@ -180,10 +180,10 @@ def _sparse(counts: Counts) -> dict[str, Any]:
 
 
 def _ious(result: Result, table: ReportData, on_page: Shown) -> dict[str, Any] | None:
-    """What a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
+    """Return what a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
 
-    ``reference`` is the position of the protocol's. Kinds of the boxes that are shown are a digit each; of their
-    objects, those are listed that another detection finds than at the protocol's IoU.
+    ``own`` is the position of the protocol's threshold in ``values``. The kind of each box that is shown is
+    a digit. Objects are listed if another detection is matched to them than at the protocol's threshold.
     """
     results_at_ious = result.report_ious()
     if not results_at_ious:

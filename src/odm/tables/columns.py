@@ -145,12 +145,12 @@ class Images(_Rows, Framed, frozen=True):
     def columns(self) -> dict[str, Any]:
         """``image``, ``width``, ``height`` (None = unknown), and if there are any ``split``, ``path``."""
         sizes = {"width": self.width, "height": self.height}
-        found: dict[str, Any] = {"image": list(self.name)}
-        found |= {name: [n if n > 0 else None for n in size.tolist()] for name, size in sizes.items()}
+        columns: dict[str, Any] = {"image": list(self.name)}
+        columns |= {name: [n if n > 0 else None for n in size.tolist()] for name, size in sizes.items()}
         for name, texts in (("split", self.split), ("path", self.path)):
             if any(texts):
-                found[name] = [text or None for text in texts]
-        return found
+                columns[name] = [text or None for text in texts]
+        return columns
 
 
 class Categories(_Table, frozen=True):

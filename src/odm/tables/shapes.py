@@ -158,11 +158,11 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     def edges(self) -> Floats:
         """(n, 4) left, top, right and bottom of the corners of each box; NaN for a box without corners."""
-        found = np.full((len(self), 4), np.nan)
+        edges = np.full((len(self), 4), np.nan)
         first = self.point[self.ring]
         some = np.flatnonzero(first[1:] > first[:-1])
-        found[some] = _edges(self.xy, first[some])
-        return found
+        edges[some] = _edges(self.xy, first[some])
+        return edges
 
     def scaled(self, factor: Floats) -> Shapes:
         """The same shapes with all corners multiplied by the factors of their box, (n, 2)."""
@@ -266,11 +266,11 @@ class Shapes(_Ragged, frozen=True, dict=True):
         """
         from odm.masks.runs import measure
 
-        found: Measured | None = getattr(self, "_measured", None)
-        if found is None or (found.height != height)[self.kind == ShapeKind.MASK].any():
-            found = measure(self.text, self.mask, height)
-            force_setattr(self, "_measured", found)
-        return found
+        measured: Measured | None = getattr(self, "_measured", None)
+        if measured is None or (measured.height != height)[self.kind == ShapeKind.MASK].any():
+            measured = measure(self.text, self.mask, height)
+            force_setattr(self, "_measured", measured)
+        return measured
 
     def row_keys(self) -> list[bytes]:
         """For each box what tells its shape from others'; equal for equal shapes."""
@@ -488,7 +488,7 @@ def bridged(parts: Sequence[Floats]) -> Floats:
     for n, part in enumerate(parts[1:], 1):
         distances += len(whole) * len(part)
         if distances > _MOST_DISTANCES:
-            rest = (corners for own in parts[n:] for corners in (own, own[:1], whole[-1:]))
+            rest = (corners for ring in parts[n:] for corners in (ring, ring[:1], whole[-1:]))
             return np.concatenate([whole, *rest])
         i, j = _nearest(whole, part)
         around = np.concatenate([part[j:], part[: j + 1]])
