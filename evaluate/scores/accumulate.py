@@ -108,15 +108,17 @@ def finish(
         points, overall_point = shared_points(counted.read, npos, at_score)
     summary, errors = summarize(matches, counted.ap, counted.recall, overall_point)
     if rules.rates:
-        summary = {key: mean_of_defined(own) for key, own in zip(miss_keys(rules), counted.miss, strict=True)}
+        summary = {
+            key: mean_of_defined(rates) for key, rates in zip(miss_keys(rules), counted.miss, strict=True)
+        }
     if matches.jaccard is not None:
         index = float(jaccard_index(matches.jaccard)[0])
         summary = {"AP": mean_of_defined(counted.ap[0, 0]), **summary, "JI": index}
     counts = npos, matches.gt_ignored, counted.det, counted.tp, counted.fp, mean_of_classes(counted.ap[:, 0])
     columns = zip(*(column.tolist() for column in counts), strict=True)
-    own = class_numbers(matches, counted.ap, counted.recall, counted.tp)
+    extras = class_numbers(matches, counted.ap, counted.recall, counted.tp)
     for key, values in zip(miss_keys(rules), counted.miss.tolist(), strict=True):
-        for extra, value in zip(own, values, strict=True):
+        for extra, value in zip(extras, values, strict=True):
             extra[key] = value
     bests = [
         {"best_f1": f1, "best_f1_score": score}
@@ -125,7 +127,7 @@ def finish(
     rows = tuple(
         Row(name, gt, gt_ignored, det, tp, fp, det - tp - fp, ap, extra=extra, **point, **best)
         for name, (gt, gt_ignored, det, tp, fp, ap), best, point, extra in zip(
-            matches.classes, columns, bests, points, own, strict=True
+            matches.classes, columns, bests, points, extras, strict=True
         )
     )
     sums = {key: sum(getattr(row, key) for row in rows) for key in _SUMMED}
@@ -205,8 +207,8 @@ _ARRAYS = ("ap", "recall", "miss", "det", "tp", "fp", "best_f1", "best_f1_score"
 
 def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
     rules = matches.protocol
-    own = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
-    npos = matches.npos[own]
+    class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
+    npos = matches.npos[class_slice]
     rank = matches.hit_rank[ranked.hits]
     shape = len(rules.ious), len(rules.areas), ranked.n_classes
     ap, recall = np.full(shape, np.nan), np.full((len(rules.caps), *shape), np.nan)
@@ -223,13 +225,13 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                 of = counted.category, false, np.ones_like(true), npos[:, a]
                 miss[a] = miss_rates(rules, *of, matches.n_images)
             for m, cap in enumerate(rules.caps):
-                found = counted.tp
+                hits = counted.tp
                 if cap != rules.max_dets:
                     within = np.append(rank[counted.positive] < cap, False)
-                    found = np.add.reduceat(within, counted.starts, dtype=np.int64)
-                    found[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
-                recall[m, t, a] = share(found, npos[:, a])
-    is_fixed = np.array([name in rules.mean_over for name in matches.classes[own]], np.bool_)
+                    hits = np.add.reduceat(within, counted.starts, dtype=np.int64)
+                    hits[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
+                recall[m, t, a] = share(hits, npos[:, a])
+    is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
     reference = ranked.reference(rules)
     curves = {}
@@ -240,7 +242,7 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         score = matches.score[ranked.rows[ranked.at[reference.positive]]]
         for k in np.flatnonzero(npos[:, 0] > 0).tolist():
             at = slice(int(reference.starts[k]), int(reference.starts[k] + reference.tp[k]))
-            curves[matches.classes[own][k]] = Curve(reached[at], precision[at], score[at])
+            curves[matches.classes[class_slice][k]] = Curve(reached[at], precision[at], score[at])
     best_score, best_f1 = best_f1s(matches, ranked, reference, npos[:, 0])
     threshold = math.nan if at_score is None else at_score
     return ClassCounts(
@@ -296,8 +298,8 @@ def summarize(
         return summary, errors
     if rules.metric == "corloc":
         hits = matches.hit[(matches.positive[:, 0] & np.uint64(1)) != 0]
-        found = np.bincount(matches.category[hits], minlength=len(matches.classes))
-        return {"CorLoc": mean_of_defined(share(found, matches.npos[:, 0]))}, {}
+        n_hits = np.bincount(matches.category[hits], minlength=len(matches.classes))
+        return {"CorLoc": mean_of_defined(share(n_hits, matches.npos[:, 0]))}, {}
     if rules.metric == "pooled":  # AP of all classes with ground truth in one ranking
         rows = pooled_rows(matches)
         (ranked,) = Ranked.of(matches, rows, np.array([len(rows)]))
@@ -411,13 +413,13 @@ def _averages(
     for letter, name in (("s", "small"), ("m", "medium"), ("l", "large")):
         if name in areas:
             summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if caps else math.nan
-    for i, own in rules.named_areas.items():
+    for i, area in rules.named_areas.items():
         summary |= {
-            f"AP@{own.name}": mean(ap[:, i]),
-            f"AP50@{own.name}": _ap_at(rules, ap, 0.5, mean, i),
+            f"AP@{area.name}": mean(ap[:, i]),
+            f"AP50@{area.name}": _ap_at(rules, ap, 0.5, mean, i),
         }
         if caps:
-            summary[f"AR{rules.max_dets}@{own.name}"] = mean(recall[-1, :, i])
+            summary[f"AR{rules.max_dets}@{area.name}"] = mean(recall[-1, :, i])
     if rules.tubes:
         return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
@@ -436,7 +438,7 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     if rules.metric == "corloc":
         columns = {"corloc": share(tp, matches.npos[:, 0])}
     elif not rules.averaged:
-        columns = {f"AP@{own.name}": ap[0, i] for i, own in rules.named_areas.items()}
+        columns = {f"AP@{area.name}": ap[0, i] for i, area in rules.named_areas.items()}
     elif rules.shared_score:
         columns = {f"AP{n}": _ap_at(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
         columns["ap_per_iou"] = ap[:, 0].T

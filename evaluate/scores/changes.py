@@ -95,8 +95,8 @@ def resolve(
             changed["pixels"] = _pixels(pixels, base)
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         for chosen in [base.ious] if ious is None else _thresholds(ious, base):
-            said = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
-            one = replace(base, **changed, ious=chosen, switched=(*base.switched, *said))
+            switched = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
+            one = replace(base, **changed, ious=chosen, switched=(*base.switched, *switched))
             if one not in resolved:
                 resolved.append(one)
     _check_one_type(resolved)
@@ -106,13 +106,13 @@ def resolve(
 def _ious(iou: float | Sequence[float] | None) -> tuple[float, ...] | None:
     if iou is None:
         return None
-    given = [iou] if isinstance(iou, (int, float)) else list(iou)
-    if not given:
+    values = [iou] if isinstance(iou, (int, float)) else list(iou)
+    if not values:
         raise UsageError("give at least one IoU threshold")
-    for threshold in given:
+    for threshold in values:
         if not (math.isfinite(threshold) and 0 < threshold <= 1):
             raise UsageError(f"{spell('iou')} {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
-    return tuple(dict.fromkeys(float(threshold) for threshold in given))
+    return tuple(dict.fromkeys(float(threshold) for threshold in values))
 
 
 def _check_one_type(rules: Sequence[Protocol]) -> None:
@@ -148,24 +148,24 @@ def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
     return replace(base, **BY_IOU_TYPE[iou_type][base.name])
 
 
-def _pixels(given: str, base: Protocol) -> str:
-    if given not in ("edges", "inclusive"):
-        raise UsageError(f"{spell('pixels')} {given}: choose edges or inclusive")
+def _pixels(value: str, base: Protocol) -> str:
+    if value not in ("edges", "inclusive"):
+        raise UsageError(f"{spell('pixels')} {value}: choose edges or inclusive")
     if base.measure != "bbox":
-        raise UsageError(f"{spell('pixels')} {given}: applies to boxes only, not to iou_type {base.iou_type}")
-    return given
+        raise UsageError(f"{spell('pixels')} {value}: applies to boxes only, not to iou_type {base.iou_type}")
+    return value
 
 
-def _sigmas(given: Sequence[float], base: Protocol) -> tuple[float, ...]:
+def _sigmas(values: Sequence[float], base: Protocol) -> tuple[float, ...]:
     if base.iou_type != "keypoints":
         raise UsageError(f"{spell('sigmas')}: only key points have them ({spell('iou_type')} keypoints)")
     try:
-        found = tuple(map(float, given))
+        sigmas = tuple(map(float, values))
     except (TypeError, ValueError):
-        found = ()
-    if not found or not all(math.isfinite(sigma) and sigma > 0 for sigma in found):
+        sigmas = ()
+    if not sigmas or not all(math.isfinite(sigma) and sigma > 0 for sigma in sigmas):
         raise UsageError(f"{spell('sigmas')}: expected numbers above 0, one for each key point")
-    return found
+    return sigmas
 
 
 _SWITCH_WORDS: dict[str, Any] = {
@@ -196,7 +196,7 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
     UsageError
         If a protocol cannot do without pixels: it has ranges given by the user, or a threshold by size.
     """
-    found = []
+    result = []
     for p in rules:
         bounded = p.areas[0] not in (EVERY_AREA, AREAS["all"]) or p.named_areas
         if bounded or p.size_threshold or "pixels inclusive" in p.switched:
@@ -205,21 +205,21 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
         changed: dict[str, Any] = {"areas": (p.areas[0], *areas), "scale": FRACTIONS if p.single else 1.0}
         if p.pixels == "inclusive":
             changed |= {"pixels": "edges", "switched": (*p.switched, "pixels edges")}
-        found.append(replace(p, **changed))
+        result.append(replace(p, **changed))
     log.note(
         "no image has a size, so boxes are compared as fractions of their images: area ranges and inclusive "
         f"pixels (width + 1) are not available ({GIVE_SIZES})"
     )
-    return found
+    return result
 
 
-def check_tubes(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
+def check_tubes(rules: Sequence[Protocol], options: dict[str, Any]) -> bool:
     """Whether tracks are to be measured.
 
     Raises
     ------
     UsageError
-        If boxes are to be measured too, or an option is `given` that has no meaning for tracks.
+        If boxes are to be measured too, or an option is `options` that has no meaning for tracks.
     """
     over_tracks = [p.name for p in rules if p.tubes]
     if not over_tracks:
@@ -230,7 +230,7 @@ def check_tubes(rules: Sequence[Protocol], given: dict[str, Any]) -> bool:
         raise UsageError(
             f"{spell('protocol')} {names} measures tracks and {others[0]} boxes: evaluate them one by one"
         )
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and value is not False:
             raise UsageError(f"{spell(name)} does not apply to {names}, which measures tracks")
     return True
@@ -257,24 +257,24 @@ def _thresholds(ious: tuple[float, ...], base: Protocol) -> list[tuple[float, ..
     return [tuple(sorted(ious))] if base.averaged else [(i,) for i in ious]
 
 
-def _interpolation(given: str | int, base: Protocol) -> str:
+def _interpolation(value: str | int, base: Protocol) -> str:
     if base.metric in ("corloc", "top-k"):
         raise UsageError(f"{base.name} has no precision-recall curve to interpolate")
-    if base.reading != "steps" and str(given) != base.interpolation:
+    if base.reading != "steps" and str(value) != base.interpolation:
         raise UsageError(f"{base.name} reads precision at {base.interpolation} recalls: omit interpolation")
-    if str(given) not in ("all", "11", "101"):
-        raise UsageError(f"{spell('interpolation')} {given}: choose all, 11 or 101")
-    return str(given)
+    if str(value) not in ("all", "11", "101"):
+        raise UsageError(f"{spell('interpolation')} {value}: choose all, 11 or 101")
+    return str(value)
 
 
-def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[int, ...]:
+def _recall_at(numbers: Sequence[int], base: Protocol, most: int | None) -> tuple[int, ...]:
     """The numbers of detections at which recall is averaged: the protocol's and those given."""
     if not base.recall_at or most is None:
         raise UsageError(
-            f"{spell('recall_at')} {','.join(map(str, given))}: {base.name} has no average recall by number "
-            f"of detections; coco has"
+            f"{spell('recall_at')} {','.join(map(str, numbers))}: {base.name} has no average recall by "
+            f"number of detections; coco has"
         )
-    for k in given:
+    for k in numbers:
         if isinstance(k, bool) or int(k) != k or k < 1:
             raise UsageError(f"{spell('recall_at')} {k}: expected whole numbers from 1, as in 1,10,50")
         if k > most:
@@ -282,10 +282,10 @@ def _recall_at(given: Sequence[int], base: Protocol, most: int | None) -> tuple[
                 f"{spell('recall_at')} {k}: only the best {most} detections of an image and class are looked "
                 f"at; for more, also raise the limit ({spell('max_dets')} {k})"
             )
-    return tuple(sorted({*base.recall_at, *map(int, given)}))
+    return tuple(sorted({*base.recall_at, *map(int, numbers)}))
 
 
-def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
+def _areas(areas: Areas, base: Protocol) -> tuple[AreaRange, ...]:
     """The ranges of `base`, the first replaced by the one without a name, and those with names added."""
     if (
         base.metric in ("corloc", "top-k")
@@ -298,13 +298,13 @@ def _areas(given: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         raise UsageError(f"{base.name} has no area ranges")
     first, by_name = base.areas[0], {a.name: a for a in base.areas[1:]}
     n_whole = 0
-    listed: list[Any] = [given]
-    if isinstance(given, Mapping):
-        listed = list(given.items())
-    elif not isinstance(given, str) and any(isinstance(part, str) for part in given):
-        listed = list(given)
+    listed: list[Any] = [areas]
+    if isinstance(areas, Mapping):
+        listed = list(areas.items())
+    elif not isinstance(areas, str) and any(isinstance(part, str) for part in areas):
+        listed = list(areas)
     for part in listed:
-        name, bounds = part if isinstance(given, Mapping) else (None, part)
+        name, bounds = part if isinstance(areas, Mapping) else (None, part)
         if isinstance(part, str):
             before, equals, bounds = part.rpartition("=")
             name = before.strip() if equals else None
@@ -338,21 +338,21 @@ def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
             f"{spell('area')} {shorten(name)}={bounds}: a name has letters, digits, '.', '_' and '-', "
             "as in tiny=0:256"
         )
-    found = _area(bounds, base, name)
-    if found.low == found.high:
+    area = _area(bounds, base, name)
+    if area.low == area.high:
         raise UsageError(f"{spell('area')} {name}={bounds}: the lower end must be below the upper one")
-    return replace(found, name=name)
+    return replace(area, name=name)
 
 
-def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
-    shown = f"{name}={given}" if name else given
-    if isinstance(given, str):
-        if given in AREAS:
-            area = AREAS[given]
+def _area(bounds: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
+    shown = f"{name}={bounds}" if name else bounds
+    if isinstance(bounds, str):
+        if bounds in AREAS:
+            area = AREAS[bounds]
             unlimited = len(base.areas) == 1 and area.high == LARGEST_AREA
             return replace(area, high=math.inf) if unlimited else area
         try:
-            texts = [part.strip() for part in given.replace("..", ":").replace(",", ":").split(":")]
+            texts = [part.strip() for part in bounds.replace("..", ":").replace(",", ":").split(":")]
             if not any(texts):
                 raise ValueError
             low, high = (float(text or math.nan) for text in texts)
@@ -364,7 +364,7 @@ def _area(given: str | tuple[float, float], base: Protocol, name: str = "") -> A
                 f"{spell('area')} {shown}: choose {', '.join(AREAS)}, or give LOW:HIGH or NAME=LOW:HIGH"
             ) from None
     else:
-        low, high = given
+        low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and 0 <= low <= high):
         raise UsageError(f"{spell('area')} {shown}: give two areas in square pixels, the lower one first")
     return AreaRange(f"{low:g}..{high:g}", float(low), float(high))

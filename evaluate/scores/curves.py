@@ -122,13 +122,13 @@ class PrecisionReader:
         """
         assert self.needed is not None and self.points is not None  # noqa: PT018
         reached = self.needed <= counted.tp[:, None]
-        found = np.zeros(reached.shape)
+        scores = np.zeros(reached.shape)
         at_positives = score[ranked.at[counted.positive]]
-        found[reached] = at_positives[(counted.starts[:, None] + self.needed - 1)[reached]]
+        scores[reached] = at_positives[(counted.starts[:, None] + self.needed - 1)[reached]]
         some = np.flatnonzero(ranked.counts)
         best = score[ranked.starts[some]]  # which reaches a recall of 0, whatever it is
-        found[np.ix_(some, np.flatnonzero(self.points == 0))] = best[:, None]
-        return found
+        scores[np.ix_(some, np.flatnonzero(self.points == 0))] = best[:, None]
+        return scores
 
     def average(self, counted: Counted) -> Floats:
         """(classes,) average precision, NaN without ground truth."""
@@ -146,9 +146,9 @@ class PrecisionReader:
             precision = self.precision(counted)
             average = np.zeros(len(self.npos))
             for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
-                own = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
+                class_precision = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
                 # The envelope is the highest precision from here on: a running maximum from the end.
-                average[k] = np.maximum.accumulate(own[::-1]).sum() / self.npos[k]
+                average[k] = np.maximum.accumulate(class_precision[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
 
@@ -176,14 +176,14 @@ def miss_rates(
     # Of the points at or below a rate the last has found all true positives that so many false ones precede.
     at_rate = np.less if rules.rate_reading == "first" else np.less_equal
     under = at_rate(false[None] / n_images, np.array(rules.rates)[:, None])
-    found = np.stack([np.bincount(category, n * own, len(npos)) for own in under])
+    n_hits = np.stack([np.bincount(category, n * is_under, len(npos)) for is_under in under])
     if rules.rate_reading == "wrapped":
         leads = np.bincount(category, n * (false == 0), len(npos)) > 0
         no_point = ~leads & (1 / n_images > np.array(rules.rates)[:, None])
-        found = np.where(no_point, np.bincount(category, n, len(npos)), found)
+        n_hits = np.where(no_point, np.bincount(category, n, len(npos)), n_hits)
     with np.errstate(divide="ignore"):
         logarithms = np.log(
-            np.maximum(1 - share(found, np.broadcast_to(npos, found.shape)), rules.least_miss)
+            np.maximum(1 - share(n_hits, np.broadcast_to(npos, n_hits.shape)), rules.least_miss)
         )
     mean: Floats = np.exp(logarithms.mean(axis=0))
     return mean
@@ -431,10 +431,10 @@ def read_classes(
     starts = np.cumsum(counts) - counts
     read = np.zeros((len(npos), 4, len(confidences)))
     for k in np.flatnonzero(counts).tolist():
-        own = rows[starts[k] : starts[k] + counts[k]]
-        true = (outcome[own] == OUTCOMES.index("TP")).cumsum()
-        score = -matches.score[own].astype(np.float32)
-        taken, all_of = np.searchsorted(score, -confidences, side="right"), n[own].cumsum()
+        class_rows = rows[starts[k] : starts[k] + counts[k]]
+        true = (outcome[class_rows] == OUTCOMES.index("TP")).cumsum()
+        score = -matches.score[class_rows].astype(np.float32)
+        taken, all_of = np.searchsorted(score, -confidences, side="right"), n[class_rows].cumsum()
         for i, count in enumerate((true, all_of - true), 2):
             read[k, i] = np.append(0, count)[taken]
         if not npos[k]:

@@ -87,17 +87,17 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     UsageError
         If none has it, or several have.
     """
-    found = [(i, key) for i, one in enumerate(rules) if (key := name.key_in(one)) is not None]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matching = [(i, key) for i, one in enumerate(rules) if (key := name.key_in(one)) is not None]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         all_names = [one.name for one in rules]  # with the IoU where only that tells the result from others
-        of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in found]
+        of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in matching]
         full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of]
         texts = ", ".join(map(str, full))
-        raise UsageError(f"{option}: {shorten(str(name))} fits {len(found)} results; name one of {texts}")
-    asked = [one for one in rules if name.protocol in ("", one.name)]
-    known = dict.fromkeys(key for one in asked for key in keys_of(one, name))
+        raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
+    candidates = [one for one in rules if name.protocol in ("", one.name)]
+    known = dict.fromkeys(key for one in candidates for key in keys_of(one, name))
     if not known:
         names = dict.fromkeys(one.name for one in rules)
         raise UsageError(
@@ -109,7 +109,7 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     is_alias = bool(others) and name.key in ALIASES
     shown = [_TYPED.get(key, key) for key in known]
     also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
-    if any(name.means_other_ious(one) for one in asked):
+    if any(name.means_other_ious(one) for one in candidates):
         elsewhere = f" (the mean over IoU 0.50:0.95: leave out {spell('iou')})"
     elif is_alias:
         elsewhere = f" ({spell('protocol')} {' or '.join(others)} has it)"
@@ -145,12 +145,12 @@ def parse_gate(text: str) -> Gate:
     match = re.fullmatch(rf"({PATTERN})=\s*(?P<bound>[^=\s]+)\s*", text, re.DOTALL)
     name = parse_metric(match[1]) if match else None
     if match and name:
-        given = match["bound"]
+        text_of_bound = match["bound"]
         try:
-            bound = float(given.removesuffix("%")) / (100 if given.endswith("%") else 1)
+            bound = float(text_of_bound.removesuffix("%")) / (100 if text_of_bound.endswith("%") else 1)
         except ValueError:
             bound = math.nan
-        if 0 <= bound <= 1 and "_" not in given:
+        if 0 <= bound <= 1 and "_" not in text_of_bound:
             return Gate(name, bound)
     raise UsageError(
         f"{spell('fail_under')} {shorten(text)}: give a metric and a bound in 0..1, as in mAP=0.5 or "

@@ -92,8 +92,8 @@ class Ranked:
             start, first = (int(ends[k - 1]), int(hit_ends[k - 1])) if k else (0, 0)
             after = max(k + 1, int(np.searchsorted(hit_ends, first + block, side="right")))
             stop, last = int(ends[after - 1]), int(hit_ends[after - 1])
-            own = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
-            yield cls(k, *own, matches, weights)
+            columns = rows[start:stop], counts[k:after], at[first:last] - start, of_hits[first:last]
+            yield cls(k, *columns, matches, weights)
             k = after
 
     def unmatched(self, area: int) -> _Unmatched:
