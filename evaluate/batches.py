@@ -112,7 +112,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
     def content(self) -> list[bytes]:
         """The bytes of each image."""
         sides = zip(self.truth.content(), self.detections.content(), strict=True)
-        return [b"%d " % len(truth) + truth + found for truth, found in sides]
+        return [b"%d " % len(truth) + truth + detections for truth, detections in sides]
 
     @property
     def id_kind(self) -> str:
@@ -134,7 +134,7 @@ EMPTY = Batch(None, _NONE, _NONE)
 # ----------------------------------------------------------------------------------------------- ids
 
 
-def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
+def to_ids(values: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
     """(n,) ids: int64, or str as objects.
 
     Raises
@@ -142,7 +142,7 @@ def to_ids(given: Iterable[Any], what: str = "image_ids") -> NDArray[Any]:
     ValueError
         If one is neither a whole number of 64 bits nor text, or both kinds occur.
     """
-    ids = [i.item() if hasattr(i, "item") else i for i in given]
+    ids = [i.item() if hasattr(i, "item") else i for i in values]
     odd = [i for i in ids if isinstance(i, bool) or not isinstance(i, int | str)]
     if odd:
         raise ValueError(f"{what}: expected whole numbers or text, found {odd[0]!r}")
@@ -205,8 +205,8 @@ class Reader(msgspec.Struct, frozen=True):
         for what, side in (("preds", preds), ("target", target)):
             if "image" not in side:
                 raise ValueError(f"{what} has no image: the id of each row's image")
-            given = to_array(side["image"], f"{what}: image", "iuU").reshape(-1)
-            owners.append(to_ids(given.tolist() if len(given) else [], f"{what}: image"))
+            image_column = to_array(side["image"], f"{what}: image", "iuU").reshape(-1)
+            owners.append(to_ids(image_column.tolist() if len(image_column) else [], f"{what}: image"))
         named = None if image_ids is None else to_ids(image_ids)
         parts = [ids for ids in (*owners, named) if ids is not None and len(ids)]
         if len({ids.dtype.kind for ids in parts}) > 1:
@@ -233,8 +233,8 @@ class Reader(msgspec.Struct, frozen=True):
         parts = []
         for image, name in zip(images, names, strict=True):
             if not isinstance(image, Mapping):
-                found = type(image).__name__
-                raise ValueError(f"{name}: expected a mapping with boxes and labels, found {found}")  # noqa: TRY004
+                type_name = type(image).__name__
+                raise ValueError(f"{name}: expected a mapping with boxes and labels, found {type_name}")  # noqa: TRY004
             columns = _columns(image, name, scored=scored)
             parts.append(ImageBoxes(np.array([len(columns["label"])], np.int32), **columns))
         whole = ImageBoxes.join(parts)
@@ -271,18 +271,18 @@ class Reader(msgspec.Struct, frozen=True):
         return ImageBoxes(count, **{**columns, "label": label.astype(np.int32)})
 
 
-def _columns(given: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+def _columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
     """The columns of one mapping, of the right shapes; their values are not looked at."""
-    for key in given:
+    for key in fields:
         # A flag of another spelling would count for nothing; what other tools add, such as masks, may stay.
         meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
         if not scored and meant and key != meant:
             raise ValueError(f"{name}: {key}: not a field, use {meant}")
     for field in ("boxes", "labels", *(("scores",) if scored else ())):
-        if field not in given:
+        if field not in fields:
             raise ValueError(f"{name}: there is no {field}")
-    boxes = to_array(given["boxes"], f"{name}: boxes")
-    label = to_array(given["labels"], f"{name}: labels")
+    boxes = to_array(fields["boxes"], f"{name}: boxes")
+    label = to_array(fields["labels"], f"{name}: labels")
     n = label.size
     if boxes.size == n == 0:
         boxes, label = boxes.reshape(0, 4), label.reshape(0)
@@ -291,7 +291,7 @@ def _columns(given: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, 
         raise ValueError(f"{name}: {shapes}; expected (n, 4) and (n,)")
 
     def column(field: str) -> NDArray[Any]:
-        values = to_array(given[field], f"{name}: {field}")
+        values = to_array(fields[field], f"{name}: {field}")
         if values.shape != (n,):
             raise ValueError(f"{name}: {field} has shape {values.shape}, expected ({n},)")
         return values
@@ -300,9 +300,9 @@ def _columns(given: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, 
     area = np.zeros(0)
     if not scored:
         for field, flag in FLAGS.items():
-            if given.get(field) is not None:
+            if fields.get(field) is not None:
                 flags[column(field).astype(np.bool_)] |= np.uint16(flag)
-        if given.get("area") is not None:
+        if fields.get("area") is not None:
             area = column("area").astype(np.float64)
     score = _floats(column("scores")) if scored else _NONE.score
     return {"boxes": _floats(boxes), "label": label, "score": score, "flags": flags, "area": area}

@@ -109,9 +109,9 @@ class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have 
 
     def __new__(cls, rows: Iterable[Row], result: Result) -> Self:
         """The same rows; `result` is theirs."""
-        own = super().__new__(cls, rows)
-        own.result = result
-        return own
+        classes = super().__new__(cls, rows)
+        classes.result = result
+        return classes
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (tuple(self),)

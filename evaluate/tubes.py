@@ -171,8 +171,10 @@ def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
     if later or earlier:
         i = int(before.argmax() if later else after.argmin())
         a, b = mine[i], other[i]
-        own, found = (f"{low[a]}..{high[a]}", f"{their_low[b]}..{their_high[b]}")
-        log.report(FRAMES_SHIFTED, where, value=names[i], ours=Trusted(own), theirs=Trusted(found))
+        truth_span, detection_span = (f"{low[a]}..{high[a]}", f"{their_low[b]}..{their_high[b]}")
+        log.report(
+            FRAMES_SHIFTED, where, value=names[i], ours=Trusted(truth_span), theirs=Trusted(detection_span)
+        )
 
 
 def _given(side: Dataset) -> tuple[Longs, Longs]:
@@ -185,12 +187,12 @@ def _given(side: Dataset) -> tuple[Longs, Longs]:
 
 def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None) -> _Frames:
     """Frames with a video for every image: one without is a video of its own."""
-    found = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
+    video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
-        video[row] = found.setdefault(side.images.name[row], len(found))
-    place = np.full(len(found), -1, np.int64)
+        video[row] = video_rows.setdefault(side.images.name[row], len(video_rows))
+    place = np.full(len(video_rows), -1, np.int64)
     place[video[::-1]] = np.arange(len(video))[::-1]
-    return _Frames(tuple(found), video, frame, place)
+    return _Frames(tuple(video_rows), video, frame, place)
 
 
 # ---------------------------------------------------------------------------------------------- tubes
@@ -237,8 +239,8 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
         score = np.where(low == high, low, score)
     if boxes.track is not None and n:
         track = boxes.track[first]
-        own = np.append(side.tracks.score, np.nan)[track]
-        score = np.where(np.isnan(own), score, own)
+        track_score = np.append(side.tracks.score, np.nan)[track]
+        score = np.where(np.isnan(track_score), score, track_score)
     none, videos = np.full(n, -1, np.int64), len(frames.names)
     return replace(
         side,
@@ -319,14 +321,14 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
     their_key, their_order = _sorted(their_group * span + frames[len(our_frame) :])
     begin = np.searchsorted(our_key, their_key, "left")
     count = np.searchsorted(our_key, their_key, "right") - begin
-    found = np.flatnonzero(count)
-    begin, count, their_order = begin[found], count[found], their_order[found]
+    overlapping = np.flatnonzero(count)
+    begin, count, their_order = begin[overlapping], count[overlapping], their_order[overlapping]
     ends = np.cumsum(count)
     n_gt = max(len(joined.truth), 1)
     pairs: list[Longs] = [np.zeros(0, np.int64)]
     sums: list[Floats] = [np.zeros(0)]
     at = 0
-    while at < len(found):
+    while at < len(overlapping):
         done = int(ends[at - 1]) if at else 0
         stop = max(at + 1, int(np.searchsorted(ends, done + AT_A_TIME, "right")))
         part = slice(at, stop)

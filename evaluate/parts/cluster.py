@@ -181,10 +181,10 @@ class Job:
 
     def _run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
         """The answers of all tasks, in their order."""
-        found: list[Any] = [None] * len(tasks)
+        answers: list[Any] = [None] * len(tasks)
         for i, answer in self._answers(work, tasks, what):
-            found[i] = answer
-        return found
+            answers[i] = answer
+        return answers
 
     def survey(self, parts: Sequence[Part], unread: Log) -> list[Survey]:
         """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
@@ -200,8 +200,8 @@ class Job:
         for one in surveys:
             if one.versions != installed():
                 theirs, ours = (
-                    f"odm {own}, NumPy {numpy}, Python {python}"
-                    for own, numpy, python in (one.versions, installed())
+                    f"odm {version}, NumPy {numpy}, Python {python}"
+                    for version, numpy, python in (one.versions, installed())
                 )
                 raise UsageError(
                     f"a worker has {theirs}, and this process {ours}: install the same everywhere, or the "
@@ -218,22 +218,27 @@ class Job:
         outcomes: list[Outcome] = self._run(match_part, tasks, "matching")
         if work.n_cut:
             ends = [(i, outcome.cut_ends) for i, outcome in enumerate(outcomes) if outcome.cut_ends]
-            cut = [(k, [(i, own[k], own[k + 1]) for i, own in ends], work) for k in range(work.n_cut)]
+            cut = [(k, [(i, edges[k], edges[k + 1]) for i, edges in ends], work) for k in range(work.n_cut)]
             outcomes += self._run(match_cut, cut, "matching images of several parts")
         of_tasks = zip(*(outcome.totals for outcome in outcomes), strict=True)
-        totals = [concatenate(own) for own in of_tasks]
+        totals = [concatenate(task_matches) for task_matches in of_tasks]
         return outcomes, totals, Kept.together([outcome.kept for outcome in outcomes])
 
     def count(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_scores: Scores
     ) -> list[ClassCounts]:
         """The numbers of all classes under each protocol, with the score of each one's operating point."""
-        owns = [np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals]
+        buckets_by_result = [
+            np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals
+        ]
 
         def task(b: int, first: int) -> tuple[Any, ...]:
             """What was written of a bucket, and the totals of its classes, those of bucket `first`."""
             pieces = [(i, outcome.ends[b], outcome.ends[b + 1]) for i, outcome in enumerate(outcomes)]
-            return pieces, [_of_classes(one, own == first) for one, own in zip(totals, owns, strict=True)]
+            return pieces, [
+                _of_classes(one, buckets == first)
+                for one, buckets in zip(totals, buckets_by_result, strict=True)
+            ]
 
         cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
         whole = range(min(cut, default=work.n_buckets))
@@ -243,18 +248,18 @@ class Job:
                 (b, *task(b, first), at_scores) for first, n in cut.items() for b in range(first, first + n)
             ]
             ends = self._run(condense_range, ranges, "ranking ranges of scores")
-            of_range = {b: own for (b, *_), own in zip(ranges, ends, strict=True)}
+            of_range = {b: range_ends for (b, *_), range_ends in zip(ranges, ends, strict=True)}
             large = [
                 ([(b, of_range[b]) for b in range(first, first + n)], task(first, first)[1], at_scores)
                 for first, n in cut.items()
             ]
             blocks += self._run(count_ranges, large, "counting large classes")
-        found = []
-        for one, own, of_blocks in zip(totals, owns, zip(*blocks, strict=True), strict=True):
+        counted = []
+        for one, buckets, of_blocks in zip(totals, buckets_by_result, zip(*blocks, strict=True), strict=True):
             together = ClassCounts.together(of_blocks, one.protocol)
-            back = np.argsort(np.argsort(own, kind="stable"), kind="stable")
-            found.append(together.ordered(back, one.classes))
-        return found
+            back = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
+            counted.append(together.ordered(back, one.classes))
+        return counted
 
     def overall_points(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], at_score: float | None
@@ -265,18 +270,20 @@ class Job:
         """
         also = np.array([-np.inf] if at_score is None else [-np.inf, at_score])
         by_protocol = zip(*(outcome.true_scores for outcome in outcomes), strict=True)
-        scores = [np.unique(np.concatenate([*own, also]))[::-1] for own in by_protocol]
-        self._store.write("scores", [pack({str(i): own for i, own in enumerate(scores)})])
-        counts = [np.zeros((2, len(own)), np.int64) for own in scores]
+        scores = [np.unique(np.concatenate([*true_scores, also]))[::-1] for true_scores in by_protocol]
+        self._store.write("scores", [pack({str(i): down_to for i, down_to in enumerate(scores)})])
+        counts = [np.zeros((2, len(down_to)), np.int64) for down_to in scores]
         tasks = [(i, *outcome.ends[-2:]) for i, outcome in enumerate(outcomes)]
         for _, answer in self._answers(counts_down_to, tasks, "finding the best score"):
-            counts = [own + more for own, more in zip(counts, answer, strict=True)]
+            counts = [so_far + more for so_far, more in zip(counts, answer, strict=True)]
         points = []
-        for one, own, (tp, fp) in zip(totals, scores, counts, strict=True):
+        for one, down_to, (tp, fp) in zip(totals, scores, counts, strict=True):
             npos = one.npos[:, :1].sum(axis=0)
-            (best_score,), (best_f1,) = best_of_points(own, tp, fp, np.zeros(len(own), np.int64), npos)
+            (best_score,), (best_f1,) = best_of_points(
+                down_to, tp, fp, np.zeros(len(down_to), np.int64), npos
+            )
             score = float(best_score) if at_score is None else at_score
-            at = len(own) - 1 if np.isnan(score) else int(np.searchsorted(-own, -score))
+            at = len(down_to) - 1 if np.isnan(score) else int(np.searchsorted(-down_to, -score))
             point = point_at(score, int(tp[at]), int(fp[at]), int(npos[0]))
             points.append((point, (float(best_f1), float(best_score))))
         return points

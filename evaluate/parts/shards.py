@@ -137,9 +137,9 @@ def _buckets(per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows: int) 
         b = int(load.argmin())
         bucket[name] = b
         load[b] += count + 1
-    for name, own in cuts.items():
+    for name, class_cuts in cuts.items():
         bucket[name] = n
-        n += len(own)
+        n += len(class_cuts)
     return bucket, n
 
 
@@ -155,16 +155,16 @@ def _cuts(
     large = {name: -(-count // rows) for name, count in per_class.items() if count > rows}
     if not large:
         return {}
-    own = [classes[one.sample[0]] for one, classes in zip(surveys, whole.classes, strict=True)]
-    category, score = np.concatenate(own), np.concatenate([one.sample[1] for one in surveys])
+    categories = [classes[one.sample[0]] for one, classes in zip(surveys, whole.classes, strict=True)]
+    category, score = np.concatenate(categories), np.concatenate([one.sample[1] for one in surveys])
     stands_for = [one.summary.n / max(len(one.sample[1]), 1) for one in surveys]
     weight = np.repeat(stands_for, [len(one.sample[1]) for one in surveys])
-    found = {}
+    cuts = {}
     for name, n in large.items():
-        drawn = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
-        if len(drawn):
-            found[name] = Cuts.of(score[drawn], weight[drawn], n, n_images)
-    return found
+        sampled = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
+        if len(sampled):
+            cuts[name] = Cuts.of(score[sampled], weight[sampled], n, n_images)
+    return cuts
 
 
 def _plan(
@@ -280,10 +280,14 @@ def evaluate_parts(
     log.extend(labels_log)
     report_before(known, rules, source_of(truth), log)
     points = job.overall_points(outcomes, totals, at_score)
-    scores = [at_score if p.shared_score else own["score"] for p, (own, _) in zip(rules, points, strict=True)]
+    scores = [
+        at_score if p.shared_score else point_of_result["score"]
+        for p, (point_of_result, _) in zip(rules, points, strict=True)
+    ]
     counted = job.count(outcomes, totals, work, scores)
     results = [
-        finish(one, own, *point, at_score) for one, own, point in zip(totals, counted, points, strict=True)
+        finish(one, point_of_result, *point, at_score)
+        for one, point_of_result, point in zip(totals, counted, points, strict=True)
     ]
     if is_default:
         report_default(truth, whole.dataset, log)
@@ -302,8 +306,8 @@ def rules_in_parts(
 
     Of the other options of `evaluate` those that choose images and classes are not looked at.
     """
-    for name, asked in (("class_agnostic", class_agnostic), ("diagnose", diagnose)):
-        if asked:
+    for name, is_requested in (("class_agnostic", class_agnostic), ("diagnose", diagnose)):
+        if is_requested:
             raise UsageError(f"{name} needs all detections at once; evaluate them in one process")
     for choice in ("only_classes", "only_images", "extra_images"):
         options.pop(choice, None)

@@ -154,13 +154,13 @@ def survey(part: Part, store: Store) -> Survey:
     boxes = dataset.boxes
     n, some = len(boxes), 1024 + len(boxes) // 256
     # Always the same rows: all of a few, at least one in 256 of many.
-    drawn = np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
-    drawn = drawn[~np.isnan(boxes.score[drawn])]
+    sampled = np.arange(n) if n <= some else np.random.default_rng(0).integers(0, n, some)
+    sampled = sampled[~np.isnan(boxes.score[sampled])]
     return Survey(
         dataset.take(_sample(boxes, len(dataset.categories))),
         DetectionSummary.of(dataset),
         log,
-        (boxes.category[drawn].astype(np.int64), boxes.score[drawn]),
+        (boxes.category[sampled].astype(np.int64), boxes.score[sampled]),
         np.bincount(boxes.image, minlength=len(dataset.images)).astype(np.int32),
         installed(),
     )
@@ -273,8 +273,8 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
     to = buckets[matches.category]
     for k, name in enumerate(matches.classes):
         if name in work.cuts:
-            own = np.flatnonzero(matches.category == k)
-            to[own] += work.cuts[name].range_of(matches.score[own], image[own])
+            class_rows = np.flatnonzero(matches.category == k)
+            to[class_rows] += work.cuts[name].range_of(matches.score[class_rows], image[class_rows])
     order = np.argsort(to, kind="stable")
     ends = np.searchsorted(to[order], np.arange(work.n_buckets + 1))
     hit_of_row = np.full(len(to), -1, np.int32)
@@ -328,12 +328,12 @@ def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs
 
     Those are in the file "scores".
     """
-    table, found = unpack(store.read(f"matches-{task}", start, stop)), []
+    table, counts = unpack(store.read(f"matches-{task}", start, stop)), []
     for i, down_to in unpack(store.read("scores")).items():
         is_true = table[f"{i}.is_true"] != 0
         sides = [np.sort(table[f"{i}.score"][some]) for some in (is_true, ~is_true)]
-        found.append(np.stack([len(side) - np.searchsorted(side, down_to) for side in sides]))
-    return found
+        counts.append(np.stack([len(side) - np.searchsorted(side, down_to) for side in sides]))
+    return counts
 
 
 # ------------------------------------------------------------------------------------------ ranges of scores
@@ -360,8 +360,8 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         """
         order = np.argsort(-score, kind="stable")
         so_far = np.cumsum(weight[order])
-        wanted = so_far[-1] * np.arange(1, n_ranges) / n_ranges
-        at = score[order][np.searchsorted(so_far, wanted)]
+        targets = so_far[-1] * np.arange(1, n_ranges) / n_ranges
+        at = score[order][np.searchsorted(so_far, targets)]
         scores, images = [np.zeros(0)], [np.zeros(0, np.int64)]
         for one, n in zip(*np.unique(-at, return_counts=True), strict=True):
             pieces = int(n) + 1 if n > 1 else 1
@@ -377,11 +377,11 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         """(n,) the range of each detection, 0 the one with the highest scores."""
         first = np.searchsorted(-self.score, -score, side="left")
         after = np.searchsorted(-self.score, -score, side="right")
-        found = first.astype(np.int64)
+        numbers = first.astype(np.int64)
         for a, b in np.unique(np.stack([first, after])[:, first < after], axis=1).T.tolist():
             rows = np.flatnonzero((first == a) & (after == b))
-            found[rows] += np.searchsorted(self.image[a:b], image[rows], side="right")
-        return found
+            numbers[rows] += np.searchsorted(self.image[a:b], image[rows], side="right")
+        return numbers
 
 
 def condense(matches: Matches, at_score: float | None) -> Columns:
@@ -436,10 +436,10 @@ def condense_range(
 
     Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
     """
-    found = []
+    packed = []
     for i, one in enumerate(totals):
-        found.append(pack(condense(_matches_of(pieces, i, one, store), at_scores[i])))
-    return store.write(f"range-{bucket}", found)
+        packed.append(pack(condense(_matches_of(pieces, i, one, store), at_scores[i])))
+    return store.write(f"range-{bucket}", packed)
 
 
 def count_ranges(
@@ -464,5 +464,7 @@ def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, W
     false, n_areas = None, len(totals.protocol.areas)
     if any("false" in one for one in ranges):
         all_of = (one["n"][:, None].repeat(n_areas, axis=1) for one in ranges)
-        false = np.concatenate([one.get("false", own) for one, own in zip(ranges, all_of, strict=True)])
+        false = np.concatenate(
+            [one.get("false", all_false) for one, all_false in zip(ranges, all_of, strict=True)]
+        )
     return with_rows(totals, ranges, order=np.arange(len(n))), Weights(n, false)
