@@ -61,8 +61,8 @@ def command(first: str, other: str, **given: Any) -> int:
     finally:
         print_log(log, given)
     try:
-        tell = functools.partial(print_notes, given=given)
-        say_written(write(found, (first, other), given, log, tell), given)
+        print_notes_of = functools.partial(print_notes, given=given)
+        say_written(write(found, (first, other), given, log, print_notes_of), given)
     finally:  # the result is the last thing on the screen
         show(render_agreement(found, given["output"], width=table_width(given)))
     return 0

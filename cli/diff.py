@@ -65,8 +65,8 @@ def command(old: str, new: str, **given: Any) -> int:
     finally:
         print_log(log, given)
     try:
-        tell = functools.partial(print_notes, given=given)
-        say_written(write(found, (old, new), given, log, tell), given)
+        print_notes_of = functools.partial(print_notes, given=given)
+        say_written(write(found, (old, new), given, log, print_notes_of), given)
     finally:  # the result is the last thing on the screen
         width = table_width(given)
         verdict = wrapped(found.verdict, width, "  ").split("\n")

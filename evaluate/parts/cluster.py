@@ -93,7 +93,7 @@ def run(
 
 
 @contextlib.contextmanager
-def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executor]:
+def dask_executor(address: str, notify: Callable[[str], None]) -> Iterator[Executor]:
     """An executor of the Dask scheduler at an address.
 
     Raises
@@ -127,9 +127,9 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
         n = len(client.scheduler_info(n_workers=-1)["workers"])
         if not n:
             raise PathError(f"{address}: the scheduler has no workers")
-        tell(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
+        notify(f"{plural(n, 'worker')} at {address}; the dashboard is at {client.dashboard_link}")
         done = threading.Event()
-        threading.Thread(target=_watch, args=(client, address, tell, done), daemon=True).start()
+        threading.Thread(target=_watch, args=(client, address, notify, done), daemon=True).start()
         executor = client.get_executor(pure=False, retries=2)
         try:
             yield executor
@@ -151,7 +151,7 @@ def dask_executor(address: str, tell: Callable[[str], None]) -> Iterator[Executo
 
 
 def _watch(
-    client: Any, address: str, tell: Callable[[str], None], done: threading.Event, every: float = 5
+    client: Any, address: str, notify: Callable[[str], None], done: threading.Event, every: float = 5
 ) -> None:
     """Say so where all workers have gone: the tasks then wait for others, perhaps for ever."""
     had_workers = True
@@ -161,7 +161,9 @@ def _watch(
         except Exception:  # noqa: BLE001 -- the tasks tell what is wrong
             return
         if had_workers and not has_workers:
-            tell(f"{address}: no workers are left; the work goes on when there are new ones (Ctrl-C ends it)")
+            notify(
+                f"{address}: no workers are left; the work goes on when there are new ones (Ctrl-C ends it)"
+            )
         had_workers = has_workers
 
 

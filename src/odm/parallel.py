@@ -121,18 +121,18 @@ class Worker(Generic[T]):
         self._result: T | None = None
         self._begun = time.monotonic()
         try:
-            self._pipe, tell = os.pipe()
+            self._pipe, pipe_fd = os.pipe()
         except OSError:
             return
         try:
             self._pid = os.fork()
         except OSError:
             os.close(self._pipe)
-            os.close(tell)
+            os.close(pipe_fd)
             return
         if self._pid == 0:
-            _serve(work, tell)
-        os.close(tell)
+            _serve(work, pipe_fd)
+        os.close(pipe_fd)
 
     def result(self) -> T | None:
         """What the work returned, None if it could not be done."""
@@ -259,7 +259,7 @@ _QUEUE = 2**14
 """Bytes that every pipe holds."""
 
 
-def _serve(work: Callable[[], object], tell: int) -> None:
+def _serve(work: Callable[[], object], pipe_fd: int) -> None:
     """The life of a copy."""
     code = 1
     try:
@@ -274,7 +274,7 @@ def _serve(work: Callable[[], object], tell: int) -> None:
             file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)  # noqa: TID251 -- as above
             os.write(file, b"1000")
             os.close(file)
-        with os.fdopen(tell, "wb") as pipe:
+        with os.fdopen(pipe_fd, "wb") as pipe:
             pickle.dump(work(), pipe)
         code = 0
     finally:

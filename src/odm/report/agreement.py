@@ -26,7 +26,7 @@ KINDS = {"agreed": "OT", "only-a": "FP", "only-b": "TP", "other-class": "FN"}
 
 
 def agreement_page(
-    found: Agreement,
+    agreement: Agreement,
     pictures: Sequence[Picture],
     *,
     log: Log | None = None,
@@ -38,7 +38,7 @@ def agreement_page(
 
     Parameters
     ----------
-    found
+    agreement
         What `odm.agree` returned.
     pictures
         One for each image of the first annotator.
@@ -54,10 +54,10 @@ def agreement_page(
     UsageError
         If `images` is below 1, or the agreement was made of arrays.
     """
-    if not found.sides:
+    if not agreement.sides:
         raise UsageError("an agreement computed from arrays has no page: give data sets")
-    image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(found)
-    sets = [dataset for dataset, _ in found.sides]
+    image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(agreement)
+    sets = [dataset for dataset, _ in agreement.sides]
     used, numbers = np.unique(image, return_inverse=True)
     counted = (change > 0) & (kind != "GT")
     weight = np.bincount(numbers[counted], minlength=len(used))
@@ -67,7 +67,7 @@ def agreement_page(
     at = shown.boxes(numbers, xyxy)
     on_page = np.flatnonzero(at >= 0)
     names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
-    contract = found.to_dict()
+    contract = agreement.to_dict()
     data: dict[str, Any] = {
         **reading(log or Log(), sources),
         "title": title or said("title.agree", a=names[0], b=names[1]),
@@ -92,14 +92,14 @@ def agreement_page(
     return shown.page("agree", data, [pictures[i] for i in used.tolist()])
 
 
-def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
+def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     """The boxes of both: image, class, edges, how they are drawn, the class that the first annotator gave
     where it is another (else -1), what became of them, the IoU of their pair, and their rows in the data set
     of either (-1 = it is of the other).
     """
-    (_, a), (_, b) = found.sides
-    alone = rows_without(len(a), found.first), rows_without(len(b), found.other)
-    here, there = a.take(found.first), b.take(found.other)
+    (_, a), (_, b) = agreement.sides
+    alone = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
+    here, there = a.take(agreement.first), b.take(agreement.other)
     differ = here.category != there.category
     # What is drawn, how, the class that the first annotator gave, and what became of it.
     parts: list[tuple[Annotations, Any, Any, Any]] = [
@@ -115,7 +115,7 @@ def _drawn(found: Agreement) -> tuple[NDArray[Any], ...]:
         np.concatenate([np.broadcast_to(value, len(rows)) for rows, value in column])
         for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
     )
-    iou = np.concatenate([found.iou, found.iou, np.full(sum(map(len, alone)), np.nan)])
+    iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, alone)), np.nan)])
     of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])
     row = np.concatenate([rows.row for rows, *_ in parts])
     return image, category, xyxy, kind, was, change, iou, np.where(of_a, row, -1), np.where(of_a, -1, row)

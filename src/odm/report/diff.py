@@ -19,7 +19,7 @@ from odm.tables import Longs
 
 
 def diff_page(
-    found: Differences,
+    differences: Differences,
     pictures: Sequence[Picture],
     *,
     log: Log | None = None,
@@ -31,7 +31,7 @@ def diff_page(
 
     Parameters
     ----------
-    found
+    differences
         What `odm.evaluate.analysis.diff.diff` returned.
     pictures
         One for each of its `names`.
@@ -47,12 +47,12 @@ def diff_page(
     UsageError
         If `images` is below 1.
     """
-    names, image, change = found.names, found.image, found.change
+    names, image, change = differences.names, differences.image, differences.change
     weight = np.bincount(image[change > 0], minlength=len(names))
-    by_class = found.class_rows()
+    by_class = differences.class_rows()
     number = {row["class"]: i for i, row in enumerate(by_class)}
     category = []
-    for dataset, rows in ((found.old, found.first), (found.new, found.other)):
+    for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
         table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
         category.append(table[np.append(dataset.boxes.category, -1)[rows]])
     shown_category = np.where(category[1] >= 0, category[1], category[0])
@@ -66,30 +66,30 @@ def diff_page(
         zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
     )
     shown = Shown(len(names), weight, [cells], images)
-    what = {row["image"]: row["change"] for row in found.image_rows()}
+    what = {row["image"]: row["change"] for row in differences.image_rows()}
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
     data = {
         **reading(log or Log(), sources),
         "title": title or said("title.diff", old=old, new=new),
-        "old": {"images": len(found.old.images), "boxes": len(found.old)},
-        "new": {"images": len(found.new.images), "boxes": len(found.new)},
+        "old": {"images": len(differences.old.images), "boxes": len(differences.old)},
+        "new": {"images": len(differences.new.images), "boxes": len(differences.new)},
         "counts": {
             "unchanged": int(np.count_nonzero(change == 0)),
-            **{WORDS[c]: found.count(c) for c in Change},
+            **{WORDS[c]: differences.count(c) for c in Change},
         },
         "imageCount": len(names),
         "imageCounts": {
-            "added": len(found.added),
-            "removed": len(found.removed),
-            "renamed": int(np.count_nonzero(found.renamed)),
+            "added": len(differences.added),
+            "removed": len(differences.removed),
+            "renamed": int(np.count_nonzero(differences.renamed)),
             "changed": int(np.count_nonzero(weight)),
         },
         "classes": classes,
-        "skeletons": skeletons(found.old, found.new),
-        "relabelled": found.relabelled(),
+        "skeletons": skeletons(differences.old, differences.new),
+        "relabelled": differences.relabelled(),
         "imageChanges": [what.get(names[i], "") for i in shown.images],
-        "oldNames": [_old_name(found, i) for i in shown.images],
-        "boxes": _boxes(found, shown, category),
+        "oldNames": [_old_name(differences, i) for i in shown.images],
+        "boxes": _boxes(differences, shown, category),
     }
     return shown.page("diff", data, pictures)
 

@@ -13,7 +13,7 @@ from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError, plural, printable
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
 from odm.verbs.sources import Source, gathered, load_sides, paths_of, verb
 from odm.verbs.words import AgreeOptions, FormatName, Path
 
@@ -96,7 +96,9 @@ def agreement(
     return replace(found, sides=((sides[0], a), (sides[1], b)))
 
 
-def write(found: Agreement, sources: Sequence[str], given: Mapping[str, Any], log: Log, tell: Tell) -> str:
+def write(
+    found: Agreement, sources: Sequence[str], given: Mapping[str, Any], log: Log, print_log: PrintLog
+) -> str:
     """Write the files that were asked for, and answer the path of the page."""
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
@@ -108,10 +110,10 @@ def write(found: Agreement, sources: Sequence[str], given: Mapping[str, Any], lo
     (first, _), (other, _) = found.sides
     page = agreement_page(
         found,
-        pictures_of(first.images.name, (first, other), given, tell),
+        pictures_of(first.images.name, (first, other), given, print_log),
         log=log,
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
     )
-    return write_report(page, given, sources, tell)
+    return write_report(page, given, sources, print_log)

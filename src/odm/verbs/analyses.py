@@ -64,9 +64,9 @@ class Asked(msgspec.Struct, frozen=True):
         return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
 
     def applied(
-        self, evaluation: Evaluation, truth: Dataset | None, log: Log, tell: Callable[[str], None]
+        self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
     ) -> Evaluation:
-        """The evaluation with what was asked for; `truth` is its ground truth, `tell` takes warnings."""
+        """The evaluation with what was asked for; `truth` is its ground truth, `warn` takes warnings."""
         given, path = self.given, self.given["at_scores"]
         if self.thresholds is not None:
             from odm.evaluate.analysis.analyses import at_scores, digest_of
@@ -102,9 +102,9 @@ class Asked(msgspec.Struct, frozen=True):
                 for one in evaluation.results
             ]
             evaluation = replace(evaluation, results=results)
-        return self._with_thresholds(evaluation, tell)
+        return self._with_thresholds(evaluation, warn)
 
-    def _with_thresholds(self, evaluation: Evaluation, tell: Callable[[str], None]) -> Evaluation:
+    def _with_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
         """The evaluation with the thresholds of its only result, if they are asked for."""
         if self.given["thresholds"] is None:
             return evaluation
@@ -117,7 +117,7 @@ class Asked(msgspec.Struct, frozen=True):
         unreachable = [name for name, own in chosen["classes"].items() if own["score"] is None]
         if unreachable:
             names = ", ".join(shorten(name) for name in unreachable[:10])
-            tell(
+            warn(
                 f"warning: {chosen['rule']}: no score of these classes meets the rule, so none of their "
                 f"detections are kept ({len(unreachable)} of {len(chosen['classes'])}): {names}"
             )

@@ -24,7 +24,7 @@ from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError
 from odm.verbs.analyses import slices_of
 from odm.verbs.evaluation import evaluate_sources, rules_of
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
 from odm.verbs.sources import Source, gathered, is_path, paths_of, verb
 from odm.verbs.words import BoxProtocolName, FormatName, PairOptions, Path
 
@@ -192,7 +192,7 @@ def write(
     sources: Sequence[str],
     given: Mapping[str, Any],
     log: Log,
-    tell: Tell,
+    print_log: PrintLog,
 ) -> str:
     """Write the files that were asked for, and answer the path of the page."""
     if given["save_to"]:
@@ -200,8 +200,8 @@ def write(
             save_comparison(comparison, output.write)
     if not given["report"]:
         return ""
-    page = page_of(comparison, evaluations, sources, given, log, tell)
-    return write_report(page, given, sources, tell)
+    page = page_of(comparison, evaluations, sources, given, log, print_log)
+    return write_report(page, given, sources, print_log)
 
 
 def page_of(
@@ -210,7 +210,7 @@ def page_of(
     sources: Sequence[str],
     given: Mapping[str, Any],
     log: Log,
-    tell: Tell,
+    print_log: PrintLog,
 ) -> Page:
     """The page of the runs."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
@@ -257,7 +257,7 @@ def page_of(
         pairs[0].summary,
         pairs[0].classes,
         pairs[0].changes,
-        dict(zip(names, pictures_of(names, sets, given, tell), strict=True)),
+        dict(zip(names, pictures_of(names, sets, given, print_log), strict=True)),
         names=(comparison.runs[0].name, pairs[0].name),
         definition=comparison.definition,
         metric="AP" if pairs[0].classes else pairs[0].summary[0].name,

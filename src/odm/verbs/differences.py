@@ -15,7 +15,7 @@ from odm.evaluate.analysis.diff import diff as diff_boxes
 from odm.evaluate.analysis.render_diff import save_differences
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
 from odm.verbs.sources import Source, gathered, load_sides, paths_of, verb
 from odm.verbs.words import DiffOptions, FormatName, Path
 
@@ -95,7 +95,9 @@ def differences(
     return diff_boxes(*sides, iou=given["iou"], tolerance=given["tolerance"])
 
 
-def write(found: Differences, sources: Sequence[str], given: Mapping[str, Any], log: Log, tell: Tell) -> str:
+def write(
+    found: Differences, sources: Sequence[str], given: Mapping[str, Any], log: Log, print_log: PrintLog
+) -> str:
     """Write the files that were asked for, and answer the path of the page."""
     if given["save_to"]:
         with Output(given["save_to"], overwrite=given["overwrite"]) as output:
@@ -105,10 +107,12 @@ def write(found: Differences, sources: Sequence[str], given: Mapping[str, Any], 
     from odm.report import diff_page
 
     sets = found.new, found.old
-    pictures = pictures_of(found.names, sets, given, tell)
+    pictures = pictures_of(found.names, sets, given, print_log)
     # The picture of a renamed image may still have the old name.
     lacking = [i for i in np.flatnonzero(found.renamed).tolist() if not pictures[i].path]
-    under_old = pictures_of([found.old.images.name[found.partner[i]] for i in lacking], sets, given, tell)
+    under_old = pictures_of(
+        [found.old.images.name[found.partner[i]] for i in lacking], sets, given, print_log
+    )
     for i, picture in zip(lacking, under_old, strict=True):
         pictures[i] = replace(picture, name=found.names[i])
     page = diff_page(
@@ -119,4 +123,4 @@ def write(found: Differences, sources: Sequence[str], given: Mapping[str, Any], 
         title=given["report_title"],
         images=given["report_images"],
     )
-    return write_report(page, given, sources, tell)
+    return write_report(page, given, sources, print_log)

@@ -28,7 +28,7 @@ from odm.issues import Log, UsageError, printable, shorten
 from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Asked
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
 from odm.verbs.sources import (
     Source,
     dataset_of,
@@ -245,13 +245,13 @@ class Job(msgspec.Struct, frozen=True):
             check_matplotlib()  # before the work, not after it
         return cls(gt, det, given, rules, asked, partwise, outputs)
 
-    def run(self, log: Log, tell: Callable[[str], None]) -> Evaluation:
-        """Read and evaluate both sides; `tell` takes what is said about the run itself."""
+    def run(self, log: Log, warn: Callable[[str], None]) -> Evaluation:
+        """Read and evaluate both sides; `warn` takes what is said about the run itself."""
         if self.partwise:
-            evaluation = evaluate_in_parts(self.gt, self.det, self.given, log, tell)
+            evaluation = evaluate_in_parts(self.gt, self.det, self.given, log, warn)
         else:
             evaluation = evaluate_sources(self.gt, self.det, self.given, log)
-        return self.asked.applied(evaluation, evaluation.truth_dataset, log, tell)
+        return self.asked.applied(evaluation, evaluation.truth_dataset, log, warn)
 
     def complete(self, log: Log) -> Evaluation:
         """Read and evaluate both sides, and write the files that were asked for."""
@@ -264,12 +264,12 @@ class Job(msgspec.Struct, frozen=True):
         for output in self.outputs.values():
             output.check_apart()
 
-    def write(self, evaluation: Evaluation, tell: Tell) -> str:
+    def write(self, evaluation: Evaluation, print_log: PrintLog) -> str:
         """Write the files that were asked for, and answer the report's path. PathError as `check_apart`."""
         self.check_apart()
         given, path = self.given, ""
         if given["report"]:
-            path = write_page(evaluation, given, tell)
+            path = write_page(evaluation, given, print_log)
         if given["save_to"]:
             with Output(given["save_to"], overwrite=given["overwrite"]) as output:
                 save(evaluation, output.write)
@@ -282,13 +282,13 @@ class Job(msgspec.Struct, frozen=True):
         return path
 
 
-def write_page(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> str:
+def write_page(evaluation: Evaluation, given: Mapping[str, Any], print_log: PrintLog) -> str:
     """Write the report of an evaluation, and answer where it is."""
-    page, sources = page_of(evaluation, given, tell)
-    return write_report(page, given, sources, tell)
+    page, sources = page_of(evaluation, given, print_log)
+    return write_report(page, given, sources, print_log)
 
 
-def page_of(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> tuple[Page, list[str]]:
+def page_of(evaluation: Evaluation, given: Mapping[str, Any], print_log: PrintLog) -> tuple[Page, list[str]]:
     """The report of an evaluation, and the paths that it was read from."""
     from odm.report import evaluation_page
 
@@ -298,7 +298,7 @@ def page_of(evaluation: Evaluation, given: Mapping[str, Any], tell: Tell) -> tup
     sources = [one.path for one in (truth, detections) if one.path]
     page = evaluation_page(
         evaluation,
-        pictures_of(evaluation.joined.images, (truth, detections), given, tell),
+        pictures_of(evaluation.joined.images, (truth, detections), given, print_log),
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
@@ -459,7 +459,7 @@ def evaluate_sources(
 
 
 def evaluate_in_parts(
-    gt: Any, det: Any, given: dict[str, Any], log: Log, tell: Callable[[str], None]
+    gt: Any, det: Any, given: dict[str, Any], log: Log, warn: Callable[[str], None]
 ) -> Evaluation:
     """Evaluate a part of the detections at a time."""
     asked = arguments(given, log)
@@ -476,7 +476,7 @@ def evaluate_in_parts(
         raise UsageError(f"--memory {given['memory']}: {e}") from None
 
     def note(text: str) -> None:
-        tell(f"note: {text}")
+        warn(f"note: {text}")
 
     with contextlib.ExitStack() as stack:
         executor = None

@@ -20,7 +20,7 @@ SIZE = 640
 NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
 """Names that end so are hardly meant as folders."""
 
-Tell = Callable[[Log], None]
+PrintLog = Callable[[Log], None]
 """Takes the notes about a page: a command prints them, a function keeps them."""
 
 
@@ -43,7 +43,7 @@ def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
 
 
 def pictures_of(
-    names: Sequence[str], datasets: Sequence[Dataset], given: Mapping[str, Any], tell: Tell
+    names: Sequence[str], datasets: Sequence[Dataset], given: Mapping[str, Any], print_log: PrintLog
 ) -> list[Picture]:
     """The pictures of images, from the data sets or the folders of the options ``images``."""
     from odm.converters.pictures import locate
@@ -52,11 +52,11 @@ def pictures_of(
     folders = [str(side["images"]) for side in given["options"].values() if side.get("images") is not None]
     log = Log()
     found = locate(names, datasets, folders, log, **reading(given))
-    tell(log)
+    print_log(log)
     return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
 
 
-def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> str:
+def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], print_log: PrintLog) -> str:
     """Write a report, and answer where it is."""
     from odm.report import write
 
@@ -70,17 +70,17 @@ def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], t
         log=log,
         language=given["language"],
     )
-    tell(log)
+    print_log(log)
     return path
 
 
-def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], tell: Tell) -> WebPage:
+def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], print_log: PrintLog) -> WebPage:
     """The page as it was asked for: written, or for a notebook."""
     if given["report"]:
-        return WebPage(path=write_report(page, given, sources, tell))
+        return WebPage(path=write_report(page, given, sources, print_log))
     from odm.report import inline
 
     log = Log()
     text = inline(page, size=given["report_size"], log=log, language=given["language"])
-    tell(log)
+    print_log(log)
     return WebPage(html=text)

@@ -13,7 +13,7 @@ from odm.drawing import check_matplotlib
 from odm.files import MAX_SIZE
 from odm.issues import Log
 from odm.tables import Dataset, Kind
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, shown, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, shown, write_report
 from odm.verbs.sources import Source, gathered, load_source, only, paths_of, verb
 from odm.verbs.words import FormatName, Path, ReadOptions
 from odm.views import WebPage
@@ -92,7 +92,7 @@ def measure(dataset: Dataset, given: Mapping[str, Any], log: Log) -> tuple[Stati
 
 
 def write_statistics_page(
-    dataset: Dataset, statistics: Statistics, given: Mapping[str, Any], log: Log, tell: Tell
+    dataset: Dataset, statistics: Statistics, given: Mapping[str, Any], log: Log, print_log: PrintLog
 ) -> str:
     """Write the page of statistics, and answer where it is."""
     from odm.report import statistics_page
@@ -101,13 +101,13 @@ def write_statistics_page(
     page = statistics_page(
         dataset,
         statistics.to_dict(),
-        pictures_of(dataset.images.name, [dataset], given, tell),
+        pictures_of(dataset.images.name, [dataset], given, print_log),
         log=log,
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
     )
-    return write_report(page, given, sources, tell)
+    return write_report(page, given, sources, print_log)
 
 
 @verb
@@ -170,14 +170,14 @@ def load_shown(source: Any, given: Mapping[str, Any], log: Log) -> tuple[Dataset
 
 
 def page_of(
-    dataset: Dataset, sides: Sequence[Dataset], given: Mapping[str, Any], log: Log, tell: Tell
+    dataset: Dataset, sides: Sequence[Dataset], given: Mapping[str, Any], log: Log, print_log: PrintLog
 ) -> Page:
     """The page of a data set."""
     from odm.report import dataset_page
 
     return dataset_page(
         dataset,
-        pictures_of(dataset.images.name, sides, given, tell),
+        pictures_of(dataset.images.name, sides, given, print_log),
         log=log,
         sources=[dataset.path] if dataset.path else [],
         title=given["report_title"],

@@ -26,7 +26,7 @@ from odm.issues import (
     printable,
 )
 from odm.tables import Dataset, Kind
-from odm.verbs.reports import IMAGES, SIZE, Tell, pictures_of, report_target, write_report
+from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
 from odm.verbs.sources import (
     Source,
     dataset_of,
@@ -288,7 +288,7 @@ def repaired(source: Any, given: Mapping[str, Any], log: Log) -> Ledger:
 
 
 def write_page(
-    log: Log, datasets: list[Dataset], sources: list[str], given: Mapping[str, Any], tell: Tell
+    log: Log, datasets: list[Dataset], sources: list[str], given: Mapping[str, Any], print_log: PrintLog
 ) -> str:
     """Write the page of what was found, and answer where it is."""
     from odm.report import validation_page
@@ -296,10 +296,10 @@ def write_page(
     page = validation_page(
         datasets,
         sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, given, tell) for one in datasets],
+        [pictures_of(one.images.name, datasets, given, print_log) for one in datasets],
         log=log,
         sources=sources,
         title=given["report_title"],
         images=given["report_images"],
     )
-    return write_report(page, given, sources, tell)
+    return write_report(page, given, sources, print_log)
