@@ -1,4 +1,4 @@
-"""The jobs: load, edit, drop what the target cannot hold, write, and the ledger of what happened."""
+"""Load, edit, convert, repair and validate datasets, and keep a ledger of what a conversion changes."""
 
 from typing import TYPE_CHECKING, Any
 

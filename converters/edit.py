@@ -1,4 +1,4 @@
-"""What users do to classes on the way: rename, merge, drop, keep only some."""
+"""Edit the classes of a dataset: rename, merge, drop, keep only some."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
-    """The dataset with its classes edited; what is left out or renamed is booked.
+    """Return the dataset with its classes edited. What is left out or renamed is booked in the ledger.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def apply(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
 
 
 def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
-    """The dataset with underscores for the spaces in the names of its classes."""
+    """Return the dataset with underscores for the spaces in the names of its classes."""
     names = dataset.categories.name
     new_names = tuple(re.sub(r"\s", "_", name) for name in names)
     first: dict[str, str] = {}
@@ -73,7 +73,7 @@ def write_underscores(dataset: Dataset, ledger: Ledger) -> Dataset:
 
 
 def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> Dataset:
-    """The dataset with the classes of a list, in its order."""
+    """Return the dataset with the classes of a list, in the order of the list."""
     names = dataset.categories.name
     row_of = {name: row for row, name in enumerate(order)}
     if len(row_of) < len(order):
@@ -95,7 +95,7 @@ def _put_in_order(dataset: Dataset, order: tuple[str, ...], ledger: Ledger) -> D
 def _with_classes(
     dataset: Dataset, names: Iterable[str], rows: Sequence[int], row_of: Ints, ledger: Ledger, **columns: Any
 ) -> Dataset:
-    """The dataset with other classes.
+    """Return the dataset with other classes.
 
     `rows` are their rows until now, -1 = none, and `row_of` the new rows of those until now, -1 = left out.
     """
@@ -158,7 +158,7 @@ def drop_emptied(dataset: Dataset, of_regions: NDArray[np.bool_], ledger: Ledger
 def refuse_other_points(
     tables: Sequence[Categories], rows_of: Sequence[NDArray[Any]], names: Sequence[str]
 ) -> None:
-    """UsageError if classes that become one have different numbers of key points.
+    """Raise UsageError if classes that become one have different numbers of keypoints.
 
     `rows_of` has the new rows of the classes of each table, -1 = left out; `names` are those of the new rows.
     """
@@ -186,7 +186,9 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
-    """The dataset with COCO's own names and ids; classes that are only numbers are positions, 0 to 79."""
+    """Return the dataset with the names and ids of COCO's classes; classes that are only numbers are
+    positions, 0 to 79.
+    """
     categories = dataset.categories
     names = list(categories.name)
     if not categories.named:

@@ -1,4 +1,6 @@
-"""What Open Images keeps beside the boxes: which classes were looked for on an image, and their hierarchy."""
+"""Read the files beside the boxes of Open Images: the classes verified on each image, and the class
+hierarchy.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def read_descriptions(path: str, log: Log) -> dict[str, str]:
 def read_image_labels(
     path: str, log: Log, names: dict[str, str] | None = None
 ) -> list[tuple[str, str, bool]]:
-    """Rows of image, class and whether it is there, from the CSV file of Open Images.
+    """Return rows of (image, class, whether it is there) from the CSV file of Open Images.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class Ledger(Shown, msgspec.Struct):
         }
 
     def rows(self) -> list[tuple[int, str]]:
-        """Each number of the summary, and what it counts."""
+        """Return the rows of the summary: a number, and what it counts."""
         verb = "would be written" if self.dry_run else "written"
         rows = [(self.read, f"boxes read ({self.source_format})")]
         rows += [
@@ -136,7 +136,7 @@ def losses(ledger: Ledger) -> str:
 def drop_unsupported(
     dataset: Dataset, source: Format, target: Format, ledger: Ledger, *, keep_groups: bool = False
 ) -> Dataset:
-    """The part of a dataset that the target can hold; what it cannot is booked.
+    """Return the part of a dataset that the target can hold; what it cannot hold is booked in the ledger.
 
     Only what the source could say and this data does say is a loss, and only what somebody annotated: names
     and sizes of the pictures and numbers of classes are told as changes.
@@ -197,7 +197,7 @@ def drop_unsupported(
 
 
 def _drop_groups(dataset: Dataset, target: Format, ledger: Ledger, *, keep_groups: bool) -> Dataset:
-    """The dataset without the crowd boxes, group-of boxes and regions that the target cannot mark as such."""
+    """Drop the crowd boxes, group-of boxes and regions that the target cannot mark as such."""
     keeps = target.keeps
     regions = dataset.boxes.has(Flag.REGION)
     if "region" not in keeps and "crowd" in keeps and regions.any():
@@ -228,7 +228,9 @@ def _lose_field(name: str, n: int, target: Format, ledger: Ledger) -> None:
 
 
 def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
-    """Book the own fields of the source as lost, or what differs of files whose images share a file now."""
+    """Book extra fields of the source as lost, or the file fields that differ where images now share a
+    file.
+    """
     images, keeps = dataset.images, target.keeps
     if "own_fields" not in keeps:
         counts = count_extra(images.extra) + count_extra(dataset.categories.extra)

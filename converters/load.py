@@ -1,4 +1,4 @@
-"""Reading what the user named, one source, several or the two sides of an evaluation, and checking it."""
+"""Read and check what the user named: one source, several to merge, or the two sides of an evaluation."""
 
 from __future__ import annotations
 
@@ -155,7 +155,9 @@ def load(
 
 
 def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
-    """Report a source without boxes if a file that was read is not empty, or holds what is not read."""
+    """Report a source without boxes if a file that was read has content, or if it holds objects that are
+    not read.
+    """
     source, read_paths = side.source, {file.path for file in dataset.files}
     has_content = any(source.full(file) in read_paths and source.head(file).strip() for file in source.files)
     if dataset.extras or (has_content and side.request.kind != "det"):
@@ -171,7 +173,7 @@ def _report_no_boxes(side: PendingSource, dataset: Dataset, log: Log) -> None:
 
 
 class KeptTruth(msgspec.Struct):
-    """A ground truth that several runs are read against; empty until `load_pair` has read it.
+    """A ground truth that several runs are evaluated against; empty until `load_pair` has read it.
 
     It stays empty where the ground truth took something from the detections, which other runs may not have.
     """
@@ -384,7 +386,7 @@ def is_refused(log: Log, left_out: LeftOut, *, skip_bad: bool) -> bool:
 
 
 def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
-    """The error that refuses data with the errors that `log` holds."""
+    """Return the DataError that refuses the data whose errors `log` holds."""
     text = f"{printable(path)}: {plural(log.errors, 'error')} in the data"
     if skip_bad and log.fatal:
         codes = [name for name in log.counts if CODES[name].severity == "error" and not CODES[name].row]
@@ -403,7 +405,7 @@ def refusal(log: Log, path: str, *, skip_bad: bool = False) -> DataError:
 
 
 def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> None:
-    """UsageError if a shared option fits none of the formats in use; silence would be a surprise."""
+    """Raise UsageError if a shared option fits none of the formats in use."""
     known = {
         spec.name
         for format_, side in uses
@@ -446,7 +448,8 @@ def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
 
 
 def check_one_run(detections: Dataset) -> None:
-    """UsageError where files of one folder hold detections of the same images, so that they are several runs.
+    """Raise UsageError if files of one folder hold detections of the same images, so that they are several
+    runs.
 
     Files for one class each, or with some rows of an image at their ends, are parts of one run.
     """

@@ -1,4 +1,4 @@
-"""Several sources made one: their classes, images, ids and boxes put together."""
+"""Merge several datasets into one: their classes, images, ids and boxes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RENUMBERED = {"category_id": "classes", "image_id": "images", "box_id": "boxes"}
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
-    """The dataset that several became, and what happened on the way."""
+    """The dataset that several were merged into, and what the merge changed."""
 
     dataset: Dataset
     joined: int = 0
@@ -150,7 +150,7 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
 
 
 def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> Dataset:
-    """The ground truth with the boxes of `regions`, of whatever class, as regions to ignore.
+    """Return the ground truth with the boxes of `regions`, of any class, added as regions to ignore.
 
     `partner` (images of `regions`,) are their rows in the ground truth; regions of images without one, -1,
     are left out with a note.
@@ -206,7 +206,9 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
 
 
 def _common_kind(datasets: Sequence[Dataset]) -> Kind:
-    """Ground truth or detections; a dataset without boxes can be either."""
+    """Return the kind of all datasets, ``gt`` or ``det``; a dataset without boxes can be either. Raises
+    UsageError if they differ.
+    """
     boxed = [d for d in datasets if len(d)]
     truth = [d for d in boxed if d.kind == "gt"]
     scored = [d for d in boxed if d.kind == "det"]
@@ -234,7 +236,7 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
 
 
 def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
-    """What a dataset is called in messages."""
+    """Return the name of a dataset in messages: its path or its position."""
     at = next(i for i, other in enumerate(datasets) if other is dataset)
     return printable(dataset.path) or f"dataset {at + 1}"
 
@@ -242,7 +244,7 @@ def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
 def _refuse_same(
     datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _Rows, same_image: str, log: Log
 ) -> None:
-    """DataError if an image is in more than one dataset."""
+    """Raise DataError if an image is in more than one dataset."""
     owner = rows.source[rows.first()][rows.all]
     pairs: dict[tuple[int, int], list[str]] = {}
     flat = list(itertools.chain(*names))
@@ -268,7 +270,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
-    """The name of each source and a ``/``: as many parts of its path, from the end, as tell all apart."""
+    """Return, for each source, the last parts of its path and a ``/``: as few parts as make all prefixes
+    differ.
+    """
     paths = []
     for dataset in datasets:
         if not dataset.path:
@@ -289,9 +293,11 @@ def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
 
 
 class _Rows:
-    """Which row of a merged table each row of each source becomes; some are the same.
+    """Maps rows of the source tables to rows of the merged table; several source rows can become one merged
+    row.
 
-    Columns of the sources stand one after the other in what is asked here, as in ``all``.
+    Source rows are numbered through all sources, so arguments and results over "all rows" are the columns of
+    all sources, concatenated.
     """
 
     def __init__(self, each: Sequence[Sequence[int]]) -> None:
@@ -304,31 +310,36 @@ class _Rows:
 
     @classmethod
     def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_Rows, list[Any]]:
-        """Rows that are the same where their keys are, and all keys."""
+        """Map source rows with equal keys to one merged row; returns the map, and the key of each merged
+        row.
+        """
         row_of: dict[Any, int] = {}
         rows = cls([[row_of.setdefault(key, len(row_of)) for key in mine] for mine in keys])
         return rows, list(row_of)
 
     @property
     def shared(self) -> NDArray[np.bool_]:
-        """(n,) mask of the merged rows that more than one row became."""
+        """(n,) mask of the merged rows that come from more than one source row."""
         return np.bincount(self.all, minlength=self.n) > 1
 
     def first(self, has: NDArray[np.bool_] | None = None) -> Longs:
-        """(n,) the first of all rows that becomes each merged one, of those under a mask; -1 = none."""
+        """(n,) for each merged row, the first source row that became it, -1 if none.
+
+        With `has`, (m,), only source rows where it is True.
+        """
         first_rows = np.full(self.n, -1, np.int64)
         source_rows = np.arange(len(self.all)) if has is None else np.flatnonzero(has)
         first_rows[self.all[source_rows][::-1]] = source_rows[::-1]  # the last assignment stays
         return first_rows
 
     def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
-        """The first text of each merged row that is not empty."""
+        """Return (n,) texts: for each merged row, the first text of its source rows that is not empty."""
         flat = list(itertools.chain(*columns))
         first = self.first(np.array(list(map(bool, flat)), bool)).tolist()
         return [flat[i] if i >= 0 else "" for i in first]
 
     def first_extra(self, fields: Sequence[ExtraFields]) -> ExtraFields:
-        """The other fields of each merged row: those of the first source that has it."""
+        """Return the extra fields of each merged row: those of its first source row."""
         whole: dict[str, tuple[bytes, ...]] = {}
         for key in dict.fromkeys(itertools.chain(*fields)):
             parts = (
@@ -338,7 +349,9 @@ class _Rows:
         return take_extra(whole, self.first().tolist())
 
     def first_points(self, tables: Sequence[Categories]) -> dict[str, Any]:
-        """The names and the skeleton of the key points of each merged class."""
+        """Return the columns ``keypoints`` and ``skeleton`` of the merged classes, each from the first
+        source that has them.
+        """
         columns_of_points: dict[str, Any] = {}
         for name in ("keypoints", "skeleton"):
             columns = [getattr(table, name) or ((),) * len(table) for table in tables]
@@ -348,7 +361,7 @@ class _Rows:
         return columns_of_points
 
     def of(self, number: int, column: NDArray[Any] | None, n: int) -> Ints:
-        """(n,) merged rows for a column of rows of source `number`, -1 where there is none."""
+        """(n,) merged rows for `column`, which holds row numbers of source `number`; -1 stays -1."""
         rows = self.each[number]
         if column is None or not len(rows):
             return np.full(n, -1, np.int32)
@@ -356,7 +369,7 @@ class _Rows:
         return merged_rows
 
     def common_ids(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
-        """(n,) ids of what several sources have, or None if two disagree or some of them are missing."""
+        """(n,) id of each merged row, or None if sources disagree on one or only some rows have an id."""
         ids = np.concatenate(columns)
         has_id = np.asarray(ids != NO_ID, bool)
         if not has_id.any():
@@ -369,7 +382,9 @@ class _Rows:
 
 
 def _rows_of_images(names: Sequence[Sequence[str]]) -> _Rows:
-    """The row that each image of each dataset gets; the same for images that are the same."""
+    """Map each image of each dataset to a merged row; images are the same if their names are, with or
+    without extension.
+    """
     rows: dict[str, int] = {}
     stems: dict[str, list[int]] = {}
     """Where some names have no extension, the rows by the names without."""
@@ -450,20 +465,20 @@ def _images(
 
 
 def _pick(column: NDArray[Any], rows: Longs, none: float) -> NDArray[Any]:
-    """(n, ...) what stands in these rows of a column, `none` for -1."""
+    """Return ``column[rows]``, with `none` where the row is -1."""
     picked = column[rows]
     picked[rows < 0] = none
     return picked
 
 
 def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[Ints]:
-    """Columns of rows of each dataset's files, as rows of all their files."""
+    """Return the ``file`` columns of the datasets as row numbers of all their files, concatenated."""
     offsets = itertools.accumulate((len(d.files) for d in datasets[:-1]), initial=0)
     return [np.where(c >= 0, c + at, -1).astype(np.int32) for c, at in zip(columns, offsets, strict=True)]
 
 
 def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_Rows, Videos]:
-    """The row of each video of each dataset, and all videos; they are the same where their names are."""
+    """Map the videos of all datasets by name; returns the map and the merged videos."""
     rows, names = _Rows.by_key(
         [[prefix + name for name in d.videos.name] for d, prefix in zip(datasets, prefixes, strict=True)]
     )
@@ -476,7 +491,7 @@ def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_Rows
 
 
 def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Tracks]:
-    """The row of each track of each dataset, and all tracks; those of one video and id are the same."""
+    """Map the tracks of all datasets by video and id; returns the map and the merged tracks."""
     keys = []
     for number, dataset in enumerate(datasets):
         videos = video_rows.of(number, dataset.tracks.video, len(dataset.tracks)).tolist()
@@ -495,7 +510,8 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Trac
 
 
 def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_Rows, Categories]:
-    """The row of each class of each dataset, and all classes; their ids are still missing.
+    """Map the classes of all datasets by name; returns the map and the merged classes, whose ids are set
+    later.
 
     The parent of a class is that of the first dataset that has the class, so there can be no circle.
     """
@@ -525,7 +541,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
 
 
 def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
-    """The boxes of all datasets one after the other; their ids are as they were."""
+    """Concatenate the boxes of all datasets; ``source_id`` is copied unchanged."""
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
     extra = join_extra([d.boxes.extra for d in datasets], sizes)
@@ -574,7 +590,7 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind:
 def _labels(
     datasets: Sequence[Dataset], images: _Rows, categories: _Rows, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
-    """What is said of whole images, each thing once; a class is not absent where another source has a box."""
+    """Merge the image-level labels. A class is not absent where another source has a box of it."""
     parts = [
         np.column_stack(
             [images.each[i][d.labels.image], categories.each[i][d.labels.category], d.labels.verdict]
@@ -595,7 +611,7 @@ def _labels(
 
 
 def _box_ids(boxes: Boxes) -> NDArray[np.int64] | None:
-    """The ids of all boxes, or None where some have none or two have the same."""
+    """Return the ids of all boxes, or None if some are missing or two are equal."""
     ids = boxes.source_id
     missing = ids == NO_ID
     if missing.all():

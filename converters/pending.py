@@ -1,4 +1,4 @@
-"""A source before it is a dataset: the request, its format and options, and how it is read, once."""
+"""A source that is about to be read: its request, format and options, and how it becomes a dataset, once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from odm.tables import Builder, Dataset, Kind
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read and how, as the user gave it for one source.
+    """What to read and how, as the user asked for one source.
 
     ``options`` go to the format and must be its own; ``shared`` go to it where it has them.
     """
@@ -82,7 +82,9 @@ def reading_options(format_: Format) -> frozenset[str]:
 def choose_options(
     format_: Format, format_options: Mapping[str, Any], shared: Mapping[str, Any], side: str
 ) -> Any:
-    """The options of a format: all of `format_options`, and of `shared` those that it has for this side."""
+    """Make the options of a format: all of `format_options`, and those of `shared` that it has for this
+    side.
+    """
     names = {spec.name for spec in option_specs(format_.options) if spec.side in (side, "both")}
     fitting = {name: value for name, value in shared.items() if name.replace("-", "_") in names}
     options = {**fitting, **format_options}
@@ -99,7 +101,7 @@ Counterpart = Callable[[], Dataset | None]
 
 
 class PendingSource:
-    """A source that becomes a dataset; read at most once."""
+    """A source that becomes a dataset when it is first read."""
 
     def __init__(
         self, request: Request, log: Log, *, skip_bad_files: bool = False, options: Any = None
@@ -145,7 +147,7 @@ class PendingSource:
         )
 
     def find_format(self) -> Format:
-        """The format that the user named, else the one that is detected."""
+        """Return the format that the user named, or else the one that is detected."""
         if self.request.format is not None:
             return get(self.request.format)
         try:
@@ -196,7 +198,7 @@ class PendingSource:
         return None if self._reading else self._dataset
 
     def read_for(self, other: PendingSource) -> Dataset | None:
-        """The dataset for the other side, which is being read.
+        """Return the dataset for the other side, which is being read; None if it is not known yet.
 
         If this side needed the other as well and has errors without it, it is read again when it is its turn:
         an image without a size and objects on one side must not hide the other sizes from the other side.
@@ -225,7 +227,7 @@ class PendingSource:
         return self._early
 
     def read(self, counterpart: Counterpart | None) -> Dataset:
-        """The dataset; `counterpart` is asked for the other side, if this one needs it."""
+        """Read and return the dataset. `counterpart` is called if the reader needs the other side."""
         if self._dataset is not None:
             return self._dataset
         assert self.format is not None
@@ -322,7 +324,8 @@ class PendingSource:
 
 
 def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
-    """The dataset with its image names shortened by a rule, or without one with ``/`` between their folders.
+    """Return the dataset with its image names shortened by a rule; without a rule, with ``/`` between their
+    folders.
 
     It is unchanged if two names would be equal, which is reported.
     """

@@ -1,4 +1,4 @@
-"""The pictures of the images of a data set: where they lie, and whether they are as the annotations say."""
+"""Find the image files of a dataset, and compare them with the annotations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def locate(
     max_size: int = MAX_SIZE,
     encoding: str = "",
 ) -> list[tuple[str, int, int]]:
-    """Path, width and height in pixels of each image; an empty path and 0 where they are not known.
+    """Return (path, width, height) in pixels for each image; an empty path and 0 where they are not known.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def locate(
 
 
 def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
-    """Compare the images of a dataset with the pictures in a folder: which there are, and their sizes."""
+    """Compare the images of a dataset with the image files in a folder: which exist, and their sizes."""
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
     find = _finder(source)

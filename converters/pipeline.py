@@ -1,4 +1,4 @@
-"""The jobs that write: tables, what is converted, and what is repaired."""
+"""Run the jobs that write: write tables, convert files, repair files."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _requests(
     source_options: Sequence[Mapping[str, Any]] | None,
     **common: Any,
 ) -> list[Request]:
-    """What to read of each source: with `options` for all of them, and with its own."""
+    """Make the request of each source: `options` are for all of them, `source_options` for one each."""
     each = source_options or [{}] * len(sources)
     if len(each) != len(sources):
         expected = plural(len(sources), "source")
@@ -305,7 +305,9 @@ def repair(
 def _formats_of(
     sources: Sequence[str], names: str | Sequence[str] | None, same_image: str
 ) -> list[str | None]:
-    """The format of each source, None where it is to be detected; UsageError if the words do not fit."""
+    """Return the format of each source, None if it is to be detected. Raises UsageError if the names do
+    not fit.
+    """
     if not sources:
         raise UsageError("there is no source")
     if same_image not in SAME_IMAGE:

@@ -1,4 +1,4 @@
-"""Pictures of what is in a dataset; they need the extra ``[plot]``."""
+"""Plots of the statistics of a dataset; they need the extra ``[plot]``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def save_plots(
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Write every picture that the data allows into a folder, as PNG and SVG, all or nothing.
+    """Write every plot that the data allows into a folder, as PNG and SVG, all or nothing.
 
     Returns
     -------
@@ -71,7 +71,9 @@ def save_plots(
 def _pictures(
     dataset: Dataset, statistics: Statistics
 ) -> list[tuple[str, Callable[[Axes], None], float | None]]:
-    """Names, what to draw and how high, in inches; None where there is nothing to show."""
+    """Return (name, draw function, height in inches) of each plot; the height is None if there is nothing
+    to show.
+    """
     shown = min(MOST, len(statistics.classes))
     any_box = 4.5 if statistics.boxes else None
     return [

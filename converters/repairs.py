@@ -1,4 +1,4 @@
-"""Repairs of tables: what can be corrected without asking anyone, each change booked in the ledger.
+"""Repair tables where the right value is certain, and book each change in the ledger.
 
 Only the tables are edited. Boxes that are not finite are never touched: nobody knows what they were.
 """
@@ -25,7 +25,7 @@ from odm.tables.extra_fields import SHAPES, count_extra
 
 
 def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log: Log) -> Dataset:
-    """The dataset with some of `REPAIRS` applied, in the order in which that table lists them.
+    """Return the dataset with some of `REPAIRS` applied, in the order of that table.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def apply_repairs(dataset: Dataset, repairs: Iterable[str], ledger: Ledger, log:
 
 
 def check_repairs(names: Iterable[str]) -> frozenset[str]:
-    """The same names; UsageError if one of them is no repair."""
+    """Return the names as a set. Raises UsageError if one of them is not in `REPAIRS`."""
     selected = frozenset(names)
     for name in sorted(selected - REPAIRS.keys()):
         raise UsageError(
@@ -147,7 +147,7 @@ def repair_names(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
 
 
 def number_boxes(dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """Give boxes whose id an earlier box of the same file has the ids after the highest."""
+    """Give new ids, after the highest one, to boxes whose id an earlier box of the same file has."""
     log.withdraw("duplicate-box-id")
     ids = dataset.boxes.source_id
     rows = np.flatnonzero(ids != NO_ID)
@@ -185,7 +185,7 @@ def _is_portable(name: str) -> bool:
 
 
 def _portable(name: str) -> str:
-    """A name as every file system can hold it."""
+    """Return the name in a form that every file system can hold."""
     if name.isascii() and _is_portable(name):
         return name
     parts = []

@@ -1,4 +1,4 @@
-"""Which images and boxes are written, and into which parts: filters, samples, splits and folds.
+"""Select which images and boxes are written, and into which parts: filters, samples, splits and folds.
 
 Nothing here is random. Images, or groups of them, are put in the order of the SHA-256 of the seed, a zero
 byte and their name. So the same names and seed give the same answer on every machine, whatever the order of
@@ -117,7 +117,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> Dataset:
-    """The dataset with the boxes and images that are wanted; the others are booked.
+    """Return the dataset with the images and boxes of the selection; the others are booked.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, le
 
 
 def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
-    """(images,) the number of the part of each image, in the order of `Selection.parts`.
+    """(images,) the position of the part of each image in `Selection.parts`.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def sample(names: Sequence[str], share: Share, seed: str) -> NDArray[np.bool_]:
 
 
 def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
-    """The group of each image: one of `GROUPINGS`, or what the pattern's first parentheses match in its name.
+    """Return the group of each image: one of `GROUPINGS`, or the text in the pattern's first parentheses.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
 
 
 def parse_pattern(text: str) -> re.Pattern[str]:
-    """A regular expression with parentheses; UsageError if it is none."""
+    """Compile a regular expression that has parentheses. Raises UsageError if it is none."""
     try:
         pattern = re.compile(text)
     except re.error as e:
@@ -274,7 +274,7 @@ def parse_pattern(text: str) -> re.Pattern[str]:
 def split_rows(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str] | None, stratify: bool
 ) -> Longs:
-    """The part of each image.
+    """Return the part of each image.
 
     Parameters
     ----------
@@ -307,7 +307,8 @@ def split_rows(
 def _stratified(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str], stratify: bool
 ) -> Longs:
-    """(images,) part of each, by iterative stratification; a group goes to one part as a whole.
+    """(images,) position of the part of each image, by iterative stratification; all images of a group go to
+    one part.
 
     Groups without classes come last; unless it is to `stratify`, none has any.
     """
@@ -364,7 +365,7 @@ def _stratified(
 
 
 def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int]:
-    """``train:80,val:20``, or a mapping, as whole numbers by the names of the parts.
+    """Parse ``train:80,val:20``, or a mapping, into whole numbers by the names of the parts.
 
     Numbers with a point are fractions of the whole, and must add up to 1.
 
@@ -410,7 +411,7 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
 
 
 def parse_share(share: str | int) -> Share:
-    """``500`` images, or ``10%`` of them; UsageError if it is neither."""
+    """Parse ``500`` (images) or ``10%`` (of them). Raises UsageError if it is neither."""
     from fractions import Fraction
 
     text = str(share).strip()

@@ -1,4 +1,4 @@
-"""Shapes fitted to what a target can hold: what is converted, joined, traced or lost on the way."""
+"""Fit shapes to what a target can hold: convert, join, trace or drop them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Rows = NDArray[np.int64]
 
 
 def settle(dataset: Dataset) -> Dataset:
-    """The dataset after its checks: no short parts of outlines, and no shape that is kept as JSON as well.
+    """Return the checked dataset without outlines of fewer than three corners, and without shapes that are
+    also kept as JSON.
 
     Of a box with a short part the JSON goes instead, so that it is written from the shape.
     """
@@ -64,7 +65,7 @@ def settle(dataset: Dataset) -> Dataset:
 def report_too_large(
     dataset: Dataset, target: Format, log: Log, shapes: AsShapes | None = None
 ) -> NDArray[np.bool_]:
-    """Report the outlines that `fit` cannot fill although it has to, and answer which they are, (n,)."""
+    """Report the outlines that `fit` would have to fill but cannot, and return a mask of them, (n,)."""
     wrong = np.zeros(len(dataset), np.bool_)
     outlines, keeps = dataset.boxes.shapes, target.keeps
     if outlines is None:
@@ -82,7 +83,7 @@ def report_too_large(
 
 
 def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | None = None) -> Dataset:
-    """The dataset with the shapes and key points that the target can hold; what changes is booked.
+    """Return the dataset with the shapes and keypoints that the target can hold; changes are booked.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def _fitted(fitted: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes 
 
 
 def _ungrouped(dataset: Dataset, group: Ints, ledger: Ledger) -> Dataset:
-    """Without the groups of boxes that would make one object of several when they are read."""
+    """Drop the groups of boxes that would be read as one object although they are several."""
     boxes = dataset.boxes
     kind = np.zeros(len(boxes), np.uint8) if boxes.shapes is None else boxes.shapes.kind
     is_part = (kind == ShapeKind.POLYGONS) | (kind == ShapeKind.MASK)
@@ -176,7 +177,7 @@ def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
 
 
 class _Fitting:
-    """Conversions of the shapes of one dataset, each booked."""
+    """Conversions of the shapes of one dataset; each is booked in the ledger."""
 
     def __init__(self, dataset: Dataset, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -188,7 +189,7 @@ class _Fitting:
         return shapes.take(rows).runs(self.height[rows], self.width[rows])
 
     def pieces(self, shapes: Shapes, rows: Rows) -> list[Rows]:
-        """The rows, some at a time whose masks and corners fit into memory."""
+        """Split the rows into parts whose masks and corners fit into memory."""
         if not len(rows):
             return []
         taken = shapes.take(rows)
@@ -217,7 +218,9 @@ class _Fitting:
         return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
 
     def in_one_part(self, shapes: Shapes) -> Shapes:
-        """Objects of several outlines as one, joined by bridges of no width; traced where parts overlap."""
+        """Join the outlines of each object into one by bridges of no width; trace the mask where parts
+        overlap.
+        """
         rows: Rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 1))
         if not len(rows):
             return shapes
@@ -243,7 +246,9 @@ class _Fitting:
         return shapes.replaced(rows, made)
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
-        """Outlines that are rectangles as oriented boxes; with `any_shape` the smallest around all others."""
+        """Convert outlines that are rectangles to oriented boxes; with `any_shape` all others to the
+        smallest rectangle around them.
+        """
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.four_cornered())
         rows = rows[off_rectangle(shapes.corners(rows)) <= SAME]
         self.ledger.change("outlines that are rectangles written as oriented boxes", len(rows))
@@ -256,7 +261,7 @@ class _Fitting:
         return self._around(shapes, rows)
 
     def rectangular(self, shapes: Shapes, error: float) -> Shapes:
-        """Oriented boxes whose corners are no rectangle as the smallest rectangles around them.
+        """Replace oriented boxes whose corners are no rectangle by the smallest rectangles around them.
 
         Those within half a pixel of a rectangle are written as it; one that moves by more pixels than the
         `error` that the target documents is booked.
@@ -294,7 +299,7 @@ class _Fitting:
 
 
 def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Dataset:
-    """The boxes without a shape with their rectangles as shapes."""
+    """Give each box without a shape its rectangle as a shape."""
     boxes = dataset.boxes
     shapes = boxes.shapes or Shapes.none(len(boxes))
     rows = np.flatnonzero(shapes.kind == ShapeKind.NONE)

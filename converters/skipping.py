@@ -1,4 +1,4 @@
-"""Leaving out what is faulty, where the user asked for it: rows, and whole files of annotations."""
+"""Leave out faulty rows and faulty annotation files, where the user asked for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDS = 10
 
 
 class LeftOut(msgspec.Struct, eq=False):
-    """The files that were left out, and what is known of the images in them."""
+    """The files that were left out, and the names of the images in them as far as they are known."""
 
     files: list[str] = msgspec.field(default_factory=list)
     """Their paths, as the source has them."""
@@ -108,7 +108,9 @@ def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Da
 
 
 def _faulty(log: Log, source: Source) -> dict[str, str]:
-    """The files with a fault of their own, by their paths; none if the whole data set has a fault."""
+    """Map the paths of files whose faults affect more than a row to their names in the source; empty if
+    the whole dataset has a fault.
+    """
     files = {source.full(file): file for file in source.files if file}
     bad: dict[str, str] = {}
     for issue in log:
@@ -147,7 +149,7 @@ _KINDS = frozenset(
 
 
 def without_images(dataset: Dataset, drop: NDArray[np.bool_]) -> Dataset:
-    """The dataset without these images, their boxes and what is said of them."""
+    """Return the dataset without some images, their boxes and their labels."""
     if not drop.any():
         return dataset
     kept = np.flatnonzero(~drop)

@@ -1,4 +1,4 @@
-"""What is in a dataset, in numbers: objects per class, sizes of images and boxes, scores."""
+"""Count and measure a dataset: objects per class, sizes of images and boxes, scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCORES = tuple(i / 10 for i in range(1, 10))
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """Of n values the smallest, the median, the mean and the largest; None where there are no values."""
+    """The smallest, median, mean and largest of n values; None if there are no values."""
 
     n: int
     min: float | None
@@ -46,7 +46,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """How many values lie in ``lower <= value < upper``; None is no bound."""
+    """The number of values in ``lower <= value < upper``; None is no bound."""
 
     lower: float | None
     upper: float | None
@@ -67,7 +67,7 @@ class ClassCounts(msgspec.Struct, frozen=True):
 
 
 class TrackCounts(msgspec.Struct, frozen=True):
-    """What is in the videos of a dataset."""
+    """Counts of the videos, tracks and gaps of a dataset."""
 
     videos: int
     frames: int
@@ -114,7 +114,7 @@ class TrackCounts(msgspec.Struct, frozen=True):
 
 
 class PointCounts(msgspec.Struct, frozen=True):
-    """One key point of a class, and how often it is labelled."""
+    """One keypoint of a class, and how often it is labelled."""
 
     category: str
     name: str
@@ -178,7 +178,7 @@ def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """What is in a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
+    """The numbers of a dataset. Lengths are in pixels, areas in square pixels, aspect is width / height."""
 
     kind: Kind
     images: int

@@ -1,4 +1,4 @@
-"""Validation: everything that is wrong or doubtful in the files, all of it, each with its place.
+"""Validate files: report everything that is wrong or doubtful, each with its place.
 
 The readers and the rules are those of a conversion and an evaluation, so the three agree on what is an
 error; here the rules marked `validate_only` run too, pictures are looked at, and bad data is never refused.
@@ -43,7 +43,7 @@ def validate(
     log: Log | None = None,
     **options: Any,
 ) -> list[Issue]:
-    """Find everything that is wrong or doubtful in annotations or detections.
+    """Return everything that is wrong or doubtful in annotations or detections.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def examine(
     against: Request | None = None,
     tolerance: float = checks.TOLERANCE,
 ) -> tuple[Loaded, ...]:
-    """Read and check one source, or ground truth and detections; `log` takes whatever is wrong.
+    """Read and check one source, or ground truth and detections; issues go to `log`.
 
     The option ``images`` of a request names a folder of pictures, whether the format has it or not.
 
@@ -188,7 +188,7 @@ def check_tolerance(tolerance: float) -> None:
 
 
 def check_codes(names: Iterable[str]) -> tuple[str, ...]:
-    """The same names and patterns of codes; UsageError if one fits no code."""
+    """Return the names and patterns of codes as a tuple. Raises UsageError if one fits no code."""
     patterns = tuple(names)
     if patterns:
         list(FORMATS.values())  # a format declares its codes when it is imported
@@ -199,7 +199,7 @@ def check_codes(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def chosen(log: Log, select: Iterable[str], ignore: Iterable[str]) -> Log:
-    """A log with only the issues of the codes that were asked for; notes stay.
+    """Return a log with only the issues of the requested codes; notes stay.
 
     Parameters
     ----------

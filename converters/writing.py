@@ -1,4 +1,6 @@
-"""The second half of a conversion: edit what was read, drop what the target cannot hold, write the rest."""
+"""Write the second half of a conversion: edit what was read, drop what the target cannot hold, write the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ WITHOUT_SPLIT = Code(
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write and how; `Request` is the same for what is read."""
+    """What to write and how; the counterpart of `Request`."""
 
     path: str
     format: Format
@@ -78,7 +80,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StrictLoss(DataError):
-    """With ``strict`` something would have been lost; ``ledger`` says what."""
+    """Raised with ``strict`` if something would have been lost; ``ledger`` says what."""
 
     def __init__(self, message: str, log: Log, ledger: Ledger) -> None:
         super().__init__(message, log)
@@ -86,7 +88,9 @@ class StrictLoss(DataError):
 
 
 def open_output(path: str, format_: Format, *, overwrite: bool, dry_run: bool) -> Output:
-    """The output for a target; PathError if it cannot be used. Nothing is touched before it is entered."""
+    """Return the output for a target. Raises PathError if it cannot be used. Nothing is touched before it
+    is entered.
+    """
     return Output(path, single=_is_single(path, format_), overwrite=overwrite, dry_run=dry_run)
 
 
@@ -101,7 +105,7 @@ def bad_rows() -> str:
 
 
 def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger:
-    """The ledger of what was read, before anything is done with it; `target` names a format."""
+    """Open the ledger of what was read; `target` names a format."""
     ledger = Ledger(loaded.format.name, target, read=len(loaded.dataset) + loaded.bad, dry_run=dry_run)
     if loaded.bad:
         ledger.left_out[bad_rows()] = loaded.bad
@@ -112,9 +116,9 @@ def open_ledger(loaded: Loaded, target: str, *, dry_run: bool = False) -> Ledger
 def as_one(
     sources: list[Loaded], target: Format, same_image: SameImage, log: Log, *, dry_run: bool
 ) -> tuple[Loaded, Ledger]:
-    """The source, or several merged, and the ledger in which is booked what became of them; see `merge`.
+    """Merge several sources (a single one is returned as it is), with a ledger of every row; see `merge`.
 
-    The list of several is emptied, for what was merged needs no memory any more.
+    `sources` is emptied to free memory.
     """
     if len(sources) == 1:
         return sources[0], open_ledger(sources[0], target.name, dry_run=dry_run)
@@ -155,7 +159,9 @@ def as_one(
 def _without_losses(
     dataset: Dataset, source: Format, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
-    """The part of a dataset that the format can hold, without classes of regions to ignore that it cannot."""
+    """Return the part of a dataset that `holder` can hold, without classes of regions to ignore that lose
+    all boxes.
+    """
     is_copy = ledger.source_format == holder.name and not ledger.sources and holder.use != "training"
     if "split" in holder.keeps and not is_copy:
         dataset = _without_unsplit(dataset, holder, ledger, log)
@@ -167,7 +173,9 @@ def _without_losses(
 def _with_fitted_shapes(
     dataset: Dataset, holder: Format, target: Target, ledger: Ledger, log: Log
 ) -> Dataset:
-    """The dataset with shapes as the format holds them, without those that are too large to be filled."""
+    """Return the dataset with shapes as `holder` holds them, without those that are too large to be
+    filled.
+    """
     has_any = dataset.boxes.shapes is not None or dataset.boxes.keypoints is not None
     if not (has_any or target.shapes or holder.boxes_as_shapes):
         return dataset
@@ -178,7 +186,7 @@ def _with_fitted_shapes(
 
 
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
-    """Edit what was read and write it, all or nothing; see `odm.convert` for what is raised."""
+    """Edit what was read and write it, all or nothing. Raises as `odm.convert` does."""
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
     target = replace(target, options=target.format.settled(target.options, loaded.dataset, shapes))
     format_ = target.format.adapted(target.options)
@@ -245,7 +253,9 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
 
 
 def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
-    """The format as the target holds it: one file loses splits of which a folder has a file for each."""
+    """Return the format as the target holds it: a single file loses splits for which a folder has a file
+    each.
+    """
     splits = set(dataset.images.split)
     if not format_.split_is_file or not _is_single(path, format_) or splits <= {""}:
         return format_
@@ -261,7 +271,7 @@ def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: 
 
 
 def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log) -> Dataset:
-    """The dataset with the images that have no split, where others have one, in ``train``.
+    """Return the dataset with the images that have no split, where others have one, in ``train``.
 
     So are those of splits that a trainer does not know, unless they are called ``val`` or ``test`` something.
     """
@@ -289,7 +299,7 @@ def _without_unsplit(dataset: Dataset, holder: Format, ledger: Ledger, log: Log)
 
 
 def check_parts(selection: Selection, output: Output, format_: Format) -> None:
-    """UsageError if the target cannot take the parts that are wanted."""
+    """Raise UsageError if the target cannot hold the requested parts."""
     holds_parts = "split" in format_.keeps and not format_.split_is_file and selection.folds is None
     if output.single and not holds_parts:
         what = "folds" if selection.folds is not None else "parts"
@@ -310,7 +320,7 @@ def _with_splits(dataset: Dataset, splits: Sequence[str]) -> Dataset:
 def _pieces(
     dataset: Dataset, part: Longs, selection: Selection, *, whole: bool
 ) -> Iterator[tuple[str, Dataset]]:
-    """The folder of each data set that is to be written, and the data set.
+    """Yield (folder, dataset) for each dataset that is to be written.
 
     Parameters
     ----------
@@ -339,7 +349,8 @@ def _put(
     target: Target,
     log: Log,
 ) -> None:
-    """Have the format write into the output; DataError, and nothing is written, if it reports an error.
+    """Have the format write into the output. Raises DataError, and nothing is written, if it reports an
+    error.
 
     The pieces of the dataset go into folders of the output; what several of them have in common is reported
     once.
@@ -380,7 +391,8 @@ def _put(
 
 
 def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> tuple[dict[str, Any], str]:
-    """The options that concern a format, and how the pictures are to be put beside what it writes, if at all.
+    """Split options into those of the format, and how image files are put beside it: ``copy``, ``link`` or
+    empty.
 
     UsageError if they are to be both copied and linked, or the target is one file.
     """
@@ -400,7 +412,7 @@ def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> 
 
 
 def _put_pictures(dataset: Dataset, output: Output, folder: str, how: str, log: Log) -> None:
-    """Copy or link the picture of each image into a folder of the output, under the name of the image."""
+    """Copy or link the image file of each image into a folder of the output, under the image's name."""
     images = dataset.images
     lost = [row for row in range(len(images)) if not images.path[row]]
     if lost:
