@@ -15,7 +15,7 @@ from odm.coco80 import IDS, NAMES
 from odm.converters.ledger import Ledger
 from odm.issues import UsageError, first_few, hint, shorten, spell
 from odm.names import number_of, refuse_class
-from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, frozen
+from odm.tables import FREQUENCIES, NO_ID, Categories, Dataset, Ints, LabelState, first_index_of, frozen
 from odm.tables.extra_fields import take_extra
 
 CategoryIds = Literal["0", "1", "coco80", "coco91"]
@@ -239,8 +239,7 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     merged = int(kept_rows.sum()) - len(new_rows)
     ledger.change("classes merged into another", merged)
 
-    first = np.full(len(new_rows), -1, np.int64)
-    first[row_of[kept_rows][::-1]] = np.flatnonzero(kept_rows)[::-1]  # of several the last one assigned stays
+    first = np.flatnonzero(kept_rows)[first_index_of(row_of[kept_rows], len(new_rows))]
     old = dataset.categories
     most = [0] * len(new_rows)  # a class is at least as frequent as any that it was merged from
     for row, new in enumerate(row_of.tolist()):

@@ -34,6 +34,7 @@ from odm.tables import (
     Tracks,
     Videos,
     distinct,
+    first_index_of,
     frozen,
 )
 from odm.tables.extra_fields import ExtraFields, join_extra, take_extra
@@ -327,10 +328,10 @@ class _Rows:
 
         With `has`, (m,), only source rows where it is True.
         """
-        first_rows = np.full(self.n, -1, np.int64)
-        source_rows = np.arange(len(self.all)) if has is None else np.flatnonzero(has)
-        first_rows[self.all[source_rows][::-1]] = source_rows[::-1]  # the last assignment stays
-        return first_rows
+        if has is None:
+            return first_index_of(self.all, self.n)
+        source_rows = np.flatnonzero(has)
+        return np.append(source_rows, -1)[first_index_of(self.all[source_rows], self.n)]
 
     def first_text(self, columns: Iterable[Sequence[str]]) -> list[str]:
         """Return (n,) texts: for each merged row, the first text of its source rows that is not empty."""

@@ -27,7 +27,7 @@ from odm.evaluate.matching.sides import Joined, SideTable
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Code, DataError, Log, Trusted, plural
 from odm.pairing import pair_images, source_of
-from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs
+from odm.tables import Boxes, Dataset, Flag, Floats, Images, Longs, first_index_of
 
 NO_VIDEOS = Code(
     "no-videos",
@@ -190,9 +190,7 @@ def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | N
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
         video[row] = video_rows.setdefault(side.images.name[row], len(video_rows))
-    place = np.full(len(video_rows), -1, np.int64)
-    place[video[::-1]] = np.arange(len(video))[::-1]
-    return _Frames(tuple(video_rows), video, frame, place)
+    return _Frames(tuple(video_rows), video, frame, first_index_of(video, len(video_rows)))
 
 
 # ---------------------------------------------------------------------------------------------- tubes

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odm.names import PICTURE_SUFFIXES, stem
-from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile, distinct
+from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile, distinct, first_index_of
 
 SMALL = {"images": ["a.jpg", "b.png"], "categories": ["x", "y"]}
 
@@ -210,3 +210,12 @@ def test_distinct_numbers_are_those_of_numpy(values):
     assert distinct(array).dtype == np.int64
     many = np.resize(array, 2**16 + 1) if values else array
     assert distinct(many).tolist() == distinct(array).tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "n", "first"),
+    [([2, 0, 2], 3, [1, -1, 0]), ([], 2, [-1, -1]), ([1, 1, 1], 2, [-1, 0]), ([0], 1, [0])],
+    ids=str,
+)
+def test_first_index_of(values, n, first):
+    assert first_index_of(np.array(values, np.int32), n).tolist() == first

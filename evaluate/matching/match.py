@@ -34,7 +34,7 @@ from odm.evaluate.matching.prepare import column_of, compared_areas, has_label, 
 from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
-from odm.tables import Floats, Ints, LabelState, Longs, distinct
+from odm.tables import Floats, Ints, LabelState, Longs, distinct, first_index_of
 
 
 def match(
@@ -484,11 +484,8 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 def _first_of_each(gt: Ints, n: int) -> Mask:
     """Which of the rows, by image, class and descending score, are the first of their ground truth."""
-    # Of several values written to one place the last stays; written backwards, that is the first.
-    taker = np.zeros(n, np.int64)
-    taker[gt[::-1]] = np.arange(len(gt))[::-1]
-    first: Mask = taker[gt] == np.arange(len(gt))
-    return first
+    is_first: Mask = first_index_of(gt, n)[gt] == np.arange(len(gt))
+    return is_first
 
 
 # -------------------------------------------------------------------------------------------------- greatest
@@ -563,9 +560,9 @@ def _match_guesses(
     best_gt[det] = gt
     hits = best_gt[rows] >= 0
     # The rank of the first guess with the right class, and of the first hit on a ground truth.
-    first = np.full((n_images, 2), protocol.max_dets, np.int64)  # written backwards, the first one stays
+    first = np.empty((n_images, 2), np.int64)
     for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
-        first[image[good][::-1], column] = rank[good][::-1]
+        first[:, column] = np.append(rank[good], protocol.max_dets)[first_index_of(image[good], n_images)]
     det = rows[hits].astype(np.int32)
     key = joined.keys_of(detections)[det]
     takes = np.zeros(len(det), np.bool_)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.tables import Floats, Ints, Longs
+from odm.tables import Floats, Ints, Longs, first_index_of
 
 
 def argsort_descending(score: Floats) -> Longs:
@@ -95,19 +95,14 @@ def one_to_one(det: Ints, gt: Ints) -> Longs:
     """
     left = np.arange(len(det))
     taken = [left[:0]]
-    first_det = np.empty(int(det.max(initial=-1)) + 1, np.int64)
-    first_gt = np.empty(int(gt.max(initial=-1)) + 1, np.int64)
+    n_det, n_gt = int(det.max(initial=-1)) + 1, int(gt.max(initial=-1)) + 1
     for _ in range(ROUNDS if len(left) else 0):
         d, g = det[left], gt[left]
-        # The first pair that is left of each end: written backwards, it is what stays.
-        first_det[d[::-1]] = left[::-1]
-        first_gt[g[::-1]] = left[::-1]
-        chosen = (first_det[d] == left) & (first_gt[g] == left)
-        taken.append(left[chosen])
-        # The ends that were taken, by the pair that took them.
-        is_taken = np.zeros(len(det), np.bool_)
-        is_taken[left[chosen]] = True
-        left = left[~(is_taken[first_det[d]] | is_taken[first_gt[g]])]
+        first_of_d, first_of_g = first_index_of(d, n_det)[d], first_index_of(g, n_gt)[g]
+        is_first = (first_of_d == np.arange(len(left))) & (first_of_g == np.arange(len(left)))
+        taken.append(left[is_first])
+        # The pairs of an end go if the first pair of that end was taken.
+        left = left[~(is_first[first_of_d] | is_first[first_of_g])]
     used: tuple[set[int], set[int]] = set(), set()
     for start in range(0, len(left), AT_ONCE):
         some, chain = left[start : start + AT_ONCE], []

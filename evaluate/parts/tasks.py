@@ -28,7 +28,7 @@ from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.evaluate.scores.ranking import Weights, ranked_rows
 from odm.issues import Log
 from odm.pairing import SAMPLE
-from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs
+from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs, first_index_of
 from odm.version import VERSION
 
 Columns = dict[str, NDArray[Any]]
@@ -168,8 +168,7 @@ def survey(part: Part, store: Store) -> Survey:
 
 def _sample(boxes: Boxes, n_classes: int) -> Longs:
     """The rows that show what `admit` looks at: the first of each class, and those that score highest."""
-    first = np.full(n_classes, -1, np.int64)  # written backwards, the first row of each class stays
-    first[boxes.category[::-1]] = np.arange(len(boxes))[::-1]
+    first = first_index_of(boxes.category, n_classes)
     highest = np.argpartition(-boxes.score, SAMPLE)[:SAMPLE] if len(boxes) > SAMPLE else np.arange(len(boxes))
     above_one = np.flatnonzero(boxes.score > 1)[:1]
     return np.unique(np.concatenate([first[first >= 0], highest, above_one]))

@@ -1,4 +1,4 @@
-"""Which image and which class of the detections is which of the ground truth: one answer for every command.
+"""Pair the images and classes of detections with those of the ground truth, in one way for every command.
 
 Images are paired by exact name, else by name without extension, else by the last part of the name without
 extension, else, for results lists whose images are only ids, by id; each only where it is unique on both
@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Log, Trusted, first_few, listed, nearest, plural, shorten
 from odm.names import number_of, stem
-from odm.tables import NO_ID, Categories, Dataset, Floats, Images, Longs, distinct, region_classes
+from odm.tables import (
+    NO_ID,
+    Categories,
+    Dataset,
+    Floats,
+    Images,
+    Longs,
+    distinct,
+    first_index_of,
+    region_classes,
+)
 
 NO_IMAGE_IN_COMMON = Code(
     "no-image-in-common",
@@ -114,7 +124,7 @@ FEW_AGREE, MOST_AGREE = 0.1, 0.5
 
 
 class Pairing(msgspec.Struct, frozen=True, eq=False):
-    """Which image and which class of the detections is which of the ground truth."""
+    """The image and the class of the ground truth for each of the detections."""
 
     image: Longs
     """(n,) the row of the ground truth's image for each image of the detections, -1 = none."""
@@ -150,7 +160,9 @@ def last_part(name: str) -> str:
 
 
 def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
-    """(n,) the row of the ground truth's image for each image of the detections, -1 = none; and how."""
+    """Pair images: (n,) the ground truth's row for each image of the detections, -1 = none; and how they
+    were paired.
+    """
     ours, theirs = truth.name, detections.name
     if ours == theirs:
         return np.arange(len(ours)), {"name": len(ours)}
@@ -294,7 +306,7 @@ def class_names(truth: Dataset, detections: Dataset, log: Log) -> tuple[list[str
 
 
 def _named_by(side: Dataset, other: Dataset, who: str, whose: str, log: Log) -> list[str]:
-    """Names for the categories of a side, which are only numbers.
+    """Return names for the categories of a side that are only numbers.
 
     A number is the position in the other side's list, as YOLO counts. Only where a number lies beyond the
     list while all numbers are ids of the other side (as those of COCO, 1 to 90), they are taken as ids.
@@ -366,15 +378,13 @@ def report_classes(
     if len(detections) and len(truth) and ours.isdisjoint(det_names):
         log.report(NO_CLASS_IN_COMMON, source_of(detections), theirs=some(det_names), ours=some(gt_names))
         return only, hints
-    location = np.full(len(det_names), -1, np.int64)  # of the first box of each class
-    if only:
-        location[category[::-1]] = np.arange(len(category))[::-1]
+    first_box = first_index_of(category if only else category[:0], len(det_names))
     for n, name in enumerate(only):
         near = nearest_name(name, gt_names) if n < 100 else None
         if near is not None:
             hints[name] = near
         if requested is None or name in requested:
-            place = detections.location(int(location[first[name]]))
+            place = detections.location(int(first_box[first[name]]))
             log.report(
                 CLASS_ONLY_IN_DETECTIONS,
                 place if place[0] else source_of(detections),
@@ -540,7 +550,7 @@ def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], u
 
 
 def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs of boxes, as numbers in `xyxy` and rows of the ground truth, whose IoU is at least 0.5."""
+    """Return pairs with an IoU of at least 0.5, as numbers in `xyxy` and rows of the ground truth."""
     truth_image = truth.boxes.image
     order = (
         np.arange(len(truth_image))

@@ -1,4 +1,4 @@
-"""What a rule is, and what several rules ask of one dataset or have in common in their messages."""
+"""What a rule is, the columns that several rules need, and the texts that their messages share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from odm.issues import Code, Severity, Trusted, printable, without_noise
 from odm.pairing import iou as iou_of
-from odm.tables import Dataset, Floats
+from odm.tables import Dataset, Floats, first_index_of
 from odm.tables.extra_fields import SHAPES
 
 Location = tuple[str, int, str]
@@ -39,7 +39,7 @@ _MIX = [np.uint64(m) for m in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B
 
 
 class DerivedColumns:
-    """What several rules ask of one dataset, each computed once and only if it is asked for."""
+    """Columns derived from a dataset that several rules need; each is computed at its first use."""
 
     def __init__(self, dataset: Dataset, tolerance: float, options: Collection[str] = ()) -> None:
         self.dataset = dataset
@@ -159,8 +159,7 @@ class DerivedColumns:
             numbers = np.concatenate([numbers, np.tile(points, 2)])
         worst = numbers[np.arange(len(numbers)), np.abs(numbers - 0.5).argmax(axis=1)]
         rows = np.flatnonzero(np.abs(worst - 0.5) > 0.5 + margin + 1e-9)  # the last digit is of the division
-        farthest[owner[rows[::-1]]] = worst[rows[::-1]]
-        return farthest
+        return np.append(worst[rows], np.nan)[first_index_of(owner[rows], len(boxes))]
 
     @functools.cached_property
     def duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -169,7 +168,9 @@ class DerivedColumns:
 
     @functools.cached_property
     def near_duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-        """Rows of the boxes that nearly are an earlier one of their class, the rows of that, and the IoU."""
+        """Rows of boxes that nearly equal an earlier box of their class, the rows of these earlier boxes,
+        and the IoU.
+        """
         usable = self.upright.copy()
         usable[self.duplicates[0]] = False
         return nearly_equal_boxes(self.dataset, usable)
@@ -200,7 +201,7 @@ class DerivedColumns:
 
 
 class BoxRule(msgspec.Struct, frozen=True, eq=False):
-    """A fault of single boxes."""
+    """A rule about single boxes."""
 
     code: Code
     find: Callable[[DerivedColumns], FoundBoxes]
@@ -211,7 +212,7 @@ class BoxRule(msgspec.Struct, frozen=True, eq=False):
 
 
 class SetRule(msgspec.Struct, frozen=True, eq=False):
-    """A fault of the whole."""
+    """A rule about the dataset as a whole."""
 
     code: Code
     find: Callable[[DerivedColumns], Found]
@@ -235,7 +236,9 @@ def box_rule(
     needs: tuple[str, ...] = (),
     validate_only: bool = False,
 ) -> Callable[[Callable[[DerivedColumns], FoundBoxes]], BoxRule]:
-    """Makes the function below it the rule of a code: one declared elsewhere, or of the words of `Code`."""
+    """Decorate a function as the rule about single boxes for a code: a declared one, or one made of the
+    words of `Code`.
+    """
     declared = code if isinstance(code, Code) else Code(code, severity, template, advice, why, row=True)
     return lambda find: BoxRule(declared, find, field, needs, validate_only)
 
@@ -252,7 +255,7 @@ def set_rule(
     unless: tuple[str, ...] = (),
     explains: Code | None = None,
 ) -> Callable[[Callable[[DerivedColumns], Found]], SetRule]:
-    """The same for a fault of the whole."""
+    """Decorate a function as the rule about the whole dataset for a code, as `box_rule` does."""
     declared = code if isinstance(code, Code) else Code(code, severity, template, advice, why)
     return lambda find: SetRule(declared, find, needs, validate_only, unless, explains)
 
@@ -264,7 +267,7 @@ def number(value: float) -> str:
 
 
 def common_location(dataset: Dataset) -> tuple[str, int, str]:
-    """The one file, or the folder of all files."""
+    """Return the only file of the dataset, or else the folder of all files."""
     paths = list(dict.fromkeys(file.path for file in dataset.files))
     if len(paths) <= 1:
         return (paths[0] if paths else ""), 0, ""
@@ -303,7 +306,7 @@ def _hashes(dataset: Dataset) -> NDArray[np.uint64]:
 
 
 def equal_boxes(dataset: Dataset, ignored: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of exact duplicates in ascending order, and for each the row of its first twin.
+    """Return the rows of exact duplicates, ascending, and for each the row of the first box equal to it.
 
     Boxes are compared by image, category, edges, shape where it is known and, for detections, score. The
     hashes are only sorted; where two are equal the boxes themselves are compared, so none is found by chance.
@@ -353,7 +356,7 @@ def _equal_to_previous(keys: Sequence[NDArray[Any]], order: NDArray[np.intp]) ->
 def nearly_equal_boxes(
     dataset: Dataset, usable: NDArray[np.bool_]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """Rows, the row of the best earlier twin of each, and their IoU, of the boxes under the mask `usable`.
+    """Return rows among `usable`, the row of the most similar earlier box of each, and their IoU.
 
     Boxes of an IoU above t have widths and heights within a factor t of each other and left edges less than
     (1 - t) / t of a width apart, so only neighbours in the order of the left edges are compared.

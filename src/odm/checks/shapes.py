@@ -1,4 +1,4 @@
-"""Rules of outlines, masks, oriented boxes and key points."""
+"""Rules about polygons, masks, oriented boxes and keypoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odm.checks.rules import NO_ROWS, TOO_LARGE, BoxRule, DerivedColumns, FoundB
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX
 from odm.issues import Trusted, first_few
 from odm.masks.runs import Measured, pieces, sums
-from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
+from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, first_index_of
 from odm.tables.quadrilaterals import is_convex, off_rectangle
 
 Mask = NDArray[np.bool_]
@@ -24,7 +24,9 @@ _OFF = 2.0
 
 
 class DrawnColumns:
-    """What several rules ask of the shapes of one dataset, each computed once."""
+    """Columns derived from the shapes of a dataset that several rules need; each is computed at its first
+    use.
+    """
 
     def __init__(self, columns: DerivedColumns) -> None:
         self.columns = columns
@@ -134,7 +136,9 @@ class DrawnColumns:
 def _rule(
     *words: Any, needs: tuple[str, ...] = ("shapes",), validate_only: bool = False
 ) -> Callable[[Callable[[DrawnColumns], FoundBoxes]], BoxRule]:
-    """The same as `box_rule` for a function of what is derived from the shapes, once for all rules."""
+    """Decorate a rule about shapes, as `box_rule` does; the function takes `DrawnColumns`, made once for
+    all rules.
+    """
 
     def derived(columns: DerivedColumns) -> DrawnColumns:
         cache: dict[str, Any] = columns.__dict__
@@ -337,9 +341,9 @@ def corners_cross(drawn: DrawnColumns) -> FoundBoxes:
 def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
     boxes, names = drawn.boxes, drawn.columns.dataset.categories.keypoints
     n = drawn.points.counts()
-    n_expected = np.zeros(len(drawn.columns.dataset.categories), np.int64)
     has = np.flatnonzero(n)
-    n_expected[boxes.category[has][::-1]] = n[has][::-1]  # those of the first of its class
+    first = first_index_of(boxes.category[has], len(drawn.columns.dataset.categories))
+    n_expected = np.append(n[has], 0)[first]  # as many as the first box of the class has; -1 takes the 0
     if names is not None:
         listed = np.array([*map(len, names)], np.int64)
         n_expected = np.where(listed > 0, listed, n_expected)

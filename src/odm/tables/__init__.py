@@ -1,4 +1,4 @@
-"""The one model that every format is read into and written from: columns, not objects.
+"""The model that every format is read into and written from: tables of columns.
 
 A `Dataset` holds tables of NumPy columns: images, categories, boxes, and image-level labels.
 Rows refer to each other by row number: ``boxes.image`` and ``boxes.category`` are rows of the image and the
@@ -28,6 +28,7 @@ from odm.tables.columns import (
     Tracks,
     Videos,
     distinct,
+    first_index_of,
     frozen,
     rows_without,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "Tracks",
     "Videos",
     "distinct",
+    "first_index_of",
     "frozen",
     "keypoints_of",
     "region_classes",

@@ -98,7 +98,7 @@ class _Rows(_Table, frozen=True):
     """A table of which some rows can be taken, without renumbering what is in it."""
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """The same table with the rows at `rows`, a mask or row numbers."""
+        """Return the table with the rows at `rows`, a mask or row numbers."""
         lists = hasattr(self, "name") or getattr(self, "extra", None)
         listed = np.arange(len(self))[rows].tolist() if lists else []
         columns: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
@@ -210,7 +210,7 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
     """The number of its group in its image, -1 = none; (n,). None where no box has one."""
 
     def named(self, images: tuple[str, ...], categories: tuple[str, ...], *, scored: bool) -> Boxes:
-        """The same boxes as those of a data set with these names, of detections if they are `scored`."""
+        """Return these boxes with the names of the images and classes of their dataset, for `columns`."""
         names = (images, categories, scored)
         known = getattr(self, "_names", names)
         same = known[0] is images and known[1] is categories and known[2] is scored
@@ -318,13 +318,13 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, which can no longer be written to, as all columns of a dataset."""
+    """Make an array read-only, as all columns of a dataset are, and return it."""
     array.flags.writeable = False
     return array
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The distinct ones of some whole numbers, ascending.
+    """Return the distinct values of whole numbers, ascending.
 
     Few are not left to `numpy.unique`, whose first call imports `numpy.ma`, as long as a tenth of NumPy.
     """
@@ -334,8 +334,18 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return values[np.concatenate([[True], values[1:] != values[:-1]])] if len(values) else values
 
 
+def first_index_of(values: NDArray[Any], n: int) -> Longs:
+    """(n,) for each number below `n`, the index of its first occurrence in `values` (m,), -1 if none."""
+    # Written from the last entry to the first, so that the first one stays:
+    #   values  [2, 0, 2]   writes, in this order:  first[2] = 2,  first[0] = 1,  first[2] = 0
+    #   first   [1, -1, 0]
+    first = np.full(n, -1, np.int64)
+    first[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+    return first
+
+
 def rows_without(n: int, rows: NDArray[Any]) -> Longs:
-    """Of n rows the numbers of all but some."""
+    """Return the row numbers 0 to n - 1 without `rows`."""
     others = np.ones(n, np.bool_)
     others[rows] = False
     return np.flatnonzero(others)
