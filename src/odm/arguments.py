@@ -1,4 +1,4 @@
-"""Whether a value is what a parameter or an option takes, by its annotation; said before any work."""
+"""Check the arguments of public functions against their annotations, before any work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def check_call(
     keywords: Mapping[str, Any],
     open_words: Sequence[Any] = (),
 ) -> None:
-    """UsageError, which begins with the name, for the first argument that its annotation does not allow.
+    """Raise UsageError, which begins with the name, for the first argument that its annotation does not
+    allow.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def _is_open(hint: Any) -> bool:
 
 
 def _words(hint: Any, *, many: bool = False) -> str:
-    """What is expected, in words."""
+    """Say in words which values an annotation allows."""
     parts = [part for part in _parts(hint) if part is not type(None)]
     if len({str, os.PathLike} & {typing.get_origin(part) or part for part in parts}) == 2:
         parts.remove(str)  # a path is either

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, none of which is imported."""
+"""Convert arrays of other libraries, none of which is imported."""
 
 from __future__ import annotations
 

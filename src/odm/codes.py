@@ -1,4 +1,4 @@
-"""Faults that readers report and that others ask after: loading, checks and the command line."""
+"""Codes of faults that readers report and other parts refer to: loading, checks and the command line."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ QUOTE_SPAN = 2**14
 
 
 class QuoteFault(NamedTuple):
-    """What is wrong with the quotes of a record."""
+    """A fault in the quotes of a record."""
 
     is_open: bool
     """Whether a quote is never closed; else one stands in the middle of a cell."""
@@ -76,7 +76,7 @@ def read_record(
 def records(
     text: str, sep: str = ",", *, line: int = 1, spaced: bool = False
 ) -> Iterator[tuple[int, int, list[str] | QuoteFault]]:
-    """First and last line and the cells of every record of a text that is not blank.
+    """Yield first line, last line and cells of every record of a text that is not blank.
 
     Lines end with LF and are counted from `line`. After a fault, it goes on in the next line.
     """

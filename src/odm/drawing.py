@@ -24,7 +24,7 @@ def check_matplotlib() -> None:
 
 @contextlib.contextmanager
 def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
-    """The settings of Matplotlib, which are put back at the end.
+    """Apply the settings of Matplotlib for the block, and restore the former ones.
 
     Characters that the font lacks are noted then, with how they are `shown`.
     """

@@ -119,7 +119,9 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
 
 
 def _above(path: str, seen: set[str] | None = None) -> list[tuple[str, Identity | None]]:
-    """A path and every folder above it, links resolved, with identities; not those `seen`, which grows."""
+    """Return a path and every folder above it, links resolved, with identities, without those in `seen`,
+    which grows.
+    """
     path = os.path.realpath(path)
     folders: list[tuple[str, Identity | None]] = []
     while seen is None or path not in seen:

@@ -122,7 +122,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class Placed(Protocol):
-    """Rows that know where they were read."""
+    """Base of tables whose rows know where they were read."""
 
     def location(self, row: int) -> tuple[str, int, str]:
         """Path, line and JSON pointer of a row."""
@@ -400,7 +400,7 @@ def first_few(values: Collection[Any], most: int, show: Callable[[Any], str] = s
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` most like `name`, if any is like it at all (letter case does not count)."""
+    """Return the one of `names` most like `name`, ignoring letter case; None if none is like it."""
     import difflib  # slow to import, and only mistakes need it
 
     if len(name) > 255:  # the comparison is quadratic in the length too

@@ -1,4 +1,4 @@
-"""What files, images and classes may be called, and the stem of an image's name."""
+"""Rules for the names of files, images and classes, and the stem of an image's name."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def is_usual(name: str) -> bool:
 
 
 def refuse_name(name: str) -> str | None:
-    """Why `name`, a ``/``-separated path from the data, cannot be used to read or write; None if it can."""
+    """Return why a name from the data, a ``/``-separated path, cannot be used to read or write; None if it
+    can.
+    """
     if is_usual(name):
         return None
     if not name or not name.strip():
@@ -166,7 +168,7 @@ def shortened(rule: NameRule | None) -> Iterator[None]:
 
 
 def accept_name(name: str, log: Log, path: str, *, warn: bool = True, **location: Any) -> bool:
-    """Whether a name from the data may be used to read or write; if not, it is reported at that place.
+    """Return whether a name from the data may be used to read or write; otherwise report it at that place.
 
     Every reader asks this of every image name that it takes from inside a file. Without `warn`, a name that
     only Windows refuses is not reported: for names that are part of another one, which is checked too.
@@ -197,7 +199,7 @@ def stem(name: str) -> str:
 
 
 def distinct_parts(paths: Sequence[str]) -> list[str]:
-    """Short printable names of some paths: the last part that alone tells all of them apart.
+    """Return short printable names of paths: the shortest last parts that differ.
 
     ``a`` and ``b`` for ``runs/a/best.json`` and ``runs/b/best.json``; where no single part does, as
     many of the last ones as do.
@@ -221,7 +223,7 @@ MOST_OF_CLASS = 1000
 
 
 def refuse_class(name: str) -> str | None:
-    """Why `name` cannot be the name of a class, or None if it can."""
+    """Return why `name` cannot be the name of a class, or None if it can."""
     if not name or not name.strip():
         return "it is empty"
     if len(name) > MOST_OF_CLASS:

@@ -1,4 +1,4 @@
-"""Part of the work in a copy of this process, while this one goes on.
+"""Do part of the work in a copy of this process, while this one goes on.
 
 Python runs one thread at a time, so threads do not help to resample images. A copy of the process (a fork)
 has all its memory for nothing, and its result comes back through a pipe.
@@ -60,7 +60,9 @@ def _thread_count() -> int:
 
 
 def _spare() -> float:
-    """Bytes that this process may still take: by its limits, those of its control groups, and the machine."""
+    """Return the bytes that this process may still take: the least of its limits, its control groups' and
+    the machine's.
+    """
     import resource
 
     spare = float("inf")
@@ -80,7 +82,9 @@ def _spare() -> float:
 
 
 def _spare_of_groups(controllers: str, group: str) -> float:
-    """Bytes left to a control group and its parents; inside a container the group itself is the root."""
+    """Return the bytes left to a control group and its parents; inside a container the group itself is the
+    root.
+    """
     names = ["memory.max", "memory.current"]
     if controllers:  # version 1
         names = ["memory.limit_in_bytes", "memory.usage_in_bytes"]
@@ -108,7 +112,7 @@ def _text(path: str) -> str:
 
 
 class Worker(Generic[T]):
-    """A copy of this process that does one piece of work; a context manager, at whose end it is gone.
+    """A forked process that does one piece of work; a context manager, at whose end it is gone.
 
     Parameters
     ----------
@@ -135,7 +139,7 @@ class Worker(Generic[T]):
         os.close(pipe_fd)
 
     def result(self) -> T | None:
-        """What the work returned, None if it could not be done."""
+        """Return what the work returned, None if it could not be done."""
         import pickle
 
         if self._pid:
@@ -148,7 +152,7 @@ class Worker(Generic[T]):
         return self._result
 
     def _message(self) -> bytes | None:
-        """All that the copy writes, None if it hangs or takes too long."""
+        """Return all that the copy writes, None if it hangs or takes too long."""
         base, times = PATIENCE
         now = time.monotonic()
         until = now + base + times * (now - self._begun)
@@ -181,7 +185,7 @@ class Worker(Generic[T]):
 
 
 class Team(Generic[T, R]):
-    """Copies of this process that begin to work on items at once, until `results` joins in.
+    """Forked processes that begin to work on items at once, until `results` joins in.
 
     Each takes the next item when it is done with one, so long ones should come first.
 
@@ -231,7 +235,9 @@ def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``[work(item) for item in items]`` by threads, for work on large arrays that NumPy does alone."""
+    """Return ``[work(item) for item in items]``, computed by threads; for work inside NumPy on large
+    arrays.
+    """
     results: dict[int, R] = {}
     failed: list[BaseException] = []
     left = iter(range(len(items)))
@@ -260,7 +266,7 @@ _QUEUE = 2**14
 
 
 def _serve(work: Callable[[], object], pipe_fd: int) -> None:
-    """The life of a copy."""
+    """Run the work in the copy and write its result to the pipe."""
     code = 1
     try:
         import pickle

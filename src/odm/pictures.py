@@ -1,4 +1,4 @@
-"""How large a picture is, from its header, and the one way in which Pillow opens a picture."""
+"""Read the size of an image file from its header, and open image files with Pillow."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def orientation(image: Image.Image, stream: IO[bytes]) -> int:
 
 
 def picture_size(path: str, log: Log) -> tuple[int, int] | None:
-    """Width and height in pixels as a viewer shows the picture (EXIF orientation counts), from its header.
+    """Return width and height in pixels from the header, as a viewer shows the image (EXIF orientation
+    counts).
 
     None, and an issue, if the header cannot be read.
     """

@@ -1,4 +1,6 @@
-"""Evaluating detections that do not fit into memory: their parts, and who reads them, here or elsewhere."""
+"""Evaluate detections that do not fit into memory: divide them into parts, and read these here or
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,9 @@ def evaluate_shards(
 
 
 def _rows_within(memory: int, base: int, n_bytes: int, rows_per_task: int | None) -> int:
-    """How many detections fit beside `n_bytes` bytes, `base` of them for libraries. UsageError if too few."""
+    """Return how many detections fit beside `n_bytes` bytes, `base` of them for libraries. Raises
+    UsageError if too few.
+    """
     within = (memory - n_bytes) // BYTES_PER_ROW
     if within < FEWEST_ROWS:
         least = n_bytes + FEWEST_ROWS * BYTES_PER_ROW
@@ -139,7 +143,7 @@ def _rows_within(memory: int, base: int, n_bytes: int, rows_per_task: int | None
 
 
 class DetectionPart(msgspec.Struct, frozen=True):
-    """Some rows of a source of detections; small, and sent to the process that reads them."""
+    """Some rows of a source of detections; small enough to be sent to the process that reads them."""
 
     name: str
     """The path of the file, as it is shown."""
@@ -163,7 +167,7 @@ class DetectionPart(msgspec.Struct, frozen=True):
 def detection_parts(
     pending: PendingSource, log: Log, rows: int, *, elsewhere: bool = False
 ) -> tuple[list[DetectionPart], Log]:
-    """The parts of a source of detections, in the order of its files, with about `rows` rows each.
+    """Divide a source of detections into parts of about `rows` rows, in the order of its files.
 
     With `elsewhere`, processes that run in other folders can read them. The log that is
     returned says what is not read; its messages belong after those about the parts.

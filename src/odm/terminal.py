@@ -1,4 +1,4 @@
-"""Text for terminals, pages and the logs of builds, which untrusted data cannot forge.
+"""Print text that untrusted data cannot forge, in terminals, pages and the logs of builds.
 
 Names of classes, files, keys and columns come from strangers. `Screen` stands before both standard streams
 and escapes whatever a terminal or a build log would obey, wherever the text was made. `odm.issues.printable`
@@ -36,7 +36,7 @@ _OLD_COMMAND = re.compile(r"(##\w*)\[")
 
 
 class Unwritten(Exception):
-    """Standard output cannot be written to; ``error`` is the reason."""
+    """Raised if standard output cannot be written to; ``error`` is the reason."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -196,7 +196,7 @@ def text_table(
 def fitting(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, drop: Sequence[Sequence[str]]
 ) -> list[int]:
-    """Which columns of a table are shown in `width` characters; see `text_table`."""
+    """Choose the columns of a table that are shown in `width` characters; see `text_table`."""
     kept = list(range(len(headers)))
     if width is None:
         return kept
@@ -210,7 +210,7 @@ def fitting(
 
 
 def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, str]) -> str:
-    """The line above the headers, with group titles centred over their columns."""
+    """Return the line above the headers, with group titles centred over their columns."""
     line, at, i = "", 0, 0
     while i < len(headers):
         text, last = spans.get(headers[i], ""), i
@@ -241,7 +241,7 @@ def _columns_of(text: str) -> int:
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> str:
-    """A line broken between words into lines of up to `width` places, those after the first indented.
+    """Break a line between words into lines of up to `width` places, those after the first indented.
 
     A word that is longer is not broken.
     """

@@ -1,4 +1,4 @@
-"""What must hold of tracks and frames before they are measured: one answer for checks and evaluation.
+"""Check what must hold of tracks and frames before they are measured, for checks and evaluation alike.
 
 A track is an object that is followed through a video. Its boxes of one class are a *tube*: at most one box
 in each frame, with or without gaps between them.
@@ -63,7 +63,7 @@ def _in_videos(dataset: Dataset) -> NDArray[np.intp]:
 
 
 def repeated(dataset: Dataset) -> NDArray[np.intp]:
-    """Rows of the boxes whose track has an earlier box of the same class on the same image."""
+    """Return the rows of boxes whose track has an earlier box of the same class on the same image."""
     boxes = dataset.boxes
     if boxes.track is None:
         return np.zeros(0, np.intp)
@@ -77,7 +77,9 @@ def repeated(dataset: Dataset) -> NDArray[np.intp]:
 
 
 def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the first box of each class of a track but its first, and the row of the track's first box."""
+    """Return, for each further class of a track, the row of its first box there, and the row of the
+    track's first box.
+    """
     boxes = dataset.boxes
     if boxes.track is None or len(dataset.categories) < 2:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
@@ -92,7 +94,7 @@ def class_changes(dataset: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def same_frames(dataset: Dataset) -> list[tuple[int, int]]:
-    """Pairs of images, the second later, that are one frame of one video."""
+    """Return pairs of images that are the same frame of one video, the second later in the table."""
     images = dataset.images
     if images.video is None or images.frame is None:
         return []

@@ -1,4 +1,4 @@
-"""What values show of themselves: columns for pandas and polars, HTML in a notebook, pages and plots.
+"""Display of public values: columns for pandas and polars, HTML in a notebook, pages and plots.
 
 The code that makes them imports the modules of the values, so it is imported only when a value is asked:
 `later` is the one place where that is done.
@@ -23,12 +23,12 @@ HEIGHT = 760
 
 
 def later(module: str) -> Any:
-    """A module of `odm` that imports the one of the caller."""
+    """Import a module of `odm` that itself imports the caller's module."""
     return importlib.import_module(f"odm.{module}")
 
 
 def library(name: str) -> Any:
-    """A library that only one function needs. UsageError, with the way out, where it is not installed."""
+    """Import an optional library. Raises UsageError that says how to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -36,7 +36,7 @@ def library(name: str) -> Any:
 
 
 class Framed:
-    """What is a table: rows with named columns."""
+    """Base of tables: rows with named columns."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class WebPage(msgspec.Struct, frozen=True):
 
 
 class Shown:
-    """What shows itself in a notebook."""
+    """Base of values that display themselves in a notebook."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -102,7 +102,7 @@ class Shown:
 
 
 class DatasetViews(Shown):
-    """What a data set shows of itself."""
+    """Methods of `Dataset` that display it."""
 
     __slots__ = ()
 
@@ -135,7 +135,7 @@ class DatasetViews(Shown):
 
 
 class ResultViews(Shown):
-    """What an evaluation, or one of its results, shows of itself."""
+    """Methods of `Evaluation` and `Result` that display them."""
 
     def report(self, out: Path | None = None, *, images: Path | None = None, **options: Any) -> WebPage:
         """The page of ``odm eval --report``: in a notebook, or written to `out`, ``NAME.html`` or a folder.
@@ -163,7 +163,7 @@ class ResultViews(Shown):
 
 
 class ComparisonViews(Shown):
-    """What a comparison shows of itself."""
+    """Methods of `Comparison` that display it."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Rules that tell in which convention boxes were written, where it is not the one they were read in."""
+"""Rules that recognise boxes written in another convention than the one they were read in."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def looks_ltwh(columns: DerivedColumns) -> Found:
 def _outside_signs(
     columns: DerivedColumns, *, surely: bool = False
 ) -> tuple[Location, dict[str, Any]] | None:
-    """Where boxes leave their images, if they are more than single mistakes, or `surely` are none."""
+    """Return the first box outside its image, and counts for the message; None if few boxes are outside.
+
+    With `surely`, a few boxes are enough.
+    """
     rows = columns.outside
     total = len(columns.boxes)
     single_mistakes = len(rows) < 3 or len(rows) * 20 < total
@@ -79,7 +82,9 @@ def _outside_signs(
 
 
 def _misread(columns: DerivedColumns, other: Floats) -> tuple[Location, dict[str, Any]] | None:
-    """Where boxes leave their images, if they leave them far and as good as all would fit as `other`."""
+    """Return as `_outside_signs` does if boxes leave their images far, and nearly all would fit as
+    `other`.
+    """
     signs = _outside_signs(columns)
     if signs is None:
         return None

@@ -239,7 +239,7 @@ class COCO:
 
 
 def _complete(records: list[Record]) -> None:
-    """Give results what annotations have: ids, areas, boxes, and that they are no crowds."""
+    """Add to results the fields of annotations: ids, areas, boxes, and ``iscrowd`` 0."""
     if records and (first := records[0].get("bbox")) is not None and len(first):
         for number, record in enumerate(records, 1):
             x, y, w, h = record["bbox"][:4]  # those of rotated boxes have more numbers
@@ -284,7 +284,7 @@ def _has_outlines(shape: Any) -> bool:
 
 
 def read_json(path: str | PathLike[str]) -> Any:
-    """What a JSON file holds, also with Python's NaN and Infinity.
+    """Return the content of a JSON file, which may have Python's NaN and Infinity.
 
     Raises
     ------

@@ -243,7 +243,9 @@ class COCOeval:
         return oks
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Record | None:  # noqa: N802, N803
-        """What became of the detections of one image and category, None if it has none of either."""
+        """Return the record of ``evalImgs`` for an image and category, None if it has neither detections
+        nor ground truth.
+        """
         p = self.params
         gt, dt = self._of(imgId, catId)
         if not gt and not dt:
@@ -312,7 +314,7 @@ class COCOeval:
         print_line(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _accumulate(self, p: Any, shape: tuple[int, ...]) -> dict[str, Array]:
-        """The arrays from ``evalImgs``."""
+        """Compute the arrays of ``eval`` from ``evalImgs``."""
         precision, scores = -np.ones(shape), -np.ones(shape)
         recall = -np.ones((shape[0], *shape[2:]))
         params, evaluated = p, self._paramsEval
@@ -349,7 +351,7 @@ class COCOeval:
         recall: Array,
         scores: Array,
     ) -> None:
-        """The numbers of one category, area range and number of detections."""
+        """Fill in the numbers of one category, area range and number of detections."""
         score = np.concatenate([record["dtScores"][0:most] for record in records])
         order = np.argsort(-score, kind="mergesort")
         score = score[order]

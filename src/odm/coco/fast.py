@@ -28,7 +28,7 @@ Records = list[dict[str, Any]]
 
 
 def match_all(evaluation: Any) -> Matches | None:
-    """The matches of an evaluation; None where its parameters or records are unusual."""
+    """Return the matches of an evaluation; None if its parameters or records are unusual."""
     p = evaluation.params
     if not _is_usual(p) or not len(p.imgIds) or not len(p.catIds):
         return None
@@ -63,7 +63,7 @@ def match_all(evaluation: Any) -> Matches | None:
 
 
 def arrays_of(evaluation: Any, p: Any) -> dict[str, Array] | None:
-    """The arrays of an evaluation for the parameters it was made with; None for others."""
+    """Return the arrays of an evaluation for the parameters it was made with; None for others."""
     evaluated, matches = evaluation._paramsEval, evaluation._matches  # noqa: SLF001
     categories = list(evaluated.catIds) if evaluated.useCats else [-1]
     same = (
@@ -127,7 +127,9 @@ def _sizes(p: Any, records: Records) -> Array | None:
 
 
 def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | None:
-    """The records as tables: an image for each of `imgIds`, in its order, and a class for each category."""
+    """Return the records as tables: an image for each of `imgIds`, in that order, and a class for each
+    category.
+    """
     builder = Builder()
     images, categories = list(p.imgIds), list(p.catIds) if p.useCats else [-1]
     builder.add_images(
@@ -176,7 +178,7 @@ def _tables(records: Records, p: Any, sizes: Array, kind: Kind) -> Dataset | Non
 
 
 def _shapes(records: Records, iou_type: str, size: Array, kind: Kind) -> dict[str, Any] | None:
-    """The shapes of the records; None where one is wrong, which is then found as pycocotools finds it."""
+    """Return the shapes of the records; None if one is wrong, so that pycocotools' way reports it."""
     if iou_type == "bbox":
         return {}
     if iou_type == "keypoints":

@@ -20,7 +20,7 @@ _MOST = 2**30
 
 
 def is_incomplete(folder: str) -> bool:
-    """Whether a folder has a marker.
+    """Return whether a folder has a marker.
 
     A marker counts only if the owner of the folder or the user of this process wrote it: in a folder that
     everybody may write to, such as /tmp, any user could stop all reading otherwise.

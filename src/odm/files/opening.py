@@ -1,4 +1,4 @@
-"""One way to open a file: what is refused on the way, archives looked into, and text made UTF-8.
+"""Open files: refuse what is no regular file or too large, look into archives, and decode text to UTF-8.
 
 Refused are devices, holes and what is too large. A path may lead through a ZIP archive, as in
 ``export.zip/images/a.jpg``: whatever opens files opens such a one, and of a gzip file what it holds. Nothing
@@ -75,7 +75,7 @@ class Unreadable(Exception):
 
 
 def _open(path: str, max_size: int) -> tuple[int, int]:
-    """An open descriptor of a regular file and its size; Unreadable if it is anything else."""
+    """Open a regular file; returns its descriptor and size. Raises Unreadable if it is anything else."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as e:
@@ -103,7 +103,7 @@ def refuse_larger(size: int, most: int) -> None:
 
 
 def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
-    """The whole content of a regular file, or of one in an archive; of a gzip file what it holds.
+    """Return the whole content of a regular file, or of one in an archive; a gzip file is unpacked.
 
     Raises `Unreadable` with the reason.
     """
@@ -138,13 +138,15 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
 
 def _inside(path: str) -> tuple[str, str] | None:
-    """The archive through which a path leads, and the name in it."""
+    """Split a path that leads through an archive into the archive and the name in it; None for other
+    paths.
+    """
     location = in_archive(path) if ".zip" in os.fspath(path).lower() else None
     return location if location and location[1] else None
 
 
 def _open_entry(path: str, name: str, max_size: int) -> tuple[IO[bytes], int]:
-    """A file of an archive and its size in bytes. `Unreadable` with the reason if it cannot be had."""
+    """Open a file of an archive; returns it and its size in bytes. Raises Unreadable with the reason."""
     import zipfile
 
     try:
@@ -211,7 +213,7 @@ def other_kind(head: bytes) -> str:
 
 
 def read_head(path: str, n: int = HEAD) -> bytes:
-    """The first `n` bytes of what `read_bytes` reads. `Unreadable` with the reason."""
+    """Return the first `n` bytes of what `read_bytes` returns. Raises Unreadable with the reason."""
     if inside := _inside(path):
         stream, size = _open_entry(*inside, 2**63)
         with stream:
@@ -251,7 +253,7 @@ def reason_of(e: Exception) -> str:
 
 
 def kind_of(mode: int) -> str:
-    """What something is that is no regular file, by the mode of its status."""
+    """Name the kind of a file that is not regular, by the mode of its status."""
     for test, what in (
         (stat.S_ISDIR, "a folder"),
         (stat.S_ISFIFO, "a FIFO"),
@@ -294,8 +296,10 @@ def may_exist(path: str) -> bool:
 def _listed(
     path: str, changed: int, size: int, process: int
 ) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
-    """The open archive and its files; once for each state of the file, and for each process: a fork would
-    read at the place to which another has gone.
+    """Return the open archive and its files.
+
+    The result is kept for each state of the file and each process: a forked process would share the position
+    in the open file.
     """
     import zipfile
 
@@ -341,7 +345,7 @@ def _archive(path: str) -> tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]:
 
 
 class Wrapped(io.RawIOBase):
-    """A file that a library reads, as one of Python's own."""
+    """A file opened by a library, with the interface of Python's own files."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -378,7 +382,7 @@ class Wrapped(io.RawIOBase):
 
 
 class _Entry(Wrapped):
-    """A file of an archive, whose damage is an OSError wherever it is noticed."""
+    """A file of an archive that raises OSError wherever its damage is noticed."""
 
     def part(self, most: int) -> bytes:
         """Up to so many bytes."""
@@ -397,7 +401,9 @@ def _is_gzip(path: str, head: bytes) -> bool:
 
 
 def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
-    """What a gzip file holds, up to `most` bytes; with `cut`, its beginning. Unreadable if it is more."""
+    """Return the content of a gzip file, up to `most` bytes; with `cut`, its beginning. Raises Unreadable
+    if it is longer.
+    """
     unpack = zlib.decompressobj(wbits=31)
     limit = min(most, max(MOST_UNPACKED, UNPACKED_RATIO * len(data)))
     try:
@@ -544,7 +550,9 @@ def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
 
 
 def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str, str]]:
-    """The encoding of a text that is not UTF-8, empty if unclear; of each that may be meant a few words."""
+    """Guess the encoding of a text that is not UTF-8, empty if unclear; also returns sample words in each
+    candidate.
+    """
     if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}
     sample = _sample_pieces(data)
@@ -568,7 +576,7 @@ def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str
 
 
 def _sample_pieces(data: bytes) -> bytes:
-    """The first different pieces of a text that are not ASCII, a line each."""
+    """Return the first distinct non-ASCII pieces of a text, a line each."""
     pieces, size, end = dict[bytes, None](), 0, 0
     for match in itertools.islice(_PIECE.finditer(data), _PIECES):
         begin = match.start()

@@ -1,4 +1,4 @@
-"""What is written: a file or a folder that appears whole or not at all."""
+"""Write a file or a folder that appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Output:
     # -- before the first write
 
     def _check(self, shown: str) -> bool:
-        """Whether the target holds something already; PathError if it cannot be used."""
+        """Return whether the target holds something already. Raises PathError if it cannot be used."""
         try:
             self._old = os.stat(self._real)
         except FileNotFoundError:
@@ -148,7 +148,7 @@ class Output:
         return not empty
 
     def _check_parent(self, shown: str) -> None:
-        """PathError if a target that is not there cannot be made."""
+        """Raise PathError if a target that does not exist yet cannot be made."""
         if os.path.exists(self.target):  # /dev/stdout leads to a pipe, which no path names
             what = kind_of(os.stat(self.target).st_mode)
             expected = "a regular file" if self.single else "a folder"
@@ -171,7 +171,7 @@ class Output:
         inputs.refuse(self.target, self._sources)
 
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
-        """Whether these files can all be written; if not, every reason is in the log.
+        """Check whether these files can all be written; otherwise every reason is in the log.
 
         `names` are relative paths, `owners` what each is written for (the image), for the messages.
 
@@ -320,7 +320,7 @@ class Output:
         return f"{tree}/{name}"
 
     def _must_stage_inside(self, parent: str) -> bool:
-        """Whether one rename cannot put the tree in the place of the target, which is a folder.
+        """Return whether the target is a folder that one rename cannot replace by the tree.
 
         A mount point cannot be replaced, and an empty working folder should not: the shell that stands in it
         would be left in a folder that is gone.
@@ -345,7 +345,7 @@ class Output:
                 self._made.pop()
 
     def _new_stage(self, parent: str, name: str) -> None:
-        """Make a hidden folder in `parent`, and lock it, which tells that its maker lives."""
+        """Make a hidden folder in `parent` and lock it, which shows other processes that its maker lives."""
         scratch.remove_left_overs(parent)
         short = name.encode(errors="ignore")[:80].decode(errors="ignore")
         gone = False
@@ -405,10 +405,11 @@ class Output:
             os.rename(made, self._real)
 
     def _keep_mode(self, made: str) -> None:
-        """Give what was made the mode of what it replaces: what only its owner may read stays so.
+        """Copy the permissions of the replaced file or folder, so that a private one stays private.
 
-        Not where that is another user's, who would choose who may write to our file, and no set-id bit of a
-        file, which would let others run it as us. (Of a folder it passes the group on.)
+        They are not copied from another user's file, whose owner would choose who may write to ours. The set-
+        id bits of a file are not copied, as they would let others run it as us; those of a folder pass its
+        group on.
         """
         user = getattr(os, "geteuid", lambda: 0)()
         if self._old is not None and self._old.st_uid == user:
@@ -458,7 +459,7 @@ class Output:
         self.stayed = sorted(stayed)
 
     def _moves(self, names: Sequence[str]) -> list[str]:
-        """What is renamed into a target that exists: files, and folders that are new as a whole.
+        """List what is renamed into a target that exists: files, and folders that are new as a whole.
 
         PathError if something is in the way, so this comes before the first rename.
         """
@@ -520,7 +521,7 @@ class Output:
 
 
 def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: str) -> dict[str, int]:
-    """Where each name stands first; names that are not safe, and names that are alike, are reported."""
+    """Map each name to where it first appears; unsafe names and names that are alike are reported."""
     plain = all(map(is_usual, names)) and not any(map(is_hidden, names))
     if plain and len(set(map(str.casefold, names))) == len(names):
         return dict(zip(names, range(len(names)), strict=True))
@@ -541,7 +542,7 @@ def _first_of_each(names: Sequence[str], owners: Sequence[str], log: Log, path: 
 
 
 class _Below(Output):
-    """A folder of an output; everything is passed on with the folder before the names."""
+    """A folder of an output: it passes every call on, with the folder before the names."""
 
     def __init__(self, whole: Output, folder: str) -> None:
         self.target = os.path.join(whole.target, folder)

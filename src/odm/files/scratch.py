@@ -1,4 +1,4 @@
-"""Folders of odm's own that are removed again, whatever ends the run.
+"""Temporary folders that are removed again, however the run ends.
 
 A *staging folder* lies hidden beside a target; everything is written into it first, and made durable. It is
 locked while its maker lives, so that the next run can tell the left-overs of a process that died, and remove
@@ -46,7 +46,8 @@ STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def hold(stage: str, *, left_over: bool = False) -> int | None:
-    """A locked descriptor of a staging folder; None if it is another's, -1 where folders have none.
+    """Lock a staging folder and return the descriptor; None if another process holds it, -1 where folders
+    cannot be locked.
 
     A new one must be empty. A left-over must belong to the user of this process, be locked for certain, and
     hold nothing but what is put into such a folder.
@@ -84,7 +85,7 @@ def hold(stage: str, *, left_over: bool = False) -> int | None:
 
 
 def lock_folder(folder: str) -> int | None:
-    """A descriptor that holds a folder for this process until it is closed, or the process dies.
+    """Return a descriptor that locks a folder until it is closed or the process dies.
 
     None if another process holds it, -1 where folders cannot be locked.
     """
@@ -103,7 +104,7 @@ def lock_folder(folder: str) -> int | None:
 
 
 def remove_left_overs(parent: str) -> None:
-    """Remove the staging folders of processes of this user that died."""
+    """Remove the staging folders of this user's processes that died."""
     try:
         with os.scandir(parent) as entries:
             stages = [e.path for e in entries if STAGE.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
@@ -122,7 +123,7 @@ def remove_left_overs(parent: str) -> None:
 
 
 def remove_stage(stage: str, descriptor: int) -> None:
-    """Remove a staging folder that `hold` answered for; what cannot be removed stays."""
+    """Remove a staging folder, given what `hold` returned for it; files that cannot be removed stay."""
     with contextlib.suppress(OSError, RecursionError):
         if descriptor >= 0:
             # Every step goes from one descriptor to the next, and no link is followed: whoever may write here
@@ -174,7 +175,7 @@ _SOON = 1.5
 
 
 def end_soon() -> None:
-    """End this process after Ctrl-C and SIGTERM even if its main thread is in a library that goes on.
+    """Let Ctrl-C and SIGTERM end this process although its main thread is inside a library call.
 
     Python calls handlers between two of its own steps. While pyarrow waits for a store there are none, so the
     number of the signal comes through a pipe to a thread, which looks whether the handlers were reached.
@@ -206,7 +207,7 @@ def _wait(pipe: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM until the block has ended, unless they are ignored."""
+    """Delay Ctrl-C and SIGTERM until the block has ended, unless they are ignored."""
     if threading.current_thread() is not threading.main_thread():  # no signal raises anything here
         yield
         return
@@ -237,7 +238,7 @@ _CHECKSUM = 4
 
 
 class Scratch:
-    """A folder of its own below one that the user named; the same for every process that it is sent to.
+    """A temporary folder below one that the user named; every process it is sent to uses the same.
 
     A file is written aside and renamed, so that it is whole or not there, whoever is killed; it may be
     written twice with the same content. Each piece of a file ends with a checksum.
@@ -254,7 +255,8 @@ class Scratch:
 
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
-        """A new one below `parent`, which may be in an object store, else below the system's temporary files.
+        """Make a temporary folder below `parent`, which may be in an object store, or else below the
+        system's.
 
         Raises
         ------
@@ -282,7 +284,9 @@ class Scratch:
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file; answers where each piece begins, and the end. PathError if it cannot be written."""
+        """Write a file; returns where each piece begins, and the end. Raises PathError if it cannot be
+        written.
+        """
         aside = f"{name}.{os.urandom(6).hex()}"
         try:
             with self._folder() as (path, folder):
@@ -306,7 +310,9 @@ class Scratch:
         return _ends(pieces)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """The piece in bytes `start` to `stop` of a file. PathError if it cannot be had, or is damaged."""
+        """Return the bytes `start` to `stop` of a file. Raises PathError if they cannot be read, or are
+        damaged.
+        """
         try:
             with self._folder() as (path, folder):
                 descriptor = os.open(path(name), os.O_RDONLY | CLOEXEC, dir_fd=folder)
@@ -334,7 +340,8 @@ class Scratch:
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[tuple[Any, int | None]]:
-        """How a name in the folder is spelled beside the open folder; None where there are no such.
+        """Return how a name in the folder is written relative to the open folder; None if that is not
+        supported.
 
         Everything goes by the descriptor: by a path, whoever may rename one of the folders above would have
         files of other places written or read.
@@ -366,7 +373,7 @@ class Scratch:
 
 
 def _refuse_shared(parent: str) -> None:
-    """PathError if other users may rename what is in a folder."""
+    """Raise PathError if other users may rename what is in a folder."""
     if os.name == "nt":
         return
     status = os.stat(parent)
@@ -389,7 +396,7 @@ def _ends(pieces: Sequence[bytes]) -> list[int]:
 
 
 class RemoteScratch(Scratch):
-    """The same in an object store, where a file is whole or not there anyway."""
+    """As `Scratch`, in an object store, where a file appears whole or not at all."""
 
     def __init__(self, path: str) -> None:
         super().__init__(conceal(path))
@@ -424,7 +431,7 @@ class RemoteScratch(Scratch):
                 stream.write(part)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes `start` to `stop` of a file. PathError if they cannot be had."""
+        """Return the bytes `start` to `stop` of a file. Raises PathError if they cannot be read."""
         system, top = connect(self.path)
         try:
             with ask(self.path, system.open_input_file, f"{top}/{name}") as stream:

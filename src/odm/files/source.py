@@ -1,4 +1,4 @@
-"""What the user named for reading: a file, or a folder with everything below it."""
+"""The source that the user named: a file, or a folder with everything below it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LEADS_OUTSIDE = Code(
 
 
 class Source:
-    """What the user named for reading: a file, or a folder with everything below it.
+    """The source that the user named: a file, or a folder with everything below it.
 
     ``files`` are the relative paths of all that is not a folder, ``/``-separated, in code-point order, so
     nothing depends on the order in which the file system lists them. Names that begin with a dot and
@@ -103,7 +103,7 @@ class Source:
             raise PathError(f"{printable(path)}: it is {kind_of(status.st_mode)}, not a file or a folder")
 
     def _begin(self, path: str, *, follow_links: bool, max_size: int, encoding: str) -> None:
-        """Set what every kind of source has."""
+        """Set the attributes that every kind of source has."""
         self.path = path
         self._lead = os.path.join(path, "")
         self.encoding = encoding
@@ -189,7 +189,7 @@ class Source:
         return plain_name(file or self.path.replace("\\", "/").rpartition("/")[2])
 
     def read(self, file: str, log: Log) -> bytes | None:
-        """The content of one of `files`; None, and an issue in the log, where it cannot be had."""
+        """Return the content of one of `files`; None, and an issue in the log, if it cannot be read."""
         path = self.full(file)
         if file and (why := self._refused_name(file)) is not None:
             log.report(BAD_NAME, path, value=file, reason=why)
@@ -215,7 +215,9 @@ class Source:
         return read_bytes(self.full(file), max_size=self.max_size)
 
     def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
-        """A text as UTF-8, or as it is if its encoding is unclear; None, and an issue, if not as named."""
+        """Return a text as UTF-8, or unchanged if its encoding is unclear; None, and an issue, if it is
+        not in the named encoding.
+        """
         if self.encoding:
             try:
                 return as_utf8(data, self.encoding)
@@ -286,7 +288,7 @@ class Source:
             return b""
 
     def is_linked(self, path: str) -> bool:
-        """Whether a path that begins with the source's own leads outside it by a link not followed."""
+        """Return whether a path inside the source leads outside it through a link that is not followed."""
         top = self.path.rstrip(os.sep) + os.sep
         if (
             self.follow_links
@@ -331,7 +333,7 @@ class Source:
                 yield name
 
     def _walk_below(self, start: str, *, deep: bool) -> Iterator[str]:
-        """The files below a folder of the source, without those of its folders unless `deep`."""
+        """Yield the files below a folder of the source, without those of its folders unless `deep`."""
         place = self.full(start)
         root = os.path.realpath(place if os.path.isabs(start) else self.path)
         pending = [(start, place, frozenset((os.path.realpath(place),)))]
@@ -401,7 +403,7 @@ class Source:
 
 
 class NamedSource(Source):
-    """The files to which a file that the user named refers, wherever they lie.
+    """The files that a file named by the user refers to, wherever they lie.
 
     Nothing is listed but the folders that are asked for. ``files`` are relative to the folder of that file,
     or absolute where they are outside it: of these, only text files and pictures are listed.
@@ -467,7 +469,7 @@ class NamedSource(Source):
 
 
 class InMemory(str):  # noqa: SLOT000 -- a text has no slots for more
-    """What is in memory in place of a JSON file: a path that only `MemorySource` opens, with the content."""
+    """Content that stands in for a JSON file: a path that only `MemorySource` opens."""
 
     content: bytes
 

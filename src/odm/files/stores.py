@@ -1,4 +1,4 @@
-"""Object stores, reached through pyarrow with the credentials of the provider: addresses that users type."""
+"""Read and write in object stores through pyarrow, with the credentials of the provider."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _hidden: dict[str, str] = {}
 
 
 def conceal(address: str) -> str:
-    """An address in which ``***`` stands for its credentials, so that it can be shown, logged and saved."""
+    """Replace the credentials in an address by ``***``, so that it can be shown, logged and saved."""
     if "://" not in address:
         return address
 
@@ -65,7 +65,7 @@ def conceal(address: str) -> str:
 
 
 def reveal(address: str) -> str:
-    """The address that was concealed; to be handed to a provider or to a process of odm, and nothing else."""
+    """Return the address that was concealed; only for a provider or a process of odm."""
     return re.sub(r"(?<=://|..=)\*\*\*\d*(?=@|&|$)", lambda match: _hidden.get(match[0], match[0]), address)
 
 
@@ -100,7 +100,7 @@ def split_query(address: str) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=8)
 def connect(address: str) -> tuple[Any, str]:
-    """The file system of pyarrow at an address, and the path in it.
+    """Return pyarrow's file system for an address, and the path in it.
 
     Raises
     ------
@@ -132,7 +132,7 @@ _waited: defaultdict[str, float] = defaultdict(float)
 
 
 def ask(address: str, call: Callable[..., T], *args: Any, patience: float | None = PATIENCE) -> T:
-    """``call(*args)`` of a provider's library, in a thread of its own, so that signals are answered.
+    """Call ``call(*args)`` of a provider's library in a thread, so that signals are handled meanwhile.
 
     Providers try again in their own ways, some for many minutes; and a store that fails in one call is asked
     again in the next. Their failures together may take `patience` seconds, None = any.
@@ -207,7 +207,7 @@ def reason(e: Exception) -> str:
 def open_source(
     path: str, *, follow_links: bool = False, max_size: int = MAX_SIZE, encoding: str = ""
 ) -> Source:
-    """What the user named: a file or folder of this machine, or of an object store.
+    """Open what the user named: a file or folder of this machine, or of an object store.
 
     Raises
     ------
@@ -265,7 +265,7 @@ class RemoteSource(Source):
             return b"".join(iter(lambda: stream.read(CHUNK), b""))
 
     def peek(self, file: str = "") -> bytes:
-        """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
+        """Return the first bytes of one of `files`. Raises Unreadable with the reason."""
         if file not in self._heads:  # which every format asks for
             try:
                 with _unreadable(), self.open(file) as stream:
@@ -310,7 +310,7 @@ def _unreadable() -> Iterator[None]:
 
 
 class _Asked(Wrapped):
-    """A file of a store, each part of which is waited for as `ask` does."""
+    """A file of a store whose parts are read through `ask`."""
 
     def __init__(self, address: str, stream: Any) -> None:
         super().__init__(stream)

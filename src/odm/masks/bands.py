@@ -11,7 +11,8 @@ WIDTH = 0.02
 
 
 def bands(masks: Runs, height: Longs, width: Longs) -> Runs:
-    """The pixels of each mask that an erosion removes, whose square reaches 2 % of the diagonal to each side.
+    """Return the pixels within 2 % of the image's diagonal of each mask's edge: those that an erosion by a
+    square removes.
 
     Everything outside the image, `height` and `width` (n,), is background.
     """

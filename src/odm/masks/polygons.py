@@ -36,7 +36,7 @@ MOST_HELD = 2**25
 
 
 class TooLargeToFill(ValueError):
-    """The sides of an object pass more columns than are filled."""
+    """Raised if the sides of an object pass more columns than are filled."""
 
     def __init__(self, columns: int, most: int) -> None:
         super().__init__(f"the sides of its outline pass {columns} columns of pixels, more than {most}")
@@ -212,7 +212,9 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         return replace(near, first=np.maximum(near.first, left), last=np.minimum(near.last, right - 1))
 
     def cuts(self, most: int) -> list[int]:
-        """Columns between which the sides pass about `most`, or a single one."""
+        """Return columns that divide the sides into parts of about `most` crossings, or of a single
+        column.
+        """
         # at    [0, 2, 5]   where sides begin and end
         # level [3, 5]      sides that pass each column from there on
         # done  [0, 6, 21]  columns passed before each
@@ -250,7 +252,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Steps(_Sides, frozen=True, eq=False):
-    """Sides as rows, `first` to `last`, in each of which they step from column to column.
+    """Sides as rows, `first` to `last`, each a straight sequence of steps from column to column.
 
     A row of an outline is inside and outside by turns: it changes at the steps of sides, and at corners
     between the rows of the two sides that meet there. In other words than above, ``y`` is 1 for a side that
@@ -313,7 +315,8 @@ class _Steps(_Sides, frozen=True, eq=False):
 def _filled(
     sides: _Sides, n_columns: Longs, ring: Longs, height: Longs
 ) -> Iterator[tuple[tuple[int, int], Runs]]:
-    """The masks of consecutive objects, of a bounded number of columns: from and to which, and their runs.
+    """Fill consecutive objects, a bounded number of columns at a time: yields (first, stop) of the objects
+    and their runs.
 
     An object that passes more comes several times, with the columns from left to right. In each column an
     outline has an even number of crossings, so that no run of one piece depends on another.
@@ -332,7 +335,7 @@ def _filled(
 
 
 def _united(outlines: Runs, n: Longs) -> Runs:
-    """The masks of objects of n outlines each."""
+    """Merge the runs of n outlines each into one mask per object."""
     owner = np.repeat(np.arange(len(n)), n)
     mask = np.repeat(owner, np.diff(outlines.first))
     key = (mask << 32) | outlines.edge

@@ -1,6 +1,6 @@
-"""Sets of masks as runs of pixels, all of them at once; the texts, areas, boxes and overlaps of masks.
+"""Masks as runs of pixels, many at a time: their texts, areas, boxes and overlaps.
 
-Pixels are counted down the columns of the image: the one in column x and row y is number ``x * height + y``.
+Pixels are numbered down the columns of the image: column x, row y is pixel ``x * height + y``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_GROUPS = 7
 
 
 class Measured(msgspec.Struct, frozen=True, eq=False):
-    """What is known of n masks without their pixels."""
+    """Area, box and validity of n masks, without their pixels."""
 
     height: Longs
     """(n,) of their images."""
@@ -69,7 +69,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs(np.array([0, len(edge)]), edge)
 
     def between(self, begin: Longs, end: Longs) -> Runs:
-        """The pixels from one of each mask up to another, (n,) both."""
+        """Clip each mask to the pixels `begin` to `end`, (n,) both."""
         of = np.repeat(np.arange(len(self)), np.diff(self.first))
         return Runs.of_keys((of << 32) | np.clip(self.edge, begin[of], end[of]), len(self))
 
@@ -151,7 +151,9 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
 
 def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
-    """The positions ``first[i]``, ``first[i] + 1``, ... (n[i] of them) for every i, and the i of each."""
+    """Expand n ranges: all positions ``first[i]``, ``first[i] + 1``, ... (``n[i]`` of them), and the i of
+    each.
+    """
     of = np.repeat(np.arange(len(n)), n)
     at = np.arange(len(of))
     at += np.repeat(first - (np.cumsum(n) - n), n)
@@ -159,17 +161,19 @@ def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
 
 
 def offsets(n: Longs) -> Longs:
-    """Where each of consecutive groups of these sizes begins, and the end of the last."""
+    """Return (n + 1,) where each of consecutive groups of these sizes begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
 
 
 def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
-    """(n,) the sums of consecutive groups of numbers, group i's ``items[first[i]:first[i + 1]]``."""
+    """(n,) sums of consecutive groups of `items`; group i is ``items[first[i]:first[i + 1]]`` and may be
+    empty.
+    """
     return np.diff(np.concatenate([[0], np.cumsum(items)])[first])
 
 
 def pieces(sizes: Longs, most: int) -> list[slice]:
-    """Consecutive slices whose sizes add up to at most `most`, or that hold a single item."""
+    """Divide rows into consecutive slices whose sizes add up to at most `most`, or that hold a single row."""
     ends = np.cumsum(sizes)
     slices, start = [], 0
     while start < len(sizes):
@@ -202,7 +206,7 @@ def read_texts(text: NDArray[np.uint8], first: Longs) -> tuple[Longs, Longs, Mas
 
 
 def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask]:
-    """How many lengths each mask has, the lengths, and which texts are wrong."""
+    """Decode texts: (n,) the number of lengths of each mask, the lengths, and (n,) which texts are wrong."""
     group = text - np.uint8(48)  # what is below 48 becomes large
     ends = np.cumsum(size)
     some = size > 0
@@ -281,7 +285,9 @@ def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
 
 
 def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
-    """What is known of masks, mask i of ``text[first[i]:first[i + 1]]``; `height` of each image, (n,)."""
+    """Measure masks without keeping their pixels; the text of mask i is ``text[first[i]:first[i + 1]]``,
+    `height` is (n,).
+    """
     n = len(height)
     total, area, wrong = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)
     box = np.zeros((n, 4), np.int64)
@@ -303,7 +309,7 @@ def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
 
 
 def _measure_long(text: NDArray[np.uint8], height: Longs) -> Measured:
-    """What is known of one mask whose runs would take too much memory; `height` of its image, (1,)."""
+    """Measure one mask whose runs would take too much memory; `height` of its image, (1,)."""
     start, total, area, last = 0, 0, 0, np.zeros(2, np.int64)
     box, none = np.array([[2**32, 2**32, 0, 0]]), np.zeros((1, 4), np.int64)  # the edges around all
     while start < len(text):

@@ -1,4 +1,4 @@
-"""Outlines of masks along the edges of their pixels: filled again, they give the same pixels."""
+"""Trace masks along the edges of their pixels; the outlines, filled again, give the same pixels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odm.masks.runs import Floats, Longs, Mask, Runs, spread
 
 
 def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
-    """For each mask its outlines, each (corners, 2) in whole pixels; `height` of each image, (n,).
+    """Return the outlines of each mask, each (corners, 2) in whole pixels; `height` of each image, (n,).
 
     Parts that touch at a corner are outlines of their own. A hole is joined to the outline around it by a
     bridge of no width, there and back.
@@ -49,7 +49,7 @@ def trace_all(masks: Runs, height: Longs) -> list[list[Floats]]:
 
 
 class _Edges(msgspec.Struct, frozen=True, eq=False):
-    """Upright stretches between inside and outside, as long as they go; by mask, x and y."""
+    """Maximal upright stretches of the border between inside and outside, sorted by mask, x and y."""
 
     mask: Longs
     x: Longs
@@ -110,7 +110,7 @@ def _changes(*columns: NDArray[Any]) -> Mask:
 
 
 def _following(edges: _Edges) -> Longs:
-    """The edge that follows each: of the gaps between corners on a level, every other one is outline."""
+    """(edges,) the number of the edge that follows each on its outline."""
     n = len(edges.x)
     y = np.concatenate([edges.start, edges.stop])
     order = np.lexsort((np.tile(edges.right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
@@ -121,7 +121,7 @@ def _following(edges: _Edges) -> Longs:
 
 
 def _first_edges(following: Longs) -> Longs:
-    """The first edge of every closed outline."""
+    """Return the first edge of every closed outline."""
     follow, seen, first = following.tolist(), bytearray(len(following)), []
     for i in range(len(follow)):
         if not seen[i]:

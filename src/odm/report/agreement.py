@@ -93,9 +93,11 @@ def agreement_page(
 
 
 def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
-    """The boxes of both: image, class, edges, how they are drawn, the class that the first annotator gave
-    where it is another (else -1), what became of them, the IoU of their pair, and their rows in the data set
-    of either (-1 = it is of the other).
+    """Return the columns of the boxes to draw, one entry per box:
+
+    image, class, and (n, 4) corners; the style of the page (``GT``, ``FN``, ...); the first annotator's class
+    if it differs, else -1; the change (`OTHER_CLASS`, `ONLY_A`, ...); the IoU of the pair; and the row in the
+    first and in the other dataset, -1 in the one that the box is not from.
     """
     (_, a), (_, b) = agreement.sides
     alone = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
@@ -122,7 +124,7 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
 
 
 def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Pairs of boxes of which both have another class, the most frequent first."""
+    """Return the pairs of different classes for one object, the most frequent first."""
     confused = [p for p in pairs if None not in (p["first"], p["other"]) and p["first"] != p["other"]]
     return [
         {"old": p["first"], "new": p["other"], "count": p["count"]}

@@ -1,4 +1,4 @@
-"""The page itself: a template with its style, script, data and pictures, as one file or as a folder."""
+"""Build the page: a template with its style, script, data and pictures, as one file or as a folder."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _filled(
     write: Callable[[str, bytes], object] | None,
     language: str | None,
 ) -> bytes:
-    """The page with its pictures in it, unless `write` puts them beside it."""
+    """Return the page with its pictures embedded, or written beside it by `write`."""
     if language is not None and language not in words.LANGUAGES:
         raise UsageError(f"language {printable(language)}: expected one of {', '.join(words.LANGUAGES)}")
     if not 16 <= size <= 10_000:

@@ -1,4 +1,4 @@
-"""What the pages share: columns of numbers, the messages from reading, and which images are shown."""
+"""Parts that all pages share: columns of numbers, the messages from reading, and the choice of images."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ISSUES = 200
 
 
 def rounded(values: NDArray[Any], digits: int) -> list[Any]:
-    """Numbers of so many decimals; what is not finite, or huge, is 0, for a page cannot draw it."""
+    """Round numbers; values that are not finite, or huge, become 0, as a page cannot draw them."""
     numbers = np.asarray(values, np.float64)
     finite = np.where(np.abs(numbers) < HUGE, numbers, 0.0)
     # A whole number is two signs shorter in JSON.
@@ -30,7 +30,7 @@ def rounded(values: NDArray[Any], digits: int) -> list[Any]:
 
 
 def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
-    """The messages from reading: doubts about the numbers, decisions, and other warnings.
+    """Return the messages from reading: doubts about the numbers, decisions, and other warnings.
 
     Paths of the sources are cut to their last part, so that a page does not tell where they lay.
     """
@@ -102,7 +102,7 @@ def choose(
     cells: Iterable[Mapping[Hashable, Sequence[int]]],
     limit: int,
 ) -> list[int]:
-    """Numbers of at most `limit` images, those of the highest weight first.
+    """Return the numbers of at most `limit` images, those of the highest weight.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def choose(
 
 
 class Shown:
-    """The images that a page shows, chosen as `choose` says, and how far their boxes reach.
+    """The images that a page shows, and how far their boxes reach.
 
     ``images`` are their numbers; UsageError if `limit` is below 1.
     """

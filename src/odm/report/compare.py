@@ -43,7 +43,7 @@ class ClassDelta(msgspec.Struct, frozen=True):
 
 
 class RunBoxes(msgspec.Struct, frozen=True, eq=False):
-    """What one run made of an image: a row per box."""
+    """The boxes of one run on one image: a row per box."""
 
     kind: Sequence[str]
     """``TP``, ``FP``, ``FN``, ``GT`` (an object that is found) or ``IG`` (counts as nothing)."""
@@ -59,7 +59,7 @@ class RunBoxes(msgspec.Struct, frozen=True, eq=False):
 
 
 class ImageChange(msgspec.Struct, frozen=True, eq=False):
-    """An image under two runs, with the false positives and misses of each."""
+    """An image under two runs, with the false positives and false negatives of each."""
 
     name: str
     first: RunBoxes
@@ -69,7 +69,7 @@ class ImageChange(msgspec.Struct, frozen=True, eq=False):
 
 
 class Changes(msgspec.Struct, frozen=True, eq=False):
-    """How many images are `FIXED`, `BROKEN`, wrong in `BOTH` and `RIGHT`, and those to be shown."""
+    """The number of images that are `FIXED`, `BROKEN`, wrong in `BOTH` and `RIGHT`, and those to show."""
 
     counts: Mapping[str, int]
     images: Sequence[ImageChange]
@@ -193,7 +193,7 @@ def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
 
 
 class RunPair(msgspec.Struct, frozen=True, eq=False):
-    """A run beside the first: what a page shows of the two.
+    """The data that a page shows of a run beside the first.
 
     ``curves`` are the two results and their tables, if their curves are to be drawn; ``slices`` rows as of
     `odm.evaluate.analysis.compare.Comparison.slices`.
@@ -284,7 +284,7 @@ def compare_page(
 
 
 def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:
-    """What a page shows of two runs; `image` are the numbers of the images on the page."""
+    """Return the data that a page shows of two runs; `image` are the numbers of the images on the page."""
     changes = pair.changes
     runs = [[getattr(one, run) for one in changes.images] for run in ("first", "other")]
     categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
@@ -319,7 +319,7 @@ def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any
 
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
-    """The boxes of all images as columns."""
+    """Return the boxes of all images as columns."""
     xyxy = np.concatenate([np.zeros((0, 4)), *(one.xyxy for one in boxes)])
     scores = [plain(round(s, 4)) for one in boxes for s in np.asarray(one.score).tolist()]
     return {

@@ -94,7 +94,7 @@ def _chosen(dataset: Dataset, weight: Longs, images: int) -> Shown:
 
 
 def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
-    """(images,) masks by what images may have: a key, and the name of a flag or split."""
+    """Return (images,) masks by kind of content: a key, and the name of a flag or split."""
     boxes, n = dataset.boxes, len(dataset.images)
 
     def having(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -144,7 +144,9 @@ def _data(
 
 
 def box_columns(dataset: Dataset, image: NDArray[Any]) -> dict[str, Any]:
-    """The boxes of the images that are shown; `image` (n,) is their number there, -1 = not shown."""
+    """Return the boxes of the images that are shown as columns; `image` (n,) is their number on the page,
+    -1 = not shown.
+    """
     boxes = dataset.boxes
     box_rows = np.flatnonzero(image >= 0)
     return {

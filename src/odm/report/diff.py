@@ -27,7 +27,7 @@ def diff_page(
     title: str = "",
     images: int = IMAGES,
 ) -> Page:
-    """Two versions of annotations on one picture.
+    """Make the page of two versions of annotations, both drawn on one picture.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ def _old_name(differences: Differences, image: int) -> str:
 
 
 def _boxes(differences: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
-    """The boxes of the images that are shown, as columns; what moved or changed its shape is there twice.
+    """Return the boxes of the images that are shown as columns; a box that moved or changed its shape is
+    there twice.
 
     They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
     (dashed), where it was as truth (dotted), and unchanged ones thin.

@@ -1,4 +1,4 @@
-"""The report of an evaluation: what a detector found, what it got wrong, and on which images."""
+"""The report of an evaluation: detections, errors, and the images with them."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def _change(counts: Counts, before: Counts) -> dict[str, Any]:
 
 
 def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(rows + 1,) the number among the boxes on the page of each detection, and of each ground truth.
+    """Return (rows + 1,) the number on the page of each detection, and of each ground truth.
 
     -1 is not shown; the last one stands for none.
     """
@@ -235,7 +235,7 @@ def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArr
 
 
 def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[str, Any]:
-    """The boxes of the images that are shown, as columns; they name each other by position."""
+    """Return the boxes of the images that are shown as columns; boxes refer to each other by position."""
     detections, truth, pairing = table.detections, table.truth, table.pairing
     of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
     own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)

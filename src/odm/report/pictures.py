@@ -1,4 +1,4 @@
-"""The pictures of a report: made small, turned as a viewer shows them, and encoded again without metadata."""
+"""Prepare the pictures of a report: shrink, turn by EXIF, and encode again without metadata."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STRIP = 2**20
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """An image of the data set, and where its picture lies."""
+    """An image of the dataset, and the path of its image file."""
 
     name: str
     """As in the data set, with ``/``."""
@@ -77,7 +77,7 @@ def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
 
 @contextlib.contextmanager
 def _shared_blocks() -> Iterator[None]:
-    """Have Pillow reuse the memory of one picture for the next, in whatever thread that is decoded.
+    """Let Pillow reuse the memory of one picture for the next, whatever thread decodes it.
 
     The system's allocator keeps what each thread has freed for that thread, which is as much once more.
     """
@@ -114,7 +114,7 @@ def _shot(picture: Picture, size: int) -> Shot:
 
 
 class _Budget:
-    """What the pictures that are decoded at one time may take together."""
+    """A limit on the memory of the pictures that are decoded at one time."""
 
     def __init__(self) -> None:
         self._left = BUDGET

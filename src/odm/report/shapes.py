@@ -15,7 +15,7 @@ BLANK: dict[str, Any] = {"shape": 0, "points": []}
 
 
 def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[Any]]:
-    """The shapes and key points of boxes, as a page takes them; nothing where there are none.
+    """Return the shapes and keypoints of boxes as a page takes them; empty if there are none.
 
     Each side has boxes and (n,) rows of these, -1 = the box is of another side, or its shape is not drawn.
     ``shape`` has for each 0, a mask as COCO's compressed text, or outlines: lists of x and y in tenths of a
@@ -58,7 +58,7 @@ def _shape(shapes: Shapes, row: int) -> Any:
 
 
 def skeletons(*sides: Dataset | None) -> dict[str, Any]:
-    """By class the pairs of key points that are joined by a line."""
+    """Return, by class, the pairs of keypoints that are joined by a line."""
     lines: dict[str, Any] = {}
     for side in sides:
         if side is not None and side.categories.skeleton is not None:

@@ -127,7 +127,7 @@ class _Side:
         self._images = _index(images.file, images.line)
 
     def find(self, issue: Issue) -> tuple[int, int]:
-        """Box and image of the data set that an issue is about; -1 = none."""
+        """Return the rows of the box and of the image that an issue is about; -1 = none."""
         for number, pointer in self._files.get(issue.path, ()):
             line = issue.line
             if issue.pointer:

@@ -1,4 +1,4 @@
-"""A dataset, and how it is made: a reader passes what it reads, row by row or whole columns at a time."""
+"""The class `Dataset`, and `Builder`, to which a reader passes rows or whole columns."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
 
 
 class Builder:
-    """Builds the tables. A reader passes what it reads; rows keep that order.
+    """Builds the tables of a dataset. A reader passes rows, whose order is kept.
 
     ``counterpart`` gives the other side of an evaluation, or the ground truth that a results file refers to,
     and reads it at the first call; it returns None if there is none.
@@ -384,7 +384,7 @@ class Builder:
             self._track_scores[self._tracks[key]] = score
 
     def tracks(self, video: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
-        """(n,) rows of the tracks of n boxes by the video and id of each; None and `NO_ID` are no track."""
+        """(n,) the row of each box's track, by video and id; -1 where the id is None or `NO_ID`."""
         track_rows = np.full(len(video), -1, np.int32)
         if not isinstance(source_id, np.ndarray) or source_id.dtype == object:
             for i, (video_row, id_) in enumerate(zip(video.tolist(), list(source_id), strict=True)):
@@ -543,7 +543,7 @@ class Builder:
         self._extra_of_boxes.append(extra or {})
 
     def _joined_boxes(self) -> Boxes:
-        """The boxes of all chunks, which are used up."""
+        """Concatenate the boxes of all chunks and empty the chunks."""
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self.boxes(image=none, category=none, xyxy=np.zeros((0, 4)))
@@ -570,7 +570,7 @@ class Builder:
         return {"keypoints": names, "skeleton": skeletons if any(skeletons) else None}
 
     def build(self) -> Dataset:
-        """The finished, read-only tables. ValueError if a row number is out of range."""
+        """Return the finished, read-only tables. Raises ValueError if a row number is out of range."""
         boxes = self._joined_boxes()
         verdicts = np.concatenate([np.zeros((0, 3), np.int32), *self._labels])
         image, category, verdict = (frozen(np.ascontiguousarray(column)) for column in verdicts.T)
@@ -649,7 +649,7 @@ def _extent(xyxy: Floats) -> Floats:
 
 
 def _columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Lists of values as the columns of a table: texts in a tuple, ids and whole numbers in an array."""
+    """Convert lists of values to columns: texts to a tuple, ids and whole numbers to an array."""
     made: dict[str, Any] = {}
     column: NDArray[Any]
     for name, values in columns.items():

@@ -63,7 +63,7 @@ def count_extra(extra: ExtraFields) -> Counter[str]:
 def join_members(
     files: Sequence[Mapping[str, bytes]],
 ) -> tuple[dict[str, bytes], list[dict[bytes, bytes]], dict[str, int]]:
-    """What several files say of themselves, as one: that of the first, and the licences of all.
+    """Merge what several files say of themselves: the members of the first, and the licences of all.
 
     Returns
     -------

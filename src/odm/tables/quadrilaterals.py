@@ -1,4 +1,4 @@
-"""Quadrilaterals, (n, 4, 2) corners: their areas, what pairs of them share, rectangles around points."""
+"""Quadrilaterals, (n, 4, 2) corners: areas, shared areas of pairs, and smallest rectangles around points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What boxes are drawn as beside their edges: outlines, masks, oriented boxes and key points."""
+"""The shapes of boxes: outlines (polygons), masks and oriented boxes, and keypoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class ShapeKind(enum.IntEnum):
-    """What a box is drawn as; a value of ``shapes.kind``."""
+    """The kind of shape of a box; a value of ``shapes.kind``."""
 
     NONE = 0
     POLYGONS = 1
@@ -170,7 +170,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
 
     def without_short_parts(self) -> Shapes:
-        """The same shapes without outlines of fewer than three corners; a box with no other has no shape."""
+        """Drop outlines of fewer than three corners; a box whose outlines are all dropped has no shape."""
         corners = np.diff(self.point)
         keep = corners >= 3
         if keep.all():
@@ -194,7 +194,8 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return Shapes.joined([self, other]).take(source)
 
     def runs(self, height: Longs, width: Longs, *, between: tuple[int, int] | None = None) -> Runs:
-        """All shapes as masks, those of no shape empty; the size of each box's image, (n,).
+        """Return all shapes as masks, empty for boxes without a shape; `height` and `width` of each box's
+        image, (n,).
 
         With `between` only the pixels from one column up to another. ValueError if an outline passes more
         columns than `MOST_HELD`.
@@ -246,7 +247,8 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return Shapes.of_masks(*write_outlines(self.xy, self.point, self.ring, height, width))
 
     def unfillable(self, width: Longs, *, is_held: bool = False) -> tuple[Longs, list[int], int]:
-        """Row numbers of outlines that cannot be filled, the columns that their sides pass, and the most.
+        """Return the rows of outlines that cannot be filled, the columns that their sides pass, and the
+        limit.
 
         With `is_held`, those of which `runs` cannot hold the whole mask.
         """
@@ -260,7 +262,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return rows[large], columns[large].tolist(), most
 
     def measured(self, height: Longs) -> Measured:
-        """What is known of the masks, if these are the heights of the boxes' images (n,).
+        """Return the measures of the masks for images of these heights, (n,).
 
         It is remembered, as reading, checks and evaluation ask one after the other.
         """
@@ -417,7 +419,9 @@ def shapes_of_arrays(
     oriented: ArrayLike | None,
     keypoints: Sequence[ArrayLike] | None,
 ) -> dict[str, Any]:
-    """The columns of n boxes for what `Dataset.from_arrays` takes; ValueError if it is not such."""
+    """Return the columns of n boxes for the arguments of `Dataset.from_arrays`. Raises ValueError if they
+    are wrong.
+    """
     columns: dict[str, Any] = {
         "polygons": polygons,
         "masks": masks,
@@ -480,7 +484,7 @@ def as_rectangles(corners: Floats) -> Floats:
 
 
 def bridged(parts: Sequence[Floats]) -> Floats:
-    """Several outlines as one: each is joined to the nearest corner of those before, there and back.
+    """Join several outlines into one, each by a bridge to the nearest corner of those before, there and back.
 
     Of thousands of outlines the last ones are all joined to one corner: the nearest takes too long to find.
     """
