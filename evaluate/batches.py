@@ -1,4 +1,4 @@
-"""What a `Metric` keeps: the boxes of some images in columns, read from arrays of any library.
+"""The batches that a `Metric` keeps: boxes of images in columns, read from arrays of any library.
 
 A batch is checked as a whole before anything of it is kept. `to_bytes` and `from_bytes` are the state of a
 metric as a header and arrays; nothing in it is executed when it is read.
@@ -31,7 +31,7 @@ _DAMAGED = "the state of a metric is damaged"
 
 
 class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
-    """The boxes of one side of some images, image by image, in the types that they were given in."""
+    """The boxes of one side of some images, image by image, with the dtypes that they were passed in."""
 
     count: NDArray[np.int32]
     """(images,) how many boxes each image has."""
@@ -65,7 +65,7 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
         )
 
     def content(self) -> list[bytes]:
-        """The bytes of each image's boxes; the same whatever types the arrays have."""
+        """Return the bytes of each image's boxes, which do not depend on the dtypes of the arrays."""
         columns = (
             self.boxes.astype("<f8"),
             self.label.astype("<i4")[:, None],
@@ -84,7 +84,7 @@ _COLUMNS = ImageBoxes.__struct_fields__
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False):
-    """Some images with both their sides."""
+    """The boxes of some images, on both sides."""
 
     ids: NDArray[Any] | None
     """(images,) int64, or str as objects; None where none were given."""
@@ -198,7 +198,7 @@ class Reader(msgspec.Struct, frozen=True):
         return Batch(ids, self._images(preds, names, scored=True), self._images(target, names, scored=False))
 
     def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
-        """A batch with one mapping for each side, whose ``image`` gives the image of each row."""
+        """Return a batch from one mapping for each side, whose ``image`` is the image of each row."""
         if not isinstance(target, Mapping):
             raise ValueError("preds is a single mapping, so target must be one too")  # noqa: TRY004 -- documented
         owners = []
@@ -243,7 +243,9 @@ class Reader(msgspec.Struct, frozen=True):
     def checked(
         self, count: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], names: Sequence[str]
     ) -> ImageBoxes:
-        """The boxes of some images; ValueError names the first one whose values are not possible."""
+        """Return the boxes of some images. Raises ValueError that names the first image with impossible
+        values.
+        """
         boxes, label, score, area = (columns[k] for k in ("boxes", "label", "score", "area"))
 
         def refuse(bad: Any, field: str, what: str, values: NDArray[Any]) -> None:
@@ -272,7 +274,7 @@ class Reader(msgspec.Struct, frozen=True):
 
 
 def _columns(fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
-    """The columns of one mapping, of the right shapes; their values are not looked at."""
+    """Return the columns of one mapping with the right shapes; values are not checked."""
     for key in fields:
         # A flag of another spelling would count for nothing; what other tools add, such as masks, may stay.
         meant = _PLAIN.get(str(key).lower().replace("_", "").removeprefix("is").removesuffix("s"))
@@ -318,7 +320,7 @@ def _floats(values: NDArray[Any]) -> NDArray[np.floating[Any]]:
 
 
 def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False) -> bytes:
-    """The settings of a metric, all it holds, and whether that was `merged` from several metrics."""
+    """Serialise the settings of a metric, its batches, and whether it was `merged` from several metrics."""
     arrays = {
         f"{what}.{name}": getattr(side, name)
         for what, side in (("detections", batch.detections), ("truth", batch.truth))
@@ -339,7 +341,7 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False)
 
 
 def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
-    """What `to_bytes` was given; the values are not looked at.
+    """Return what `to_bytes` serialised; values are not checked.
 
     Raises
     ------
@@ -391,7 +393,7 @@ _KINDS = {"count": "i", "boxes": "f", "label": "i", "score": "f", "flags": "u", 
 
 
 def _fits(side: ImageBoxes, scored: bool) -> bool:
-    """Whether the columns of one side are of the right types and lengths."""
+    """Return whether the columns of one side have the right dtypes and lengths."""
     n = len(side.label)
     lengths = {"score": (n if scored else 0,), "flags": (0 if scored else n,)}
     return (

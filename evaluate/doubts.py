@@ -1,4 +1,4 @@
-"""Warnings that make a result doubtful, wherever they come from, and those that need the whole evaluation."""
+"""Warnings that make a result doubtful, and the checks for them that need the whole evaluation."""
 
 from __future__ import annotations
 

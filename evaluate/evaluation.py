@@ -198,7 +198,9 @@ def _report(
     diagnose: bool,
     is_default: bool,
 ) -> None:
-    """Report what explains poor results (with `diagnose` any), what was dropped, and results of nothing."""
+    """Report what explains poor results (with `diagnose` any result), what was dropped, and results in
+    which nothing matches.
+    """
     over_tracks = any(r.rules.tubes for r in results)
     path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"
     if boxes and _turned(truth) and _turned(detections):
@@ -223,7 +225,9 @@ def checked_rules(
     class_agnostic: bool = False,
     **switches: Any,
 ) -> list[Protocol]:
-    """The protocols that are asked for. UsageError if the options do not exist or do not fit together."""
+    """Return the requested protocols. Raises UsageError if the options do not exist or do not fit
+    together.
+    """
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)
     check_tubes(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
@@ -239,7 +243,7 @@ def checked_rules(
 
 
 def _turned(side: Dataset) -> bool:
-    """Whether most boxes were read from oriented boxes, as its shapes or the counts of its reader say."""
+    """Return whether most boxes were read from oriented boxes, by the shapes or by the reader's counts."""
     n, shapes = max(side.extras.get(word, 0) for word in ("rotation", "obb")), side.boxes.shapes
     if shapes is not None:
         n = int(np.count_nonzero(shapes.kind == ShapeKind.ORIENTED))
@@ -247,7 +251,8 @@ def _turned(side: Dataset) -> bool:
 
 
 def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log) -> None:
-    """Report what of the ground truth the protocols take otherwise than it may be meant, or lack.
+    """Report the parts of the ground truth that the protocols may treat in an unexpected way, or that are
+    missing.
 
     Boxes that stand for many objects, or for a region, may count as ordinary objects.
     """
@@ -327,13 +332,13 @@ def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
 
 
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
-    """Whether ground truths with the flag are no ordinary objects."""
+    """Return whether ground truths with the flag do not count as ordinary objects."""
     grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
     return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped
 
 
 def report_after(results: Sequence[Result], joined: Joined, path: str, log: Log) -> None:
-    """Report what was dropped, what counts in no metric, and results in which nothing matches.
+    """Report dropped boxes, boxes that count in no metric, and results in which nothing matches.
 
     Whole evaluations and those in parts call it alike: it looks at nothing but counts and names of classes.
     """
@@ -386,7 +391,7 @@ def switched(
     extra_images: ExtraImages,
     class_agnostic: bool = False,
 ) -> list[Protocol]:
-    """The protocols with what was changed under all of them, in words."""
+    """Return the protocols with the options that apply to all of them added to `Protocol.switched`, in words."""
     switches = []
     if score_min is not None:
         switches.append(f"score >= {score_min:g}")

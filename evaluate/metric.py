@@ -183,7 +183,7 @@ class Metric:
         self._batches, self._evaluation = together, None
 
     def _settings(self) -> dict[str, Any]:
-        """What two metrics must have in common, as JSON has it."""
+        """Return the settings that two metrics must share to be merged, as JSON."""
         settings = {
             "classes": self.classes
             if self._class_ids is None
@@ -254,7 +254,7 @@ class Metric:
         return {prefix + name: value for name, value in found.items() if not np.isnan(value)}
 
     def _datasets(self) -> tuple[Dataset, Dataset]:
-        """The two sides as `evaluate` takes them: every image once, ranked as the module says."""
+        """Return the two sides as `evaluate` takes them: every image once, ranked as the module says."""
         batch = Batch.join(self._batches)
         if batch.ids is None and not self._merged:
             order = np.arange(len(batch))
@@ -332,7 +332,7 @@ def _with_own_advice(issue: Issue) -> Issue:
 
 
 def _each_once(batch: Batch, ids: NDArray[Any]) -> Longs:
-    """The images by rising id, each once: of copies that differ the one with the smallest bytes."""
+    """Return the images by rising id, each once: of copies that differ the one with the smallest bytes."""
     order = np.argsort(ids, kind="stable")
     new = np.append(True, ids[order[1:]] != ids[order[:-1]])[: len(ids)]
     group = np.cumsum(new) - 1

@@ -1,4 +1,4 @@
-"""What an evaluation answers: plain data, and the JSON contract.
+"""The results of an evaluation: plain data, and the JSON contract.
 
 The contract (``version`` 1) is only ever added to. Numbers are full precision; what is undefined is NaN
 here and ``null`` in JSON.
@@ -103,12 +103,12 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have any
-    """The rows of the classes of a result, and the table of them, with the columns of ``per_class.csv``."""
+    """The rows of the classes of a result; as a table they have the columns of ``per_class.csv``."""
 
     result: Result
 
     def __new__(cls, rows: Iterable[Row], result: Result) -> Self:
-        """The same rows; `result` is theirs."""
+        """Make the tuple of rows of `result`."""
         classes = super().__new__(cls, rows)
         classes.result = result
         return classes
@@ -236,7 +236,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
         return report_data(self.sides, self.rules, self.detections, self.overall.score)
 
     def report_ious(self) -> list[AtIou]:
-        """What became of the boxes at each IoU from 0.5 to 0.95, as with ``iou=`` of `evaluate`.
+        """Return the outcome of each box at each IoU from 0.5 to 0.95, as with ``iou=`` of `evaluate`.
 
         It is empty under protocols with one threshold per object or one count per image.
         """
@@ -254,7 +254,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.joined
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as in the JSON output."""
+        """Return the result as in the JSON output."""
         data: dict[str, Any] = {
             "protocol": self.protocol,
             "iou": self.iou,
@@ -347,7 +347,7 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
         return self.result.analysis
 
     def to_dict(self) -> dict[str, Any]:
-        """All results as in the JSON output."""
+        """Return all results as in the JSON output."""
         from odm.evaluate.doubts import DOUBTFUL
 
         doubtful = {code.name for code in DOUBTFUL}

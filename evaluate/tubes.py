@@ -1,4 +1,4 @@
-"""Whole tracks as what is evaluated: videos in place of images, and tubes in place of boxes.
+"""Evaluate whole tracks: videos take the place of images, and tubes the place of boxes.
 
 A tube is the boxes of one video, track and class; a box without a track is a tube of one frame. Gaps are
 allowed and nothing is interpolated. Two tubes overlap by their volumes (STT-IoU): with V the sum of the
@@ -52,7 +52,7 @@ AT_A_TIME = 2**20
 
 
 class Tubes(msgspec.Struct, frozen=True, eq=False):
-    """One side as tubes: a dataset of videos and tubes, and the boxes that the tubes are made of.
+    """One side as tubes: a dataset of videos and tubes, and the boxes that the tubes consist of.
 
     The columns beside the dataset have a row for each box of the source that counts.
     """
@@ -75,7 +75,7 @@ class Tubes(msgspec.Struct, frozen=True, eq=False):
 
 
 def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes, Tubes]:
-    """Both sides as tubes, their frames numbered alike.
+    """Return both sides as tubes, with their frames numbered alike.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def tubes_of_both(truth: Dataset, detections: Dataset, log: Log) -> tuple[Tubes,
 
 
 class _Frames(msgspec.Struct, frozen=True, eq=False):
-    """The videos of one side, and which frame of which each image is."""
+    """The videos of one side, and the video and frame number of each image."""
 
     names: tuple[str, ...]
     video: Longs
@@ -116,7 +116,9 @@ class _Frames(msgspec.Struct, frozen=True, eq=False):
 
 
 def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Frames]:
-    """Frames are joined by their numbers where both sides have them, else by the names of the images."""
+    """Return the frames of both sides, joined by their numbers where both have them, else by the names of
+    the images.
+    """
     video, frame = _given(truth)
     ours = _named(truth, video, np.where(frame >= 0, frame, -2 - np.arange(len(frame))))
     their_video, their_frame = _given(detections)
@@ -150,7 +152,7 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
 
 
 def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
-    """Report detections that begin and end one frame later than the ground truth, or one frame earlier."""
+    """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
     ends = []
     for one in (ours, theirs):  # the first and the last number of the frames of each video; -1 = it has none
         numbered = one.frame >= 0
@@ -178,7 +180,7 @@ def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
 
 
 def _given(side: Dataset) -> tuple[Longs, Longs]:
-    """The videos and frame numbers of the images as the source gives them, -1 = not at all."""
+    """Return the video and frame number of each image as the source states them, -1 if it does not."""
     none = np.full(len(side.images), -1, np.int64)
     columns = (side.images.video, side.images.frame)
     video, frame = (none.copy() if c is None else c.astype(np.int64) for c in columns)
@@ -186,7 +188,7 @@ def _given(side: Dataset) -> tuple[Longs, Longs]:
 
 
 def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None) -> _Frames:
-    """Frames with a video for every image: one without is a video of its own."""
+    """Return frames with a video for every image: an image without one becomes a video of its own."""
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
         video[row] = video_rows.setdefault(side.images.name[row], len(video_rows))
@@ -197,7 +199,7 @@ def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | N
 
 
 def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
-    """The tubes of the boxes that count, in the order of their first boxes."""
+    """Return the tubes of the boxes that count, in the order of their first boxes."""
     rows = np.arange(len(side)) if counts.all() else np.flatnonzero(counts)
     boxes = side.boxes if len(rows) == len(side) else side.boxes.take(rows)
     video = frames.video[boxes.image]
@@ -221,7 +223,7 @@ def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
 
 
 def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: Longs) -> Dataset:
-    """A dataset whose images are the videos and whose boxes span the tubes."""
+    """Return a dataset whose images are the videos and whose boxes span the tubes."""
     n = len(first)
     images, places = side.images, np.append(side.images.file, -1)
     xyxy = np.empty((n, 4))
@@ -274,7 +276,9 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
 def match_tubes(
     joined: Joined, rules: Sequence[Protocol], truth: Tubes, detections: Tubes
 ) -> Iterator[Matches]:
-    """The matches under each protocol; equal scores rank as given where pairs go by IoU, else by video."""
+    """Yield the matches under each protocol. Equal scores rank in input order where pairs go by IoU, else
+    by video.
+    """
     score, row = joined.detections.score, joined.detections.row
     for p in rules:
         order = argsort_descending(score)
@@ -286,7 +290,7 @@ def match_tubes(
 
 
 def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, order: Longs) -> Pairs:
-    """All pairs of tubes of one video and class whose STT-IoU is at least `floor`."""
+    """Return all pairs of tubes of one video and class whose STT-IoU is at least `floor`."""
     n_det, n_gt = len(joined.detections), len(joined.truth)
     key = joined.keys_of(joined.detections)
     ranked = order[np.argsort(key[order], kind="stable")]
@@ -304,7 +308,11 @@ def tube_pairs(joined: Joined, truth: Tubes, detections: Tubes, floor: float, or
 
 
 def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Longs, Floats]:
-    """Pairs of tubes that overlap, as detection * ground truths + ground truth, and what they share."""
+    """Return the pairs of tubes that overlap, and the volume that they share.
+
+    A pair is one number, detection * number of ground truths + ground truth; the volume is summed over
+    frames, in square pixels.
+    """
     our_tube, our_group, our_frame, our_xyxy = _keyed(joined, joined.truth, truth)
     their_tube, their_group, their_frame, their_xyxy = _keyed(joined, joined.detections, detections)
     frames = np.concatenate([our_frame, their_frame])
@@ -343,9 +351,10 @@ def _shared_volumes(joined: Joined, truth: Tubes, detections: Tubes) -> tuple[Lo
 
 
 def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs, Longs, Floats]:
-    """The boxes of the tubes that are still joined.
+    """Return four columns for each box of the joined tubes.
 
-    The position of the tube of each in the joined side, a number for its video and class, its frame and xyxy.
+    These are the position of its tube in the joined side, a number for its video and class, its frame number,
+    and (n, 4) corners.
     """
     position = np.full(len(tubes.dataset), -1, np.int64)
     position[side.row] = np.arange(len(side))
@@ -357,7 +366,7 @@ def _keyed(joined: Joined, side: SideTable, tubes: Tubes) -> tuple[Longs, Longs,
 
 
 def _sorted(key: Longs) -> tuple[Longs, Longs]:
-    """Keys in rising order and their positions; mostly they stand so already."""
+    """Return the sorted keys and the sorting positions; skips the sort if they are already ascending."""
     if (key[1:] >= key[:-1]).all():
         return key, np.arange(len(key))
     order = np.argsort(key, kind="stable")
@@ -365,7 +374,7 @@ def _sorted(key: Longs) -> tuple[Longs, Longs]:
 
 
 def _summed(key: Longs, value: Floats) -> tuple[Longs, Floats]:
-    """The different keys in rising order, and the sum of the values of each."""
+    """Return the distinct keys, ascending, and the sum of the values of each."""
     if not len(key):
         return key, value
     order = np.argsort(key, kind="stable")

@@ -114,10 +114,10 @@ _COLUMNS = (*_PER_DETECTION, "hit", "positive", "ignored", "hit_rank", "hit_gt")
 
 
 def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **own: Any) -> Matches:
-    """The totals of some matches with other detections: tables of columns, one below another.
+    """Return `totals` with other detections: tables of columns of `Matches`, concatenated.
 
-    A table has columns of `Matches`, its hits being numbers of its own rows. Where it has no ``row``, rows
-    are numbered through; without the others, detections match nothing and are false positives.
+    ``hit`` of a table counts its own rows. If no table has ``row``, rows are numbered from 0; detections
+    without the other columns match nothing and are false positives.
     `own` are further fields of `Matches`.
     """
     n = [len(table.get("score", ())) for table in tables]
@@ -150,21 +150,26 @@ def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **o
     return replace(totals, **{"order": None, **columns, **own})
 
 
+# Layout of the only word of `coco` (10 thresholds x 4 area ranges = 40 bits), bit = area * 10 + threshold:
+#   39...30 large | 29...20 medium | 19...10 small | 9...0 all      bit 0 = IoU .50, bit 9 = IoU .95
+# So `word & bit` asks for one combination, and `free & reaches & ~nothing` answers all 40 at once.
+
+
 def word_blocks(protocol: Protocol) -> list[range]:
-    """Which of a protocol's IoU thresholds each word of its matches holds."""
+    """Return, for each word of a protocol's matches, the range of IoU thresholds that it holds."""
     per_word = max(1, 64 // len(protocol.areas))
     n = len(protocol.ious)
     return [range(i, min(i + per_word, n)) for i in range(0, n, per_word)]
 
 
 def threshold_bits(block: range, n_areas: int, *ious: int) -> np.uint64:
-    """The bits of some thresholds of a word, for all area ranges."""
+    """Return the bits of the thresholds `ious` of a word, in all area ranges."""
     one_area = sum(1 << (t - block.start) for t in ious)
     return np.uint64(sum(one_area << (a * len(block)) for a in range(n_areas)))
 
 
 def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64]]:
-    """For every IoU threshold which word holds it with an area range (by number), and the bit in it."""
+    """Return (word, bit) of each IoU threshold in the area range with the number `area`."""
     return [
         (w, np.uint64(1 << (t - block.start + area * len(block))))
         for w, block in enumerate(word_blocks(protocol))
@@ -186,7 +191,7 @@ def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
 
 
 class Hits(msgspec.Struct, frozen=True, eq=False):
-    """The detections that matched something; bits as in `Matches`, `gt` a position in the joined truth."""
+    """The detections that matched something: bits as in `Matches`; ``gt`` are positions in `Joined.truth`."""
 
     det: Ints
     positive: Words
@@ -206,7 +211,7 @@ class Hits(msgspec.Struct, frozen=True, eq=False):
         return cls(det, words, 1 - words, gt)
 
     def take(self, rows: NDArray[Any]) -> Hits:
-        """Some of them."""
+        """Return the hits at `rows`."""
         return Hits(self.det[rows], self.positive[rows], self.ignored[rows], self.gt[rows])
 
 

@@ -13,10 +13,12 @@ from odm.tables import Floats, Ints, Longs, first_index_of
 def argsort_descending(score: Floats) -> Longs:
     """(n,) positions by descending score, equal scores in their order.
 
-    NumPy sorts integers several times faster than it finds the order of floats. The leading bits of a score,
-    which are ordered as the scores are, and its position make one integer; what those bits do not tell apart
-    is put right afterwards.
+    NumPy sorts integers several times faster than it finds the order of floats.
     """
+    # One int64 per detection: [high bits of -score as an integer | position, `bits` wide]. Bit patterns of
+    # positive floats rise with their value and those of negative ones fall, hence the XOR. A plain sort of
+    # these integers is a stable sort by score, except between scores that differ only in the dropped bits:
+    # these are sorted again.
     bits = np.int64(len(score).bit_length())
     leading = (0.0 - score).view(np.int64)  # which is never -0.0
     leading ^= (leading >> 63) & np.iinfo(np.int64).max  # negative floats are ordered the other way round
@@ -53,7 +55,7 @@ def argsort_int(number: NDArray[Any], limit: int) -> Longs:
 
 
 def first_of_runs(*columns: NDArray[Any]) -> Longs:
-    """Where each run of rows begins that are equal in all of the `columns`, each (n,)."""
+    """Return the first row of each run of rows that are equal in all `columns`, each (n,)."""
     new = np.ones(len(columns[0]), np.bool_)
     if len(new):
         np.logical_or.reduce([column[1:] != column[:-1] for column in columns], out=new[1:])
@@ -62,13 +64,14 @@ def first_of_runs(*columns: NDArray[Any]) -> Longs:
 
 def rank_in_runs(first: Longs, n: int) -> Longs:
     """(n,) 0, 1, 2, ... in each of the runs that begin at `first` and fill n rows."""
+    # first = [0, 3, 5], n = 6:  arange 0 1 2 3 4 5  minus  repeat(first) 0 0 0 3 3 5  =  0 1 2 0 1 0
     return np.arange(n) - np.repeat(first, np.diff(first, append=n))
 
 
 def best_of_each(owner: NDArray[Any], value: Floats, *, last: bool = False) -> Longs:
-    """Positions of the highest value of each owner, the first (or `last`) of equals.
+    """Return the position of the highest value of each owner, the first (or `last`) of equal values.
 
-    Equal owners stand together.
+    `owner` and `value` are (n,); entries of one owner are neighbours.
     """
     if not len(owner):
         return np.zeros(0, np.int64)
@@ -88,10 +91,10 @@ AT_ONCE = 2**16
 
 
 def one_to_one(det: Ints, gt: Ints) -> Longs:
-    """The pairs that are left when each, from the first on, takes both of its ends: positions, ascending.
+    """Match one to one: from the first pair on, each takes its detection and ground truth if both are free.
 
-    All pairs are taken together that come first for both of their ends, and those of the rest in the next
-    round, which gives the same pairs as one after the other.
+    Returns the positions of the pairs that are taken, ascending. In a round, all pairs are taken that are the
+    first of those left for both of their ends; this gives the same pairs as one after the other.
     """
     left = np.arange(len(det))
     taken = [left[:0]]

@@ -182,7 +182,7 @@ class Job:
             yield next(results)
 
     def _run(self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
-        """The answers of all tasks, in their order."""
+        """Return the answers of all tasks, in their order."""
         answers: list[Any] = [None] * len(tasks)
         for i, answer in self._answers(work, tasks, what):
             answers[i] = answer
@@ -229,13 +229,13 @@ class Job:
     def count(
         self, outcomes: Sequence[Outcome], totals: Sequence[Matches], work: Work, at_scores: Scores
     ) -> list[ClassCounts]:
-        """The numbers of all classes under each protocol, with the score of each one's operating point."""
+        """Return the counts of all classes under each protocol, with each class's operating point."""
         buckets_by_result = [
             np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals
         ]
 
         def task(b: int, first: int) -> tuple[Any, ...]:
-            """What was written of a bucket, and the totals of its classes, those of bucket `first`."""
+            """Return the pieces of a bucket, and the totals of its classes, which are in bucket `first`."""
             pieces = [(i, outcome.ends[b], outcome.ends[b + 1]) for i, outcome in enumerate(outcomes)]
             return pieces, [
                 _of_classes(one, buckets == first)
@@ -292,6 +292,6 @@ class Job:
 
 
 def _of_classes(totals: Matches, some: Mask) -> Matches:
-    """The totals of some of the classes."""
+    """Return the totals of some of the classes."""
     classes = tuple(np.array(totals.classes, object)[some])
     return replace(totals, classes=classes, npos=totals.npos[some], gt_ignored=totals.gt_ignored[some])

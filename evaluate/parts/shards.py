@@ -125,7 +125,8 @@ def _owners(
 
 
 def _buckets(per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows: int) -> tuple[dict[str, int], int]:
-    """Which classes are counted together, about `rows` detections at a time, and how many buckets there are.
+    """Assign classes to buckets of about `rows` detections that are counted together; returns these and their
+    number.
 
     Those that are cut come last, with a bucket for each range.
     """
@@ -151,7 +152,7 @@ def _cuts(
     rows: int,
     n_images: int,
 ) -> dict[str, Cuts]:
-    """Where the classes are cut that have more than `rows` detections; `names` are those of `whole`."""
+    """Cut the classes that have more than `rows` detections; `names` are those of `whole`."""
     large = {name: -(-count // rows) for name, count in per_class.items() if count > rows}
     if not large:
         return {}
@@ -302,7 +303,7 @@ def rules_in_parts(
     diagnose: bool = False,
     **options: Any,
 ) -> list[Rules]:
-    """The protocols that are asked for. UsageError if detections cannot be evaluated in parts like this.
+    """Return the requested protocols. Raises UsageError if detections cannot be evaluated in parts like this.
 
     Of the other options of `evaluate` those that choose images and classes are not looked at.
     """

@@ -147,7 +147,7 @@ def _skeleton(store: Store) -> Dataset:
 
 
 def survey(part: Part, store: Store) -> Survey:
-    """Look at a part. Its faults are returned, so that one run names those of all parts."""
+    """Survey a part. Its faults are returned, so that one run names those of all parts."""
     dataset, log = part.read(lambda: _skeleton(store), check=True)
     if not log.errors:
         check_rows(dataset, log)
@@ -167,7 +167,7 @@ def survey(part: Part, store: Store) -> Survey:
 
 
 def _sample(boxes: Boxes, n_classes: int) -> Longs:
-    """The rows that show what `admit` looks at: the first of each class, and those that score highest."""
+    """Return the rows that `admit` needs: the first of each class, and those with the highest scores."""
     first = first_index_of(boxes.category, n_classes)
     highest = np.argpartition(-boxes.score, SAMPLE)[:SAMPLE] if len(boxes) > SAMPLE else np.arange(len(boxes))
     above_one = np.flatnonzero(boxes.score > 1)[:1]
@@ -178,7 +178,7 @@ def _sample(boxes: Boxes, n_classes: int) -> Longs:
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False):
-    """What a matching task answers, and where its file has the pieces of each bucket."""
+    """The result of a matching task, and the positions of each bucket's piece in its file."""
 
     ends: list[int]
     """Where the piece of each bucket begins, then that of all scores, and the end."""
@@ -263,7 +263,7 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
 
 
 def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Columns]:
-    """What became of the detections of each bucket of classes."""
+    """Yield the columns of `Matches` of the detections of each bucket of classes."""
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     by_bucket = np.argsort(buckets, kind="stable")
     within = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
@@ -314,7 +314,7 @@ def count_bucket(
 
 
 def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
-    """What was written of some classes under the i-th protocol."""
+    """Load from `store` the matches of some classes under protocol `i`."""
     tables, prefix = [], f"{i}."
     for task, start, stop in pieces:
         table = unpack(store.read(f"matches-{task}", start, stop))
@@ -323,9 +323,8 @@ def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) 
 
 
 def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs]:
-    """(2, scores) for each protocol: true and false positives of a task down to each score that is asked for.
-
-    Those are in the file "scores".
+    """(2, scores) for each protocol: true and false positives of a task down to each score in the file
+    "scores".
     """
     table, counts = unpack(store.read(f"matches-{task}", start, stop)), []
     for i, down_to in unpack(store.read("scores")).items():
@@ -343,9 +342,9 @@ def counts_down_to(task: int, start: int, stop: int, store: Store) -> list[Longs
 
 
 class Cuts(msgspec.Struct, frozen=True, eq=False):
-    """Where the ranking of a class is cut: before the detections of a score from an image on, and all lower.
+    """Cut points of a class's ranking, as (score, image): range k ends before that detection.
 
-    ``score`` and ``image`` are (ranges - 1,), in the order in which detections rank.
+    ``score`` and ``image`` are (ranges - 1,), in ranking order.
     """
 
     score: Floats
@@ -353,7 +352,8 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, score: Floats, weight: Floats, n_ranges: int, n_images: int) -> Cuts:
-        """About equal ranges, by a sample of the scores and how many detections each stands for.
+        """Cut into about equal ranges, by a sample of the scores and the number of detections each stands
+        for.
 
         A score that so many detections have that several cuts fall on it is cut by images too.
         """
@@ -373,7 +373,7 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         return len(self.score) + 1
 
     def range_of(self, score: Floats, image: NDArray[Any]) -> Longs:
-        """(n,) the range of each detection, 0 the one with the highest scores."""
+        """(n,) the range of each detection; range 0 has the highest scores."""
         first = np.searchsorted(-self.score, -score, side="left")
         after = np.searchsorted(-self.score, -score, side="right")
         numbers = first.astype(np.int64)
@@ -384,7 +384,8 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
 
 
 def condense(matches: Matches, at_score: float | None) -> Columns:
-    """The ranked detections of one range of one class, runs of those that matched nothing being one row.
+    """Condense the ranked detections of a range of one class: a run of detections without a match becomes one
+    row.
 
     A run ends where a position is read: where the score of a hit ends, or that of the range's first row,
     which the range before may share, at the given score, and at those that all classes are read at.
@@ -431,7 +432,7 @@ def condense(matches: Matches, at_score: float | None) -> Columns:
 def condense_range(
     bucket: int, pieces: Sequence[Piece], totals: Sequence[Matches], at_scores: Scores, store: Store
 ) -> list[int]:
-    """Rank the detections of a range of scores of one class, and write what its counts depend on.
+    """Rank the detections of a score range of one class, and write the condensed ranking.
 
     Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
     """
@@ -444,7 +445,8 @@ def condense_range(
 def count_ranges(
     ranges: Sequence[tuple[int, list[int]]], totals: Sequence[Matches], at_scores: Scores, store: Store
 ) -> list[ClassCounts]:
-    """The numbers of one class under each protocol, from its condensed ranges, the highest scores first.
+    """Return the counts of one class under each protocol, from its condensed ranges, the highest scores
+    first.
 
     `ranges` are bucket, and what `condense_range` answered.
     """
@@ -458,7 +460,9 @@ def count_ranges(
 
 
 def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
-    """The condensed ranges of a class, the highest scores first, as matches; what their rows stand for."""
+    """Concatenate the condensed ranges of a class, the highest scores first; returns matches and the
+    weights of their rows.
+    """
     n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
     false, n_areas = None, len(totals.protocol.areas)
     if any("false" in one for one in ranges):

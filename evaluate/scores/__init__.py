@@ -1,1 +1,1 @@
-"""From matches to numbers: what a protocol asks for, ranking by score, curves, AP and summaries."""
+"""Turn matches into numbers: protocols, ranking by score, curves, AP and summaries."""

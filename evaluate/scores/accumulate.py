@@ -1,4 +1,6 @@
-"""From matches to numbers: classes are counted in blocks that the processor's cache holds."""
+"""Turn matches into the numbers of a protocol; classes are counted in blocks that fit the processor's
+cache.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ _SUMMED = ("gt", "gt_ignored", "det", "tp", "fp", "ignored")
 def accumulate(
     matches: Matches, protocol: Protocol | None = None, *, at_score: float | None = None
 ) -> Result:
-    """The numbers of a protocol.
+    """Compute the numbers of a protocol.
 
     Parameters
     ----------
@@ -76,10 +78,10 @@ def count_classes(
     weights: Weights | None = None,
     order: Longs | None = None,
 ) -> ClassCounts:
-    """The numbers of the classes of `matches`, which are those of all images.
+    """Count and average each class: AP, recall, TP, FP, curves. `matches` must hold all images.
 
-    With `weights` there is one class, and its rows stand for several detections each. `order` are all rows
-    as they rank, if that is known. The operating points are at `at_score`, at all scores if it is NaN.
+    With `weights` there is one class, and its rows stand for several detections each. `order` are all rows as
+    they rank, if that is known. The operating points are at `at_score`, at all scores if it is NaN.
     """
     order = ranked_rows(matches) if order is None else order
     rows, counts = rows_by_class(matches, order)
@@ -98,7 +100,7 @@ def finish(
     overall_best: tuple[float, float],
     at_score: float | None,
 ) -> Result:
-    """The result of what was counted for each class; of `matches` only the totals are looked at.
+    """Make the result from the counts of each class; of `matches` only the totals are used.
 
     Where all classes are read at one confidence, it is found here, and `overall_point` is not looked at.
     `overall_best` is the best F1 of all classes together, and its score.
@@ -150,7 +152,7 @@ def finish(
 
 
 class ClassCounts(msgspec.Struct, frozen=True, eq=False):
-    """The numbers of some classes; arrays end with the classes' axis."""
+    """The numbers of some classes; the last axis of each array is the classes."""
 
     ap: Floats
     """(thresholds, areas, classes)"""
@@ -170,7 +172,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def together(cls, blocks: Sequence[ClassCounts], rules: Protocol) -> ClassCounts:
-        """All classes; there may be none."""
+        """Concatenate the counts of blocks of classes; there may be none."""
         shape, no_counts = (len(rules.ious), len(rules.areas), 0), np.zeros(0, np.int64)
         miss = np.zeros((len(miss_keys(rules)), 0))
         none = (
@@ -193,7 +195,7 @@ class ClassCounts(msgspec.Struct, frozen=True, eq=False):
         )
 
     def ordered(self, order: Longs, names: Sequence[str]) -> ClassCounts:
-        """The classes in another order, by their positions; `names` are those of the new order."""
+        """Return the classes in another order, by their positions; `names` are those of the new order."""
         return ClassCounts(
             **{name: getattr(self, name)[..., order] for name in _ARRAYS},
             points=[self.points[i] for i in order.tolist()],
@@ -227,9 +229,11 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
             for m, cap in enumerate(rules.caps):
                 hits = counted.tp
                 if cap != rules.max_dets:
+                    # `reduceat` answers an empty stretch with the item at its start, which is of the next
+                    # class (or the appended False): starts 0 2 2 of 1 1 1 give 2 1 1, where tp is 2 0 1.
                     within = np.append(rank[counted.positive] < cap, False)
                     hits = np.add.reduceat(within, counted.starts, dtype=np.int64)
-                    hits[counted.tp == 0] = 0  # an empty stretch is answered with what follows it
+                    hits[counted.tp == 0] = 0
                 recall[m, t, a] = share(hits, npos[:, a])
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
@@ -275,7 +279,7 @@ ALIASES = {OVER_COCO_IOUS: "AP", "mAP50": "AP50", "mAP75": "AP75"}
 def summarize(
     matches: Matches, ap: Floats, recall: Floats, point: OperatingPoint
 ) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """The numbers over all classes, and those of ``top-k`` by number of guesses.
+    """Compute the summary over all classes, and for ``top-k`` the errors by number of guesses.
 
     `ap` is (thresholds, areas, classes), `recall` has the caps before; `point` is that of all classes.
     """
@@ -341,7 +345,7 @@ def lower_keys(rules: Protocol) -> tuple[str, ...]:
 
 
 def summary_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of a protocol's summary, its main metric first."""
+    """Return the keys of a protocol's summary, its main metric first."""
     if rules.jaccard:
         return "AP", *miss_keys(rules), "JI"
     if rules.rates:
@@ -360,7 +364,7 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
 
 
 def class_keys(rules: Protocol) -> tuple[str, ...]:
-    """The keys of a protocol's class rows that hold a number from 0 to 1."""
+    """Return the keys of a protocol's class rows that hold a number from 0 to 1."""
     keys = ["precision", "recall", "f1", "score", "best_f1", "best_f1_score"]
     if rules.metric == "ap":
         keys.insert(0, "ap")
@@ -388,7 +392,7 @@ def _averages(
     mean: Mean,
     frequency: NDArray[np.str_] | None = None,
 ) -> dict[str, Any]:
-    """The numbers of COCO; `ap` is (T, A, K), `recall` (M, T, A, K).
+    """Return the averages of COCO; `ap` is (T, A, K), `recall` (M, T, A, K).
 
     With the frequency of each class also those of LVIS. Each is a `mean` of (T, K) or (K,) numbers, if not of
     all then of each class.
@@ -432,7 +436,9 @@ def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -
 
 
 def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
-    """Class metrics that only some protocols have, by class; `ap` is (T, A, K), `recall` (M, T, A, K)."""
+    """Return the class metrics that only some protocols have, by class; `ap` is (T, A, K), `recall` (M, T,
+    A, K).
+    """
     rules = matches.protocol
     columns: dict[str, Any]
     if rules.metric == "corloc":

@@ -1,4 +1,4 @@
-"""What a user changes about a protocol, ``--iou`` or ``--area``, and which changes have a meaning for it."""
+"""The changes that a user makes to a protocol, such as ``--iou`` or ``--area``, and the checks of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resolve(
     iou_type: IouType | None = None,
     sigmas: Sequence[float] | None = None,
 ) -> list[Protocol]:
-    """The protocols that were asked for, or the default, each with the switches that were changed.
+    """Return the requested protocols, or the default one, with the changes applied.
 
     A protocol that is not averaged over IoUs gives one protocol per IoU. `area` is the range of all numbers
     (``small``, ``LOW:HIGH`` or two numbers), or further ranges by name (``NAME=LOW:HIGH`` or a mapping), or a
@@ -127,7 +127,7 @@ def _check_one_type(rules: Sequence[Protocol]) -> None:
 
 
 def _measuring(base: Protocol, iou_type: IouType | None) -> Protocol:
-    """The protocol as it compares boxes, masks, key points or oriented boxes."""
+    """Return the protocol for boxes, masks, keypoints or oriented boxes, by `iou_type`."""
     if iou_type is None or iou_type == base.iou_type:
         return base
     if iou_type not in get_args(IouType):
@@ -186,7 +186,7 @@ FRACTIONS = 1024.0
 
 
 def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
-    """The protocols for boxes that are fractions of images of unknown size.
+    """Return the protocols for boxes that are fractions of images of unknown size.
 
     IoU is the same in any unit. Inclusive pixels are replaced by edges, and no box is in an area range beyond
     the first, so that its numbers are undefined.
@@ -214,7 +214,7 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
 
 
 def check_tubes(rules: Sequence[Protocol], options: dict[str, Any]) -> bool:
-    """Whether tracks are to be measured.
+    """Return whether tracks are to be measured.
 
     Raises
     ------
@@ -268,7 +268,7 @@ def _interpolation(value: str | int, base: Protocol) -> str:
 
 
 def _recall_at(numbers: Sequence[int], base: Protocol, most: int | None) -> tuple[int, ...]:
-    """The numbers of detections at which recall is averaged: the protocol's and those given."""
+    """Return the numbers of detections at which recall is averaged: the protocol's and those of the user."""
     if not base.recall_at or most is None:
         raise UsageError(
             f"{spell('recall_at')} {','.join(map(str, numbers))}: {base.name} has no average recall by "
@@ -286,7 +286,9 @@ def _recall_at(numbers: Sequence[int], base: Protocol, most: int | None) -> tupl
 
 
 def _areas(areas: Areas, base: Protocol) -> tuple[AreaRange, ...]:
-    """The ranges of `base`, the first replaced by the one without a name, and those with names added."""
+    """Return the area ranges of `base`, the first one replaced by a range without a name, and those with
+    names added.
+    """
     if (
         base.metric in ("corloc", "top-k")
         or base.shared_score

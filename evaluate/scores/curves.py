@@ -1,4 +1,6 @@
-"""Precision over recall: average precision, curves, operating points and the arrays of pycocotools."""
+"""Compute precision over recall: average precision, curves, operating points and the arrays of
+pycocotools.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from odm.tables import Floats, Ints, Longs
 
 
 class OperatingPoint(TypedDict):
-    """The score from which on all detections are taken, and what that gives."""
+    """A score threshold, and the counts, precision, recall and F1 of the detections at or above it."""
 
     score: float
     precision: float
@@ -37,7 +39,7 @@ class OperatingPoint(TypedDict):
 
 
 def point_at(score: float, tp: int, fp: int, npos: int) -> OperatingPoint:
-    """The operating point of counts; only shares of nothing are undefined (NaN)."""
+    """Return the operating point of some counts; a share is NaN only if it is a share of nothing."""
     return OperatingPoint(
         score=score,
         precision=tp / (tp + fp) if tp + fp else math.nan,
@@ -71,7 +73,9 @@ class CurveArrays(msgspec.Struct, frozen=True, eq=False):
 
 
 class PrecisionReader:
-    """Where precision is read on its envelope, for classes with `npos` ground truths."""
+    """Reads precision on its envelope, at the recall points of a protocol, for classes with `npos` ground
+    truths.
+    """
 
     def __init__(self, rules: Protocol, npos: Longs) -> None:
         self.npos = npos
@@ -81,7 +85,9 @@ class PrecisionReader:
         self.needed: Longs | None = None
         if self.points is not None:
             points, of = self.points, np.maximum(npos, 1)[:, None]
-            # The fewest true positives whose recall, as it is computed, reaches each point.
+            # The fewest true positives whose recall, as it is computed, reaches each point: of 7 ground
+            # truths 4 for recall 0.5, as 4 / 7 >= 0.5 > 3 / 7. `ceil` is nearly always right; rounding can
+            # put it one too high or too low, which the two lines after it correct.
             needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
             needed -= (needed > 1) & ((needed - 1) / of >= points)
             needed += needed / of < points
@@ -92,19 +98,23 @@ class PrecisionReader:
             self.needed = needed
 
     def precision(self, counted: Counted) -> Floats:
-        """(true positives,) precision at each."""
+        """(true positives,) precision at each true positive."""
         true, false = counted.at_positives()
         precision: Floats = true / (false + true + self.epsilon)
         return precision
 
     def at_points(self, counted: Counted) -> Floats:
-        """(classes, points) the highest precision at each recall or more; 0 where it is not reached."""
+        """(classes, points) the highest precision at that recall or more; 0 where the recall is not
+        reached.
+        """
         assert self.needed is not None and self.points is not None  # noqa: PT018
         reached = self.needed <= counted.tp[:, None]
         highest = np.zeros(reached.shape)
         if reached.any():
             # The highest between this point and the next that is reached, which for the last point of a class
             # is the first of the next class, needing one true positive; then the highest of all that follow.
+            #   precision at 5 true positives 1 .9 .7 .8 .6, points that need 1, 2, 4:  begin  0   1   3
+            #   maximum of each stretch [1] [.9 .7] [.8 .6]                             highest  1  .9  .8
             begin = (counted.starts[:, None] + self.needed - 1)[reached]
             highest[reached] = np.maximum.reduceat(self.precision(counted), begin)
         envelope: Floats = np.maximum.accumulate(highest[:, ::-1], axis=1)[:, ::-1]
@@ -148,6 +158,7 @@ class PrecisionReader:
             for k in np.flatnonzero((counted.tp > 0) & (self.npos > 0)).tolist():
                 class_precision = precision[counted.starts[k] : counted.starts[k] + counted.tp[k]]
                 # The envelope is the highest precision from here on: a running maximum from the end.
+                #   precision 1 .5 .67, from the end: .67 .67 1; the sum / npos is the area under the steps
                 average[k] = np.maximum.accumulate(class_precision[::-1]).sum() / self.npos[k]
         average[self.npos == 0] = np.nan
         return average
@@ -158,6 +169,8 @@ def areas_between(category: Longs, false: Longs, npos: Longs) -> Floats:
 
     `category` and `false` (true positives,) are the class of each, rising, and the false positives before it.
     """
+    # Between two points of the curve the area of a trapezium, 1 / npos wide: half the sum of the precision
+    # at a true positive, t / (t + f), and at the detection before it, (t - 1) / (t - 1 + f).
     true = rank_in_runs(first_of_runs(category), len(category)) + 1
     before = true - 1 + false  # recall rises at true positives only: from the point of what precedes
     heights = np.where(before > 0, true / (true + false) + (true - 1) / np.maximum(before, 1), 0) / 2
@@ -190,7 +203,7 @@ def miss_rates(
 
 
 def share(n: Longs | Floats, of: Longs | Floats) -> Floats:
-    """N / of, NaN where `of` is 0."""
+    """``n / of``, NaN where `of` is 0."""
     share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)
     return share
 
@@ -210,7 +223,7 @@ def ramp(points: Floats, recall: Floats, precision: Floats) -> Floats:
 
 
 def curve_arrays(matches: Matches) -> CurveArrays:
-    """Precision, recall and score of every threshold, class, area range and detection cap.
+    """Return precision, recall and score of every threshold, class, area range and detection cap.
 
     See `CurveArrays`; K is the order of `Matches.classes`. Where precision is read at all points there is
     no such array: R is 0.
@@ -256,7 +269,7 @@ def curve_arrays(matches: Matches) -> CurveArrays:
 def operating_points(
     matches: Matches, ranked: Ranked, counted: Counted, npos: Longs, at_score: float
 ) -> list[OperatingPoint]:
-    """What the detections of every class with at least a score give; NaN takes all of them."""
+    """Return the operating point of every class at a score threshold; NaN takes all detections."""
     taken = np.concatenate([[0], np.cumsum(~(matches.score[ranked.rows] < at_score))])
     end = ranked.starts + taken[ranked.starts + ranked.counts] - taken[ranked.starts]
     counts = (*_counts_down_to(ranked, counted, end, np.arange(ranked.n_classes)), npos)
@@ -277,7 +290,9 @@ def best_f1s(matches: Matches, ranked: Ranked, counted: Counted, npos: Longs) ->
 
 
 def _counts_down_to(ranked: Ranked, counted: Counted, end: Longs, category: Longs) -> tuple[Longs, Longs]:
-    """(n,) true and false positives of classes, from the top of each down to, not with, a position."""
+    """(n,) true and false positives of classes, from the top of each class down to, and without, the
+    position `end`.
+    """
     true = np.searchsorted(ranked.at[counted.positive], end) - counted.starts[category]
     exempt = counted.exempt[np.searchsorted(ranked.at, end)]
     return true, counted.unmatched.before[end] - exempt - counted.base[category]
@@ -286,7 +301,8 @@ def _counts_down_to(ranked: Ranked, counted: Counted, end: Longs, category: Long
 def best_of_points(
     score: Floats, tp: Longs, fp: Longs, category: Longs, npos: Longs
 ) -> tuple[Floats, Floats]:
-    """(classes,) score and F1 of the best of points on the curves of classes, the first of equal ones.
+    """(classes,) score and F1 of the point with the highest F1 on the curve of each class, the first of equal
+    ones.
 
     The points are (n,), those of a class together; `npos` (classes,) are the ground truths. Without a true
     positive the F1 is 0 at no score (NaN), without ground truth it is undefined too.
@@ -333,7 +349,9 @@ class CurveTable(msgspec.Struct, frozen=True, eq=False):
 
 
 def curve_table(matches: Matches) -> CurveTable:
-    """The table of all detections; empty under ``corloc`` and ``imagenet-loc``, which have no curve."""
+    """Return the table of all detections; empty under ``corloc`` and ``imagenet-loc``, which have no
+    curve.
+    """
     metric = matches.protocol.metric
     npos = matches.npos[:, 0]
     if metric == "pooled":
@@ -383,7 +401,7 @@ _SMOOTHED_OVER = 101
 def shared_points(
     read: Floats, npos: Longs, at_score: float | None
 ) -> tuple[list[OperatingPoint], OperatingPoint]:
-    """The operating point of every class, and the means over those with ground truth.
+    """Return the operating point of every class, and the means over the classes with ground truth.
 
     `read` is that of `read_classes`. The score is that of the best mean F1, unless one is given.
     """
@@ -415,7 +433,7 @@ def _confidences(at_score: float | None) -> Floats:
 def read_classes(
     matches: Matches, order: Longs, at_score: float | None, weights: Weights | None = None
 ) -> Floats:
-    """(classes, 4, confidences) precision, recall and the true and false positives at the confidences.
+    """(classes, 4, confidences) precision, recall, true and false positives at each confidence.
 
     Precision and recall are 0 of a class without ground truth.
 
@@ -446,7 +464,9 @@ def read_classes(
 
 
 def beside_confidences(score: Floats, at_score: float | None) -> Longs:
-    """The positions, in descending `score`, between which precision and recall are read, and the ends."""
+    """Return the positions, in descending `score`, between which the confidences lie, and the first and
+    last.
+    """
     if not len(score):
         return np.zeros(0, np.int64)
     after = np.searchsorted(-score.astype(np.float32), -_confidences(at_score), side="right")

@@ -1,4 +1,4 @@
-"""Detections by class and descending score, and the true and false positives among the first of them.
+"""Rank the detections of each class by score, and count true and false positives down to each rank.
 
 Between true positives precision only falls, so it is needed at those only. The false positives before one
 are the detections before it that are false if unmatched, less those of them that did match.
@@ -26,7 +26,9 @@ BLOCK = 2**16
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False):
-    """How many detections each row stands for, where it is not one."""
+    """Multiplicities of the rows of a condensed ranking, where one row stands for several unmatched
+    detections.
+    """
 
     n: Longs
     false: Longs | None
@@ -76,7 +78,7 @@ class Ranked:
         block: int = 2**62,
         weights: Weights | None = None,
     ) -> Iterator[Ranked]:
-        """The rankings of consecutive classes with about `block` hits each.
+        """Yield the rankings of consecutive classes with about `block` hits each.
 
         `rows` are those of all classes; `weights` are those of the rows of a single one.
         """
@@ -97,7 +99,7 @@ class Ranked:
             k = after
 
     def unmatched(self, area: int) -> _Unmatched:
-        """What would be false positives in an area range."""
+        """Return which detections would be false positives in an area range if they matched nothing."""
         before: Counts = np.zeros(len(self.rows) + 1, np.int32 if self.weights is None else np.int64)
         if self.weights is not None:
             n_false: NDArray[Any] = self.weights.false_in(area)
@@ -109,15 +111,17 @@ class Ranked:
         return _Unmatched(before, before[self.at], n_false[self.at] > 0)
 
     def counted(self, word: int, bit: np.uint64, unmatched: _Unmatched) -> Counted:
-        """True and false positives under one threshold and area range."""
+        """Count true and false positives under one threshold and area range."""
         positive = np.flatnonzero(self.positive[:, word] & bit != 0)  # of booleans, which is far quicker
         # Running sums that begin with 0: what lies between two positions is the difference of their sums.
+        #   ranked rows          TP  -  TP  -       `before`  0 1 2 3 4  rows that are false if unmatched
+        #   FP before the second TP: before[2] = 2, less 1 of them that did match  =  1
         exempt = np.zeros(len(self.at) + 1, np.int32)
         np.cumsum((self.matched[:, word] & bit != 0) & unmatched.hits, out=exempt[1:])
         return Counted(self, unmatched, exempt, positive)
 
     def reference(self, rules: Protocol) -> Counted:
-        """Those of the protocol's reference threshold and first area range."""
+        """Count under the protocol's reference threshold and first area range."""
         return self.counted(*bits_of_area(rules)[rules.reference], self.unmatched(0))
 
 
@@ -146,14 +150,14 @@ class Counted:
         self.fp = unmatched.before[ranked.starts + ranked.counts] - exempt[last_hit] - self.base
 
     def at_positives(self) -> tuple[Longs, Longs]:
-        """True and false positives from the top of the class down to each true positive."""
+        """(true positives,) each: the true and the false positives from the top of the class down to it."""
         true = np.arange(1, len(self.positive) + 1) - self.starts[self.category]
         false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
         return true, false - self.base[self.category]
 
 
 def ranked_rows(matches: Matches) -> Longs:
-    """Rows by descending score, then image, then input."""
+    """Return the rows by descending score, then image, then input."""
     if matches.order is not None:
         return matches.order
     image, row = matches.image, matches.row
@@ -165,14 +169,14 @@ def ranked_rows(matches: Matches) -> Longs:
 
 
 def pooled_rows(matches: Matches) -> Longs:
-    """Rows of the classes with ground truth by descending score, then class, image and input."""
+    """Return the rows of the classes with ground truth by descending score, then class, image and input."""
     rows = np.flatnonzero((matches.npos[:, 0] > 0)[matches.category])
     rows = rows[np.lexsort((matches.row[rows], matches.image[rows], matches.category[rows]))]
     return rows[argsort_descending(matches.score[rows])]
 
 
 def rows_by_class(matches: Matches, order: Longs) -> tuple[Longs, Longs]:
-    """Rows by class and descending score, and how many there are of each class."""
+    """Return the rows by class and descending score, and the number of rows of each class."""
     n_classes = len(matches.classes)
     rows = order[argsort_int(matches.category[order], max(n_classes, 1))]
     return rows, np.bincount(matches.category, minlength=n_classes)

@@ -45,7 +45,14 @@ class Measured(msgspec.Struct, frozen=True, eq=False):
 
 
 class Runs(msgspec.Struct, frozen=True, eq=False):
-    """n masks: the pixels ``edge[0]`` to ``edge[1] - 1``, ``edge[2]`` to ``edge[3] - 1``, ... of each."""
+    """n masks: the pixels ``edge[0]`` to ``edge[1] - 1``, ``edge[2]`` to ``edge[3] - 1``, ... of each.
+
+    In an image of 3 rows and 2 columns, the mask of the pixels marked ``x`` is the edges 1, 3, 5, 6::
+
+        0 .   3 .
+        1 x   4 .
+        2 x   5 x
+    """
 
     first: Longs
     """(n + 1,) the edges of mask i are ``first[i]`` to ``first[i + 1]``, ascending and even in number."""
@@ -62,6 +69,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
     def merged(self, least: int) -> Runs:
         """One mask: the pixels that `least` of these masks or more cover."""
+        # At each edge the number of masks that begin there, less those that end; summed from the first edge
+        # on, that is the number of masks that cover the pixels from this edge to the next.
         pixel, at = np.unique(self.edge, return_inverse=True)
         entered = np.bincount(at[0::2], minlength=len(pixel)) - np.bincount(at[1::2], minlength=len(pixel))
         inside = np.cumsum(entered) >= least
@@ -154,6 +163,9 @@ def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
     """Expand n ranges: all positions ``first[i]``, ``first[i] + 1``, ... (``n[i]`` of them), and the i of
     each.
     """
+    # first = [5, 2], n = [2, 3]:  arange                   0 1 | 2 3 4
+    #                              first - start of group   5 5 | 0 0 0
+    #                              sum                      5 6 | 2 3 4     of = 0 0 | 1 1 1
     of = np.repeat(np.arange(len(n)), n)
     at = np.arange(len(of))
     at += np.repeat(first - (np.cumsum(n) - n), n)
@@ -169,6 +181,8 @@ def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
     """(n,) sums of consecutive groups of `items`; group i is ``items[first[i]:first[i + 1]]`` and may be
     empty.
     """
+    # items = [3, 1, 4, 1, 5], first = [0, 2, 2, 5]:  running sums  0 3 4 8 9 14,  at `first`  0 4 4 14
+    #                                                 differences   4 0 10  (`reduceat` would not give the 0)
     return np.diff(np.concatenate([[0], np.cumsum(items)])[first])
 
 
@@ -229,7 +243,11 @@ def _read_part(text: NDArray[np.uint8], size: Longs) -> tuple[Longs, Longs, Mask
     cut = np.searchsorted(last, np.concatenate([[0], ends]))
     n = np.diff(cut)
     # From the fourth on, a number is the difference to the one two before it. The first three are lengths.
-    # Running sums over every other number of the whole text, less what they hold at each mask's first number.
+    # Running sums over every other number of the whole text, less what they hold at each mask's first number:
+    #   lengths       6   1  40   4   5
+    #   numbers       6   1  40   3 -35     (4 - 1, 5 - 40)
+    #   running sums  6   1  46   4  11     of the places 0, 2, 4 and of 1, 3
+    #   less the 6    6   1  40   4   5     at the places 2 and 4
     total = np.empty_like(value)
     total[0::2], total[1::2] = np.cumsum(value[0::2]), np.cumsum(value[1::2])
     begin, m = cut[:-1][n > 0], n[n > 0]
@@ -273,6 +291,9 @@ def write_long_text(parts: Iterable[Runs], pixels: int) -> NDArray[np.uint8]:
 
 
 def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
+    """Write numbers as COCO's texts do; returns the bytes, and (n + 1,) where each number begins."""
+    # Groups of five bits, the lowest first, as 48 + group, and 32 more if another group follows:
+    #   100 = 00011 00100   ->   48 + 32 + 4, 48 + 3   =   b"T3"
     groups = np.ones(len(value), np.int64)
     for k in range(_MOST_GROUPS):
         groups += (value >= 16 << 5 * k) | (value < -(16 << 5 * k))

@@ -111,6 +111,8 @@ def _changes(*columns: NDArray[Any]) -> Mask:
 
 def _following(edges: _Edges) -> Longs:
     """(edges,) the number of the edge that follows each on its outline."""
+    # Edge e has two ends: number e is its start, n + e its stop. On one line y the ends, sorted by x, form
+    # pairs that a level piece of the outline joins. In each pair one is a stop: the other's edge follows it.
     n = len(edges.x)
     y = np.concatenate([edges.start, edges.stop])
     order = np.lexsort((np.tile(edges.right, 2), np.tile(edges.x, 2), y, np.tile(edges.mask, 2)))
@@ -138,6 +140,7 @@ def _bridges(edges: _Edges, holes: Longs) -> Longs:
     It is the nearer end of the edge that lies to the left of the hole's first corner, and so on the outline
     around it, or on a hole that is further left.
     """
+    # A line of a mask is one number, mask << 32 | y, so that one search finds the lines that an edge passes.
     row, at = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)
     right = np.flatnonzero(edges.right)
     low = np.searchsorted(row, (edges.mask[right] << 32) | edges.top[right])
