@@ -17,8 +17,8 @@ from odm.evaluate.matching.sides import Joined, JoinReport
 from odm.evaluate.output.render import OUTPUTS, render, save
 from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.changes import resolve
 from odm.evaluate.scores.curves import Curve, CurveArrays
+from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import (
     AREAS,
     PROTOCOLS,

@@ -31,7 +31,7 @@ from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.changes import Areas, check_scores, check_tubes, resolve, without_pixels
+from odm.evaluate.scores.protocol_overrides import Areas, check_scores, check_tubes, resolve, without_pixels
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.issues import DataError, Log, Trusted, UsageError, plural, spell
 from odm.pairing import some, source_of
@@ -391,7 +391,7 @@ def switched(
     extra_images: ExtraImages,
     class_agnostic: bool = False,
 ) -> list[Protocol]:
-    """Return the protocols with the options that apply to all of them added to `Protocol.switched`, in words."""
+    """Return the protocols with the options common to all of them added to `Protocol.switched`."""
     switches = []
     if score_min is not None:
         switches.append(f"score >= {score_min:g}")

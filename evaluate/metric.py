@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from odm.codes import COORDINATES_DIFFER
 from odm.evaluate import batches
 from odm.evaluate.batches import Batch, ImageBoxes, Reader
-from odm.evaluate.scores.changes import resolve
+from odm.evaluate.scores.protocol_overrides import resolve
 from odm.issues import DataError, Issue, Log, UsageError
 from odm.tables import Builder, Dataset, Kind, Longs
 

@@ -10,7 +10,7 @@ from selection import examples
 from odm.evaluate.matching.matches import Matches, word_blocks
 from odm.evaluate.parts.tasks import Cuts, condense, put_together
 from odm.evaluate.scores.accumulate import count_classes
-from odm.evaluate.scores.changes import resolve
+from odm.evaluate.scores.protocol_overrides import resolve
 
 
 def random_matches(rng, rules, *, n, share, digits, alike, exempt):

@@ -24,7 +24,7 @@ from odm.evaluate.doubts import LIKELY_CAUSE
 from odm.evaluate.matching.match import match
 from odm.evaluate.matching.sides import Joined, Mask, SideTable, collapsed
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.changes import resolve
+from odm.evaluate.scores.protocol_overrides import resolve
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, Trusted, plural, shorten
 from odm.pairing import iou, on_same_image, source_of

@@ -19,7 +19,7 @@ from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import overlap
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.scores.protocols import AreaBits, Protocol
-from odm.evaluate.scores.ranking import ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import ranked_rows, rows_by_class
 from odm.tables import Floats, Ints, Longs
 
 TP, FP, IGNORED = range(3)

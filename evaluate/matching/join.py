@@ -25,7 +25,7 @@ from odm.codes import (
 )
 from odm.evaluate.matching.prepare import ancestors, with_known, with_labelled_images
 from odm.evaluate.matching.sides import ExtraImages, Joined, JoinReport, Label, SideTable, choose, narrow
-from odm.evaluate.scores.changes import check_scores
+from odm.evaluate.scores.protocol_overrides import check_scores
 from odm.issues import INVERTED, PERCENT, Code, DataError, Log, Trusted, UsageError, spell, without_noise
 from odm.pairing import (
     Pairing,

@@ -24,7 +24,7 @@ from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined
 from odm.evaluate.scores.curves import PrecisionReader
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.ranking import Ranked, ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import Ranked, ranked_rows, rows_by_class
 from odm.tables import Floats, Ints, Longs
 
 IOUS = tuple(k / 100 for k in range(50, 100, 5))

@@ -29,7 +29,7 @@ from odm.evaluate.scores.curves import (
     shared_points,
 )
 from odm.evaluate.scores.protocols import Protocol
-from odm.evaluate.scores.ranking import BLOCK, Ranked, Weights, pooled_rows, ranked_rows, rows_by_class
+from odm.evaluate.scores.score_order import BLOCK, Ranked, Weights, pooled_rows, ranked_rows, rows_by_class
 from odm.parallel import by_threads
 from odm.tables import FREQUENCIES, Floats, Longs
 

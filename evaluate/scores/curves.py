@@ -15,7 +15,7 @@ from odm.evaluate.matching.matches import OUTCOMES, Matches, bits_of_area, outco
 from odm.evaluate.matching.order import argsort_int, best_of_each, first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.protocols import Protocol, recall_points
-from odm.evaluate.scores.ranking import (
+from odm.evaluate.scores.score_order import (
     BLOCK,
     Counted,
     Ranked,

@@ -18,7 +18,7 @@ from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.matching.sides import ExtraImages, Label
-from odm.evaluate.scores.changes import Areas
+from odm.evaluate.scores.protocol_overrides import Areas
 from odm.evaluate.scores.protocols import IouType
 from odm.files import MAX_SIZE, Output
 from odm.issues import Log, UsageError

@@ -21,7 +21,7 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.evaluation import PROGRAMS
 from odm.evaluate.matching.ready import report_unfit, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
-from odm.evaluate.scores.changes import Areas, check_scores, check_tubes
+from odm.evaluate.scores.protocol_overrides import Areas, check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import MAX_SIZE, InMemory, Output
 from odm.issues import Log, UsageError, printable, shorten
