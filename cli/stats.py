@@ -14,7 +14,7 @@ from odm.cli._options import TARGET, choice, common_options, option, source_opti
 from odm.cli._print import say, show, table_width
 from odm.cli._report import report_options, say_written
 from odm.converters import Loaded
-from odm.converters.statistics import Distribution, Group, Statistics
+from odm.converters.statistics import Distribution, Statistics, ValueRange
 from odm.document import Column, Document, Line, Section, Table, as_markdown, as_text
 from odm.issues import printable
 from odm.numbers import share, size
@@ -180,7 +180,7 @@ def _measures(s: Statistics) -> Rows:
     return [[name, *map(size, (d.min, d.median, d.mean, d.max))] for name, d in rows]
 
 
-def _ranges(groups: Iterable[Group]) -> Iterator[tuple[str, int]]:
+def _ranges(groups: Iterable[ValueRange]) -> Iterator[tuple[str, int]]:
     for group in groups:
         if group.lower is None:
             yield f"below {group.upper:g}", group.n

@@ -243,7 +243,7 @@ def _called(dataset: Dataset, datasets: Sequence[Dataset]) -> str:
 
 
 def _refuse_same(
-    datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _Rows, same_image: str, log: Log
+    datasets: Sequence[Dataset], names: Sequence[Sequence[str]], rows: _RowMap, same_image: str, log: Log
 ) -> None:
     """Raise DataError if an image is in more than one dataset."""
     owner = rows.source[rows.first()][rows.all]
@@ -293,7 +293,7 @@ def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
 # ------------------------------------------------------------------------------------------- the tables
 
 
-class _Rows:
+class _RowMap:
     """Maps rows of the source tables to rows of the merged table; several source rows can become one merged
     row.
 
@@ -310,7 +310,7 @@ class _Rows:
         self.n = int(self.all.max(initial=-1)) + 1
 
     @classmethod
-    def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_Rows, list[Any]]:
+    def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_RowMap, list[Any]]:
         """Map source rows with equal keys to one merged row; returns the map, and the key of each merged
         row.
         """
@@ -382,7 +382,7 @@ class _Rows:
         return merged if len(set(merged.tolist())) == self.n else None
 
 
-def _rows_of_images(names: Sequence[Sequence[str]]) -> _Rows:
+def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
     """Map each image of each dataset to a merged row; images are the same if their names are, with or
     without extension.
     """
@@ -412,14 +412,14 @@ def _rows_of_images(names: Sequence[Sequence[str]]) -> _Rows:
             if loose and base == name:
                 bare.add(row)
         rows_of_datasets.append(own_rows)
-    return _Rows(rows_of_datasets)
+    return _RowMap(rows_of_datasets)
 
 
 def _images(
     datasets: Sequence[Dataset],
     names: Sequence[Sequence[str]],
-    rows: _Rows,
-    video_rows: _Rows,
+    rows: _RowMap,
+    video_rows: _RowMap,
     changed: dict[str, int],
     log: Log,
 ) -> Images:
@@ -478,9 +478,9 @@ def _moved_files(columns: Sequence[Ints], datasets: Sequence[Dataset]) -> list[I
     return [np.where(c >= 0, c + at, -1).astype(np.int32) for c, at in zip(columns, offsets, strict=True)]
 
 
-def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_Rows, Videos]:
+def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_RowMap, Videos]:
     """Map the videos of all datasets by name; returns the map and the merged videos."""
-    rows, names = _Rows.by_key(
+    rows, names = _RowMap.by_key(
         [[prefix + name for name in d.videos.name] for d, prefix in zip(datasets, prefixes, strict=True)]
     )
     length = np.zeros(len(names), np.int32)
@@ -491,7 +491,7 @@ def _videos(datasets: Sequence[Dataset], prefixes: Sequence[str]) -> tuple[_Rows
     return rows, Videos(tuple(names), frozen(length), frozen(ids))
 
 
-def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Tracks]:
+def _tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, Tracks]:
     """Map the tracks of all datasets by video and id; returns the map and the merged tracks."""
     keys = []
     for number, dataset in enumerate(datasets):
@@ -499,7 +499,7 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Trac
         # Outside videos an id says something in its own source only.
         owners = (video if video >= 0 else -1 - number for video in videos)
         keys.append(list(zip(owners, dataset.tracks.source_id.tolist(), strict=True)))
-    rows, track_keys = _Rows.by_key(keys)
+    rows, track_keys = _RowMap.by_key(keys)
     ids: NDArray[Any] = np.empty(len(track_keys), object)
     ids[:] = [id_ for _, id_ in track_keys]
     if all(isinstance(id_, int) for id_ in ids):
@@ -510,14 +510,14 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _Rows) -> tuple[_Rows, Trac
     return rows, Tracks(frozen(video), frozen(ids), frozen(score))
 
 
-def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_Rows, Categories]:
+def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_RowMap, Categories]:
     """Map the classes of all datasets by name; returns the map and the merged classes, whose ids are set
     later.
 
     The parent of a class is that of the first dataset that has the class, so there can be no circle.
     """
     tables = [d.categories for d in datasets]
-    rows, names = _Rows.by_key([categories.name for categories in tables])
+    rows, names = _RowMap.by_key([categories.name for categories in tables])
     first = rows.first()
     frequencies = list(itertools.chain(*(categories.frequency for categories in tables)))
     frequency = [frequencies[i] for i in first.tolist()]
@@ -541,7 +541,7 @@ def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_
     return rows, categories
 
 
-def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
+def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _RowMap]) -> Boxes:
     """Concatenate the boxes of all datasets; ``source_id`` is copied unchanged."""
     columns: dict[str, Any] = {}
     sizes = [len(d) for d in datasets]
@@ -569,7 +569,7 @@ def _boxes(datasets: Sequence[Dataset], rows_of: dict[str, _Rows]) -> Boxes:
     return Boxes(**columns, extra=extra)
 
 
-def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind: Kind) -> NDArray[np.bool_]:
+def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kind: Kind) -> NDArray[np.bool_]:
     """(n,) mask of the boxes that an earlier dataset has as well.
 
     Image, class, corners and flags are equal, and of detections the score.
@@ -589,7 +589,7 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _Rows, kind:
 
 
 def _labels(
-    datasets: Sequence[Dataset], images: _Rows, categories: _Rows, boxes: Boxes, changed: dict[str, int]
+    datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
     """Merge the image-level labels. A class is not absent where another source has a box of it."""
     parts = [

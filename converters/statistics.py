@@ -45,7 +45,7 @@ class Distribution(msgspec.Struct, frozen=True):
         return cls(len(finite), *(float(of(finite)) for of in (np.min, np.median, np.mean, np.max)))
 
 
-class Group(msgspec.Struct, frozen=True):
+class ValueRange(msgspec.Struct, frozen=True):
     """The number of values in ``lower <= value < upper``; None is no bound."""
 
     lower: float | None
@@ -53,7 +53,7 @@ class Group(msgspec.Struct, frozen=True):
     n: int
 
 
-class ClassCounts(msgspec.Struct, frozen=True):
+class ClassStatistics(msgspec.Struct, frozen=True):
     """One class: its boxes, the images that show it, and its boxes per area range."""
 
     name: str
@@ -185,7 +185,7 @@ class Statistics(msgspec.Struct, frozen=True):
     images_without_boxes: int
     images_without_size: int
     boxes: int
-    classes: tuple[ClassCounts, ...]
+    classes: tuple[ClassStatistics, ...]
     """In the order of the dataset."""
     splits: dict[str, int]
     """Images per split."""
@@ -204,9 +204,9 @@ class Statistics(msgspec.Struct, frozen=True):
     areas: dict[str, int]
     aspect: Distribution
     """Of boxes that have a width and a height."""
-    aspects: tuple[Group, ...]
+    aspects: tuple[ValueRange, ...]
     score: Distribution
-    scores: tuple[Group, ...]
+    scores: tuple[ValueRange, ...]
     """Empty for ground truth."""
     tracks: TrackCounts | None = None
     """None where there are neither videos nor tracks."""
@@ -265,7 +265,7 @@ def describe(dataset: Dataset) -> Statistics:
         images_without_size=int(np.count_nonzero(~sized)),
         boxes=len(boxes),
         classes=tuple(
-            ClassCounts(
+            ClassStatistics(
                 name=name,
                 boxes=int(per_class[i]),
                 images=int(shown_in[i]),
@@ -310,7 +310,7 @@ def aspects_of(dataset: Dataset) -> Floats:
     return aspect
 
 
-def _groups(values: Floats, bounds: tuple[float, ...]) -> tuple[Group, ...]:
+def _groups(values: Floats, bounds: tuple[float, ...]) -> tuple[ValueRange, ...]:
     counts = np.bincount(np.searchsorted(bounds, values, side="right"), minlength=len(bounds) + 1)
     edges = (None, *bounds, None)
-    return tuple(Group(edges[i], edges[i + 1], n) for i, n in enumerate(counts.tolist()))
+    return tuple(ValueRange(edges[i], edges[i + 1], n) for i, n in enumerate(counts.tolist()))

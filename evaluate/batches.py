@@ -178,7 +178,7 @@ def class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]
 # ---------------------------------------------------------------------------------- reading a batch
 
 
-class Reader(msgspec.Struct, frozen=True):
+class BatchReader(msgspec.Struct, frozen=True):
     """Reads and checks batches: how many classes there are, and whether boxes are corners or sizes."""
 
     n_classes: int

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from odm.codes import COORDINATES_DIFFER
 from odm.evaluate import batches
-from odm.evaluate.batches import Batch, ImageBoxes, Reader
+from odm.evaluate.batches import Batch, BatchReader, ImageBoxes
 from odm.evaluate.scores.protocol_overrides import resolve
 from odm.issues import DataError, Issue, Log, UsageError
 from odm.tables import Builder, Dataset, Kind, Longs
@@ -113,7 +113,7 @@ class Metric:
                 f"{explicit} needs to know which classes were looked for in each image, which Metric does "
                 f"not: use odm.evaluate.evaluate"
             )
-        self._reader = Reader(len(self.classes), corners=box == "xyxy", class_ids=self._class_ids)
+        self._reader = BatchReader(len(self.classes), corners=box == "xyxy", class_ids=self._class_ids)
         self._batches: list[Batch] = []
         self._merged = False
         self._evaluation: Evaluation | None = None

@@ -21,7 +21,7 @@ from odm.evaluate.matching.matches import Matches, concatenate
 from odm.evaluate.matching.sides import Kept, Mask
 from odm.evaluate.parts.tasks import (
     Outcome,
-    Part,
+    ReadablePart,
     Scores,
     Store,
     Survey,
@@ -167,7 +167,7 @@ def _watch(
         had_workers = has_workers
 
 
-class Job:
+class TaskRunner:
     """An executor, a folder that its processes share, and a log that takes issues and shows progress."""
 
     def __init__(self, executor: Executor, store: Store, log: Log) -> None:
@@ -188,7 +188,7 @@ class Job:
             answers[i] = answer
         return answers
 
-    def survey(self, parts: Sequence[Part], unread: Log) -> list[Survey]:
+    def survey(self, parts: Sequence[ReadablePart], unread: Log) -> list[Survey]:
         """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
         surveys: list[Survey] = self._run(survey, [(part,) for part in parts], "looking at parts")
         for one in surveys:  # what every part notes is noted once
@@ -212,7 +212,7 @@ class Job:
         return surveys
 
     def match(
-        self, parts: Sequence[Part], mappings: Sequence[tuple[Any, Any, Any]], work: Work
+        self, parts: Sequence[ReadablePart], mappings: Sequence[tuple[Any, Any, Any]], work: Work
     ) -> tuple[list[Outcome], list[Matches], Kept]:
         """Match all images; the outcome of each task, and the sums for each protocol."""
         both = enumerate(zip(parts, mappings, strict=True))

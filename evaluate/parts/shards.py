@@ -29,8 +29,8 @@ from odm.evaluate.evaluation import checked_rules, report_after, report_before, 
 from odm.evaluate.matching.join import Admitted, DetectionSummary, admit
 from odm.evaluate.matching.prepare import with_known
 from odm.evaluate.matching.sides import Choice, ExtraImages, Joined, JoinReport, Label, choose, narrow
-from odm.evaluate.parts.cluster import Job
-from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, Part, Store, Survey, Work, write_skeleton
+from odm.evaluate.parts.cluster import TaskRunner
+from odm.evaluate.parts.tasks import LABELS, Columns, Cuts, ReadablePart, Store, Survey, Work, write_skeleton
 from odm.evaluate.results import Evaluation
 from odm.evaluate.scores.accumulate import finish
 from odm.evaluate.scores.protocols import Protocol as Rules
@@ -218,7 +218,7 @@ def _plan(
 
 def evaluate_parts(
     truth: Dataset,
-    parts: Sequence[Part],
+    parts: Sequence[ReadablePart],
     rules: Sequence[Rules],
     *,
     executor: Executor,
@@ -258,7 +258,7 @@ def evaluate_parts(
         "only_classes": only_classes,
         "only_images": only_images,
     }
-    job = Job(executor, store, log)
+    job = TaskRunner(executor, store, log)
     write_skeleton(truth, store)
     surveys = job.survey(parts, unread)
     whole = Whole.of(surveys, path)

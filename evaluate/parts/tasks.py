@@ -40,7 +40,7 @@ LABELS = ("label_image", "label_category", "label_state")
 """The columns of image labels, beside those of the ground truth."""
 
 
-class Part(Protocol):
+class ReadablePart(Protocol):
     """Some of the detections, wherever they lie; sent to the process that reads it."""
 
     @property
@@ -146,7 +146,7 @@ def _skeleton(store: Store) -> Dataset:
     return _skeletons[store.path]
 
 
-def survey(part: Part, store: Store) -> Survey:
+def survey(part: ReadablePart, store: Store) -> Survey:
     """Survey a part. Its faults are returned, so that one run names those of all parts."""
     dataset, log = part.read(lambda: _skeleton(store), check=True)
     if not log.errors:
@@ -191,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
 
 
 def match_part(
-    part: Part, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
+    part: ReadablePart, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
 ) -> Outcome:
     """Match the images of a part that no other part has, and write the boxes of the others aside.
 

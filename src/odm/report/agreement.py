@@ -13,7 +13,7 @@ from odm.evaluate.results import plain
 from odm.issues import Log, UsageError
 from odm.names import distinct_parts
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, by_cell, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 from odm.report.words import said
@@ -63,7 +63,7 @@ def agreement_page(
     weight = np.bincount(numbers[counted], minlength=len(used))
     rows = np.flatnonzero(counted)
     cells = by_cell(zip(change[rows].tolist(), category[rows].tolist(), strict=True), numbers[rows].tolist())
-    shown = Shown(len(used), weight, [cells], images)
+    shown = ShownImages(len(used), weight, [cells], images)
     at = shown.boxes(numbers, xyxy)
     on_page = np.flatnonzero(at >= 0)
     names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]

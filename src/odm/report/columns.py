@@ -134,7 +134,7 @@ def choose(
     return sorted(chosen, key=lambda i: (-int(weight[i]), i))
 
 
-class Shown:
+class ShownImages:
     """The images that a page shows, and how far their boxes reach.
 
     ``images`` are their numbers; UsageError if `limit` is below 1.

@@ -12,7 +12,7 @@ from odm.evaluate.output.report_data import score_levels
 from odm.issues import Log, plural
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, last_part, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, by_cell, last_part, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 from odm.tables import Dataset, Flag, Longs
@@ -81,7 +81,7 @@ def statistics_page(
     return shown.page("statistics", data, pictures)
 
 
-def _chosen(dataset: Dataset, weight: Longs, images: int) -> Shown:
+def _chosen(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
     boxes = dataset.boxes
     # The least crowded images show a class best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
@@ -90,7 +90,7 @@ def _chosen(dataset: Dataset, weight: Longs, images: int) -> Shown:
     kinds: dict[Hashable, list[int]] = {
         key: np.flatnonzero(mask)[:12].tolist() for key, mask in _kinds_of_images(dataset).items()
     }
-    return Shown(len(dataset.images), weight, [cells, kinds], images)
+    return ShownImages(len(dataset.images), weight, [cells, kinds], images)
 
 
 def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_]]:
@@ -117,7 +117,7 @@ def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_
 
 
 def _data(
-    dataset: Dataset, shown: Shown, log: Log | None, sources: Sequence[str], title: str
+    dataset: Dataset, shown: ShownImages, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
     boxes, n = dataset.boxes, len(dataset.categories)
     objects = ~boxes.has(Flag.REGION)

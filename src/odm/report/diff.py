@@ -11,7 +11,7 @@ from odm.evaluate.analysis.diff import OF_BOTH, WORDS, Change, Differences, flag
 from odm.issues import Log
 from odm.names import distinct_parts
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, by_cell, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 from odm.report.words import said
@@ -65,7 +65,7 @@ def diff_page(
     cells = by_cell(
         zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
     )
-    shown = Shown(len(names), weight, [cells], images)
+    shown = ShownImages(len(names), weight, [cells], images)
     what = {row["image"]: row["change"] for row in differences.image_rows()}
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
     data = {
@@ -101,7 +101,7 @@ def _old_name(differences: Differences, image: int) -> str:
     return str(differences.old.images.name[differences.partner[image]])
 
 
-def _boxes(differences: Differences, shown: Shown, category: Sequence[Longs]) -> dict[str, Any]:
+def _boxes(differences: Differences, shown: ShownImages, category: Sequence[Longs]) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns; a box that moved or changed its shape is
     there twice.
 

@@ -14,7 +14,7 @@ from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, Co
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, by_cell, curve_points, last_part, reading, rounded
+from odm.report.columns import IMAGES, ShownImages, by_cell, curve_points, last_part, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 
@@ -63,7 +63,7 @@ def evaluation_page(
         cell_images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
         weight += errors
         cells.append(by_cell(keys, cell_images))
-    shown = Shown(len(names), weight, cells, images)
+    shown = ShownImages(len(names), weight, cells, images)
     only = {
         "classes only in the ground truth": join.classes_gt_only,
         "classes only in the detections": join.classes_det_only,
@@ -99,7 +99,7 @@ def _title(sources: Sequence[str]) -> words.Said:
     return words.said("title.evaluation", gt=gt, det=det)
 
 
-def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Shown) -> dict[str, Any]:
+def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: ShownImages) -> dict[str, Any]:
     contract = result.to_dict()
     rows = [
         {
@@ -179,7 +179,7 @@ def _sparse(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _ious(result: Result, table: ReportData, on_page: Shown) -> dict[str, Any] | None:
+def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, Any] | None:
     """Return what a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
 
     ``own`` is the position of the protocol's threshold in ``values``. The kind of each box that is shown is
@@ -219,7 +219,7 @@ def _change(counts: Counts, before: Counts) -> dict[str, Any]:
     return {"at": np.diff(at, prepend=0).tolist(), "n": change[at].tolist()}
 
 
-def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _places(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return (rows + 1,) the number on the page of each detection, and of each ground truth.
 
     -1 is not shown; the last one stands for none.
@@ -234,7 +234,7 @@ def _places(table: ReportData, on_page: Shown) -> tuple[NDArray[np.int32], NDArr
     return places[0], places[1]
 
 
-def _boxes(evaluation: Evaluation, table: ReportData, on_page: Shown) -> dict[str, Any]:
+def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns; boxes refer to each other by position."""
     detections, truth, pairing = table.detections, table.truth, table.pairing
     of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))

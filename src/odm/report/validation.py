@@ -12,7 +12,7 @@ from odm.issues import CODES, Issue, Log
 from odm.names import number_of
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, Shown, issue_row, last_part, reading
+from odm.report.columns import IMAGES, ShownImages, issue_row, last_part, reading
 from odm.report.datasets import box_columns
 from odm.report.pictures import Picture
 from odm.report.shapes import skeletons
@@ -57,13 +57,13 @@ def validation_page(
     """
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
     number = {name: i for i, name in enumerate(names)}
-    sides = [_Side(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
+    sides = [_DatasetOnPage(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
     places = [_find(issue, sides) for issue in issues[:LISTED]]
     weight = np.zeros(len(names), np.int64)
     for issue, (_, _, image) in zip(issues, places, strict=False):
         if image >= 0:
             weight[image] += 1 if issue.severity == "warning" else HEAVY
-    shown = Shown(len(names), weight, [], images)
+    shown = ShownImages(len(names), weight, [], images)
     boxes = [
         box_columns(d, shown.boxes(side.number[d.boxes.image], d.boxes.xyxy))
         for d, side in zip(datasets, sides, strict=True)
@@ -102,7 +102,7 @@ def _title(sources: Sequence[str]) -> words.Said:
     return words.said("title.check-of", names=names) if names else words.said("title.check")
 
 
-def _find(issue: Issue, sides: Sequence[_Side]) -> tuple[int, int, int]:
+def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]:
     """Which side, box and image an issue is about; -1 = none."""
     for number, side in enumerate(sides):
         box, image = side.find(issue)
@@ -114,7 +114,7 @@ def _find(issue: Issue, sides: Sequence[_Side]) -> tuple[int, int, int]:
 Index = tuple[Longs, Longs]
 
 
-class _Side:
+class _DatasetOnPage:
     """A data set, and the numbers (images,) of its images among all of the page."""
 
     def __init__(self, dataset: Dataset, number: Longs) -> None:
