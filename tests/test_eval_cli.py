@@ -102,7 +102,7 @@ def test_a_split_goes_to_the_side_that_has_splits(run, tmp_path):
     # Where neither side has splits, or not this one, it is an error as ever.
     assert "unknown-split" in run("ygt", "ydet", "--split", "val", *SIZE, code=1)[1]
     err = run("whole", one, "--split", "nope", *SIZE, code=1)[1]
-    assert "unknown split 'nope', found train, val" in err
+    assert "there is no split 'nope': the splits are train, val; set --split" in err
 
 
 def test_sizes_that_cannot_be_told_are_explained(run, tmp_path):

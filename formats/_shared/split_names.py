@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 
-from odm.codes import UNKNOWN_SPLIT
+from odm.codes import report_unknown_split
 from odm.files import Output, Source
 from odm.formats._contract import option
 from odm.formats._shared.pictures import ImageOptions
@@ -29,7 +29,7 @@ def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Lo
     names = set(splits)
     if split is None or split in names:
         return False
-    log.report(UNKNOWN_SPLIT, source.path, value=split, found=", ".join(sorted(names - {""})) or "no splits")
+    report_unknown_split(log, source.path, split, names)
     return True
 
 

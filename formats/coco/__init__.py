@@ -73,7 +73,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.codes import UNKNOWN_SPLIT
+from odm.codes import report_unknown_split
 from odm.files import UNREADABLE, Output, Source, Unreadable
 from odm.formats._contract import LIKELY, RELATIONAL, SURE, Part, Sniff, format_of, option, parse_bool
 from odm.formats._shared.damaged_files import report_unread
@@ -257,8 +257,7 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         files = [("", "")]
         own = _split_of(source.path)
         if options.split not in (None, own):
-            found = own or "one file without a split"
-            log.report(UNKNOWN_SPLIT, source.path, value=options.split, found=found)
+            report_unknown_split(log, source.path, options.split, [own], none="this file has no splits")
             return
     else:
         chosen, unlike = source.once(_choose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from odm.codes import UNKNOWN_SPLIT
+from odm.codes import report_unknown_split
 from odm.files import Source
 from odm.formats._shared.codes import NOT_UTF8
 from odm.formats._shared.image_names import ANNOTATIONS, Place
@@ -68,8 +68,7 @@ def find_splits(
                 break
             lists.setdefault(parts[0], {})[key] = None
     if wanted is not None and wanted not in lists:
-        found = ", ".join(sorted(lists)) or "no split lists in ImageSets/Main"
-        log.report(UNKNOWN_SPLIT, source.path, value=wanted, found=found)
+        report_unknown_split(log, source.path, wanted, lists, none="there are no lists in ImageSets/Main")
         return (), {}
     # The smallest list that names an image is its split, so that `trainval` does not hide `train`.
     splits: dict[str, str] = {}

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.codes import NO_PICTURE, UNKNOWN_SPLIT
+from odm.codes import NO_PICTURE, report_unknown_split
 from odm.files import Source, may_exist
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import class_list_option, read_list, report_other_list
@@ -256,7 +256,7 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
 def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOptions, log: Log) -> None:
     """Report a split that is asked for and is none of these."""
     if options.wanted is not None and options.wanted not in names:
-        log.report(UNKNOWN_SPLIT, path, value=options.split, found=", ".join(names) or "none")
+        report_unknown_split(log, path, options.split, names)
         plan.sound = False
 
 

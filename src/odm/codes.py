@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from odm.issues import Code, Log, Placed
+from odm.issues import Code, Log, Placed, Trusted, first_few, spell
 
 GIVE_SIZES = "use --images DIR, --image-size WxH or --image-sizes FILE.csv"
 """What to do where the sizes of images are needed."""
@@ -70,8 +70,8 @@ CATEGORY_POSITION_GUESSED = Code(
 UNKNOWN_SPLIT = Code(
     "unknown-split",
     "error",
-    "unknown split {value!r}, found {found}",
-    "give one of these with --split",
+    "there is no split {value!r}: {splits}",
+    "{way}",
     "The data set has no split of this name.",
 )
 NO_SIZE = Code(
@@ -209,3 +209,16 @@ def report_unfillable(dataset: Placed, rows: Any, columns: Sequence[int], most: 
     """Report the rows (n,) whose outlines pass `columns`, more than the `most` that are filled."""
     passed = dict(zip(rows.tolist(), columns, strict=True))
     log.report_rows(OUTLINE_TOO_LARGE, dataset, rows, lambda row: {"value": passed[row], "expected": most})
+
+
+def report_unknown_split(
+    log: Log, path: str, split: str | None, names: Iterable[str], none: str = "it has no splits"
+) -> None:
+    """Report that a source has no such split; `names` are its splits, `none` is for an empty list."""
+    known = sorted({*names} - {""})
+    if known:
+        splits = f"the {'split is' if len(known) == 1 else 'splits are'} {first_few(known, 10)}"
+        way = f"set {spell('split')} to {'this' if len(known) == 1 else 'one of these'}, or leave it out"
+    else:
+        splits, way = none, f"leave out {spell('split')}"
+    log.report(UNKNOWN_SPLIT, path, value=split, splits=Trusted(splits), way=Trusted(way))
