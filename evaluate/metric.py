@@ -230,14 +230,14 @@ class Metric:
         ``_``; a name that occurs again gets ``_2``, ``_3``, ... A protocol that is evaluated at several IoU
         thresholds has the threshold in its name: ``voc2012_0.75/mAP``.
         """
-        found: dict[str, float] = {}  # the undefined ones too: names do not depend on what is defined
+        scalars: dict[str, float] = {}  # the undefined ones too: names do not depend on what is defined
 
         def add(name: str, value: float) -> None:
             clean = re.sub(r"[^\w\-./ ]", "_", name)
             numbered = (f"{clean}_{n}" for n in itertools.count(2))
-            while clean in found:
+            while clean in scalars:
                 clean = next(numbered)
-            found[clean] = float(value)
+            scalars[clean] = float(value)
 
         results = self.compute().results
         several = len({r.protocol for r in results}) < len(results)
@@ -251,7 +251,7 @@ class Metric:
                 add(f"{name}/{key}", value)
             for row in result.classes:
                 add(f"{name}/AP/{row.name}", row.ap)
-        return {prefix + name: value for name, value in found.items() if not np.isnan(value)}
+        return {prefix + name: value for name, value in scalars.items() if not np.isnan(value)}
 
     def _datasets(self) -> tuple[Dataset, Dataset]:
         """Return the two sides as `evaluate` takes them: every image once, ranked as the module says."""

@@ -118,8 +118,8 @@ class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have 
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column, by its name; None where there is none."""
-        found: dict[str, list[Any]] = later("evaluate.output.render").class_frame(self.result)
-        return found
+        columns: dict[str, list[Any]] = later("evaluate.output.render").class_frame(self.result)
+        return columns
 
 
 class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):

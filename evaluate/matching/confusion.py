@@ -39,8 +39,8 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
     def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
         """How often each combination of the columns, each (rows,), occurs."""
         key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
-        found, n = np.unique(key, return_counts=True)
-        return cls(shape, tuple(np.unravel_index(found, shape)), n.astype(np.int64))
+        keys, n = np.unique(key, return_counts=True)
+        return cls(shape, tuple(np.unravel_index(keys, shape)), n.astype(np.int64))
 
     def dense(self) -> Longs:
         """The whole array."""
@@ -79,9 +79,9 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def cell_shares(self, of: Of) -> Floats:
         """(m,) of the places in `table`, their counts divided by the sum of their row or column."""
-        own = self.table.index[0 if of == "gt" else 1]
-        sums = np.bincount(own, weights=self.table.n)
-        shares: Floats = self.table.n / sums[own]
+        line = self.table.index[0 if of == "gt" else 1]
+        sums = np.bincount(line, weights=self.table.n)
+        shares: Floats = self.table.n / sums[line]
         return shares
 
     def shares(self, of: Of) -> Floats:
@@ -176,15 +176,15 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
     UsageError
         If an image has too many.
     """
-    found: list[tuple[Ints, Ints, Floats]] = []
+    parts: list[tuple[Ints, Ints, Floats]] = []
     on_void = [np.zeros(0, np.int32)]
     n = 0
     for pairs in pieces_of(collapsed(part), rules, iou):
         reaches = pairs.iou if pairs.ioa is None else np.maximum(pairs.iou, pairs.ioa)
         on_void.append(pairs.det[void[pairs.gt] & (reaches >= iou)])
         kept = ~void[pairs.gt] & (pairs.iou >= iou)
-        found.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
-        n += len(found[-1][0])
+        parts.append((pairs.det[kept], pairs.gt[kept], pairs.iou[kept]))
+        n += len(parts[-1][0])
         if n > MOST_PAIRS:
             name = shorten(part.images[int(part.detections.image[pairs.det[-1]])])
             sides = f"{len(part.detections)} detections and {len(part.truth)} objects"
@@ -193,7 +193,7 @@ def overlapping(part: Joined, rules: Protocol, void: Mask, iou: float) -> tuple[
                 f"matrix or report: drop some with {spell('score_min')}, or leave the image out with "
                 f"{spell('only_images')}"
             )
-    det, gt, overlap = (np.concatenate([f[i] for f in found]) for i in range(3))
+    det, gt, overlap = (np.concatenate([f[i] for f in parts]) for i in range(3))
     differs = part.detections.category[det] != part.truth.category[gt]
     order = np.lexsort((gt, np.arange(len(det)), -overlap, differs))
     return det[order], gt[order], np.concatenate(on_void)

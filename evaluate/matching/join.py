@@ -101,8 +101,8 @@ def join(
         unit=unit,
     )
     joined = admitted.joined(detections.boxes, hierarchy, unit)
-    asked: tuple[Any, ...] = (only_classes, only_images, score_min)
-    if extra_images == "ignore" or any(value is not None for value in asked):
+    selections: tuple[Any, ...] = (only_classes, only_images, score_min)
+    if extra_images == "ignore" or any(value is not None for value in selections):
         choice = choose(joined, extra_images, only_classes, only_images, score_min)
         joined, kept = narrow(joined, choice)
         kept.report(choice, joined.report.images_det_only, source_of(detections), log)
@@ -179,8 +179,8 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
     def _sizes(self, n: int) -> Longs:
         sides = (self.truth, self.gt_number), (self.detections, self.det_number)
         sizes = np.zeros((2, n, 2), np.int64)
-        for own, (side, number) in zip(sizes, sides, strict=True):
-            own[number] = np.stack([side.images.height, side.images.width], axis=1)
+        for side_sizes, (side, number) in zip(sizes, sides, strict=True):
+            side_sizes[number] = np.stack([side.images.height, side.images.width], axis=1)
         return sizes
 
 
@@ -239,9 +239,9 @@ def admit(
         counts: Longs | None = summary.per_class
         if extra_images == "ignore" and (pairing.image < 0).any():
             used, counts = pairing.image[detections.boxes.image] >= 0, None
-        asked = None if only_classes is None else set(only_classes)
+        requested = None if only_classes is None else set(only_classes)
         det_only, hints = report_classes(
-            truth, detections, pairing, log, used=used, requested=asked, counts=counts
+            truth, detections, pairing, log, used=used, requested=requested, counts=counts
         )
     if log.errors > errors_before:
         raise DataError("the ground truth and the detections cannot be compared", log)
@@ -459,9 +459,9 @@ def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: D
                 name = side.images.name[int(side.boxes.image[0])]
                 log.report(NO_SIZE, path, line=line, pointer=pointer, value=name)
         return
-    own = truth.boxes.xyxy
-    largest = [float(max(own.max(), -own.min())), summary.extent]
-    fractional = [bool((own != np.floor(own)).any()), summary.fractional]
+    truth_xyxy = truth.boxes.xyxy
+    largest = [float(max(truth_xyxy.max(), -truth_xyxy.min())), summary.extent]
+    fractional = [bool((truth_xyxy != np.floor(truth_xyxy)).any()), summary.fractional]
     if max(largest) <= 1.5:
         log.note(
             "all boxes of both sides are in 0..1: if they are relative, give the image sizes, because "

@@ -68,7 +68,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
     """The matches under each protocol; protocols that measure the same boxes alike share the comparison."""
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[int, Longs] = {}
-    found: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
+    pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
     for p in protocols:
         if _prepared_as(p) not in prepared:
             prepared[_prepared_as(p)] = prepare(joined, p)
@@ -78,13 +78,13 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
             orders[same_detections] = argsort_descending(sides.detections.score)
         order = orders[same_detections]
         key = id(sides.truth), same_detections, *_measured_as(p)
-        if key not in found:
+        if key not in pairs_of_settings:
             floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(p))
             beyond = beyond_cap(sides, p, order)
             among = None if beyond is None else ~beyond
             pairs = pairs_of(sides, p, floor, order, among=among, best_only=p.match != "free")
-            found[key] = floor, pairs, beyond
-        floor, pairs, beyond = found[key]
+            pairs_of_settings[key] = floor, pairs, beyond
+        floor, pairs, beyond = pairs_of_settings[key]
         if floor < floor_of(p):
             pairs = pairs.above(floor_of(p))
         yield _match(sides, p, dropped, order, pairs, beyond)
@@ -137,7 +137,10 @@ def _match(
         hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
         fp_if_unmatched = _fp_areas(sides, protocol, beyond)
         category = sides.truth.category
-        npos = np.stack([np.bincount(category[own], minlength=n_classes) for own in truth.counting], axis=1)
+        npos = np.stack(
+            [np.bincount(category[counts_in_area], minlength=n_classes) for counts_in_area in truth.counting],
+            axis=1,
+        )
         objects = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
         gt_ignored = np.bincount(objects, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
@@ -173,10 +176,10 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
     rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
     hits, detections = rule(pairs, protocol, truth), sides.detections
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
-        found = [hits]
+        parts = [hits]
         for group in pairs.large:
-            found += (_match_free(piece, protocol, truth) for piece in pairs.pieces_of(group))
-        hits = join_hits(found)
+            parts += (_match_free(piece, protocol, truth) for piece in pairs.pieces_of(group))
+        hits = join_hits(parts)
         of = hits.det
         hits = hits.take(np.lexsort((pairs.rank[of], detections.category[of], detections.image[of])))
     if protocol.group_weight:
@@ -226,14 +229,14 @@ class Truth:
         left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
-            own: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
-        return np.where(self.crowd, self.protocol.ious[0], own)
+            threshold: Floats = np.fmin(w * h / ((w + 10) * (h + 10)), self.protocol.ious[0])
+        return np.where(self.crowd, self.protocol.ious[0], threshold)
 
 
 def _spread(mask: Mask, block: range) -> Words:
     """(n,) the bits of all thresholds of a block in the areas where (areas, n) a mask is true."""
     bits = 2 ** len(block) - 1
-    each = [own * np.uint64(bits << (a * len(block))) for a, own in enumerate(mask)]
+    each = [area_mask * np.uint64(bits << (a * len(block))) for a, area_mask in enumerate(mask)]
     spread: Words = np.bitwise_or.reduce(each)
     return spread
 
@@ -377,8 +380,8 @@ class _Taking:
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
-        own = (iou >= truth.own_threshold[gt]).astype(np.int64) if protocol.size_threshold else None
-        self.reaches: Words = self.bits_of(iou) if own is None else self.bits[own]
+        reaches_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if protocol.size_threshold else None
+        self.reaches: Words = self.bits_of(iou) if reaches_own is None else self.bits[reaches_own]
         """(pairs,)"""
         self.covers = self.reaches
         """(pairs,) the same for ground truths that count as nothing."""
@@ -421,8 +424,13 @@ class _Taking:
 
     def take_one(self, row: int) -> None:
         """The same for one detection, whose pairs stand by rising ground truth."""
-        own = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
-        gt, iou, reaches, covers = self.gt[own], self.iou[own], self.reaches[own], self.covers[own]
+        pair_slice = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
+        gt, iou, reaches, covers = (
+            self.gt[pair_slice],
+            self.iou[pair_slice],
+            self.reaches[pair_slice],
+            self.covers[pair_slice],
+        )
         nothing = self.nothing[gt]
         for counting, taken in ((True, self.positive), (False, self.ignored)):
             if counting:
@@ -541,9 +549,9 @@ def _match_guesses(
     """
     assert protocol.max_dets is not None
     detections, n_images = joined.detections, len(joined.images)
-    asked = np.zeros(n_images, np.bool_)
-    asked[joined.truth.image] = True
-    rows = order[asked[detections.image[order]]]
+    has_truth = np.zeros(n_images, np.bool_)
+    has_truth[joined.truth.image] = True
+    rows = order[has_truth[detections.image[order]]]
     rows = rows[argsort_int(detections.image[rows], max(n_images, 1))]
     image = detections.image[rows]
     if detections.rank_in_image is None:
@@ -561,10 +569,12 @@ def _match_guesses(
     hits = best_gt[rows] >= 0
     # The rank of the first guess with the right class, and of the first hit on a ground truth.
     first = np.empty((n_images, 2), np.int64)
-    for column, good in enumerate((pairs.rank[rows] >= 0, hits)):
-        first[:, column] = np.append(rank[good], protocol.max_dets)[first_index_of(image[good], n_images)]
+    for column, selected in enumerate((pairs.rank[rows] >= 0, hits)):
+        first[:, column] = np.append(rank[selected], protocol.max_dets)[
+            first_index_of(image[selected], n_images)
+        ]
     det = rows[hits].astype(np.int32)
     key = joined.keys_of(detections)[det]
     takes = np.zeros(len(det), np.bool_)
     takes[np.unique(key, return_index=True)[1]] = True
-    return Hits.of_one_bit(det, takes, best_gt[det]), guess, first[asked]
+    return Hits.of_one_bit(det, takes, best_gt[det]), guess, first[has_truth]

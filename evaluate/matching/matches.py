@@ -113,12 +113,12 @@ _PER_DETECTION = ("category", "score", "image", "row", "fp_if_unmatched")
 _COLUMNS = (*_PER_DETECTION, "hit", "positive", "ignored", "hit_rank", "hit_gt")
 
 
-def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **own: Any) -> Matches:
+def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **fields: Any) -> Matches:
     """Return `totals` with other detections: tables of columns of `Matches`, concatenated.
 
     ``hit`` of a table counts its own rows. If no table has ``row``, rows are numbered from 0; detections
     without the other columns match nothing and are false positives.
-    `own` are further fields of `Matches`.
+    `fields` are further fields of `Matches`.
     """
     n = [len(table.get("score", ())) for table in tables]
     n_hits = [len(table.get("hit", ())) for table in tables]
@@ -147,7 +147,7 @@ def with_rows(totals: Matches, tables: Sequence[Mapping[str, NDArray[Any]]], **o
         "hit_rank": column("hit_rank", np.int32),
         "hit_gt": column("hit_gt", np.int32, -1),
     }
-    return replace(totals, **{"order": None, **columns, **own})
+    return replace(totals, **{"order": None, **columns, **fields})
 
 
 # Layout of the only word of `coco` (10 thresholds x 4 area ranges = 40 bits), bit = area * 10 + threshold:

@@ -35,8 +35,8 @@ def argsort_descending(score: Floats) -> Longs:
         is_wrong = np.zeros(len(run), np.bool_)
         is_wrong[run[wrong]] = True
         alike = np.flatnonzero(is_wrong[run])
-        own = order[alike]
-        order[alike] = own[np.lexsort((own, -score[own]))]
+        tied_rows = order[alike]
+        order[alike] = tied_rows[np.lexsort((tied_rows, -score[tied_rows]))]
     return order
 
 

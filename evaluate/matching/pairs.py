@@ -289,9 +289,9 @@ class _Boxes:
             )
             kept = np.flatnonzero(iou >= floor if ioa is iou else (iou >= floor) | (ioa >= floor))
             high = iou[kept]
-            own = high if ioa is iou else ioa[kept]
-            found = self.named(rows[part][local[kept]], truth_at[kept], high, own)
-            return self.best(found) if best_only else found
+            high_ioa = high if ioa is iou else ioa[kept]
+            pairs = self.named(rows[part][local[kept]], truth_at[kept], high, high_ioa)
+            return self.best(pairs) if best_only else pairs
 
         return by_threads(one, list(map(slice, cuts, cuts[1:])))
 
@@ -299,9 +299,9 @@ class _Boxes:
         """Pairs with the ground truth as a position in the joined side."""
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
-    def best(self, found: Found) -> Found:
+    def best(self, pairs: Found) -> Found:
         """The best pair of each detection, and its best with a group-of box."""
-        det, gt, iou, ioa = found
+        det, gt, iou, ioa = pairs
         group = self.is_group[gt]
         last = self.protocol.last_of_equals
         if group.any():
@@ -344,13 +344,13 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         start, size = 0, len(self.det)
         while start < len(self.det):
             size = min(size, len(self.det) - start)
-            found = self._near(self.det[start : start + size])
-            if found is None:
+            pairs = self._near(self.det[start : start + size])
+            if pairs is None:
                 size = -(-size // 2)
                 continue
-            yield found
+            yield pairs
             start += size
-            if len(found[0]) < AT_A_TIME // 4:
+            if len(pairs[0]) < AT_A_TIME // 4:
                 size *= 2
 
     def _near(self, rows: Longs) -> Found | None:
@@ -375,12 +375,12 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 areas.append((*upper, cut if axis == 0 else left, cut if axis == 1 else top))
                 continue
             for one, other, iou, ioa in self._cross(det, truth, d, t):
-                own = np.maximum(det[0][one], truth[0][other]) >= left
-                own &= np.maximum(det[1][one], truth[1][other]) >= top
-                high = iou[own]
-                spread = high if ioa is iou else ioa[own]
-                chunks.append((one[own].astype(np.int32), other[own].astype(np.int32), high, spread))
-                n += int(np.count_nonzero(own))
+                is_near = np.maximum(det[0][one], truth[0][other]) >= left
+                is_near &= np.maximum(det[1][one], truth[1][other]) >= top
+                high = iou[is_near]
+                spread = high if ioa is iou else ioa[is_near]
+                chunks.append((one[is_near].astype(np.int32), other[is_near].astype(np.int32), high, spread))
+                n += int(np.count_nonzero(is_near))
                 if n > AT_A_TIME and len(rows) > 1:
                     return None
         if not chunks:
@@ -388,8 +388,8 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         local, truth_at, iou, ioa = _together(chunks)
         order = np.argsort(local.astype(np.int64) * n_truth + truth_at)
         local, truth_at, iou, ioa = local[order], truth_at[order], iou[order], ioa[order]
-        found = self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa)
-        return self.boxes.best(found) if self.best_only else found
+        pairs = self.boxes.named(rows[local], truth_at + self.truth.start, iou, ioa)
+        return self.boxes.best(pairs) if self.best_only else pairs
 
     def _cross(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
@@ -411,10 +411,14 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 begin = np.arange(len(iou)) * len(t)
                 best = []
                 for overlap, others in score:
-                    own = np.where((overlap >= self.floor) & ~others, overlap, -1)
+                    overlap_or_none = np.where((overlap >= self.floor) & ~others, overlap, -1)
                     last = self.boxes.protocol.last_of_equals
-                    at = begin + (len(t) - 1 - own[:, ::-1].argmax(axis=1) if last else own.argmax(axis=1))
-                    best.append(at[own.ravel()[at] >= 0])
+                    at = begin + (
+                        len(t) - 1 - overlap_or_none[:, ::-1].argmax(axis=1)
+                        if last
+                        else overlap_or_none.argmax(axis=1)
+                    )
+                    best.append(at[overlap_or_none.ravel()[at] >= 0])
                 kept = np.sort(np.concatenate(best))
             else:
                 reach = iou >= self.floor if ioa is iou else (iou >= self.floor) | (ioa >= self.floor)
@@ -433,7 +437,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
         """
         pixel = self.boxes.protocol.pixel
         best = 0.8 * len(d) * len(t)
-        found = None
+        halves = None
         for axis in (0, 1):
             edges = [(side[axis][rows], side[axis + 2][rows]) for side, rows in ((det, d), (truth, t))]
             low = np.sort(np.concatenate([low for low, _ in edges]))
@@ -446,5 +450,5 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 cost = sum(float(np.count_nonzero(a)) * np.count_nonzero(b) for a, b in (below, above))
                 if cost <= best:
                     best = cost
-                    found = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
-        return found
+                    halves = ((d[below[0]], t[below[1]]), (d[above[0]], t[above[1]])), axis, cut
+        return halves

@@ -194,18 +194,18 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
     images = truth.images
     stems = {stem(name) for name in images.name}
     known = stems | {last_part(name) for name in images.name}
-    found: dict[str, str] = {}
+    added: dict[str, str] = {}
     for image in dict.fromkeys(image for image, _, _ in labels):
         if image and stem(image) not in known and last_part(image) not in stems:
-            found.setdefault(stem(image), image)
-    if not found:
+            added.setdefault(stem(image), image)
+    if not added:
         return truth
-    n = len(found)
+    n = len(added)
     which = f"{n} images that only they name have" if n > 1 else "1 image that only they name has"
     log.note(f"image labels: {which} no boxes and count{'' if n > 1 else 's'} as ground truth")
     more: dict[str, Any] = {"width": 0, "height": 0, "source_id": NO_ID, "path": "", "split": "", "file": -1}
     more |= {key: -1 for key in ("video", "frame") if getattr(images, key) is not None}
-    columns: dict[str, Any] = {"name": (*images.name, *found.values())}
+    columns: dict[str, Any] = {"name": (*images.name, *added.values())}
     for key, value in {**more, "line": 0}.items():
         column = getattr(images, key)
         is_text = isinstance(column, tuple)
@@ -232,8 +232,8 @@ def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Join
     named = {*distinct(joined.truth.category).tolist()}
     if joined.image_labels is not None:
         named.update(joined.image_labels[1].tolist())
-    found = {other for c in named for other in above.get(joined.classes[c], ())}
-    return replace(joined, added=tuple(sorted(found - classes)))
+    added = {other for c in named for other in above.get(joined.classes[c], ())}
+    return replace(joined, added=tuple(sorted(added - classes)))
 
 
 def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
@@ -265,8 +265,12 @@ def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
             rows += ((i, c, positive) for c in concerned(category, positive))
     log.note(f"image labels: {len(rows)} of {n} rows concern images and classes of this evaluation")
     columns = _columns(rows)
-    if (own := joined.image_labels) is not None:
-        columns = (np.r_[own[0], columns[0]], np.r_[own[1], columns[1]], np.r_[own[2], columns[2]])
+    if (earlier := joined.image_labels) is not None:
+        columns = (
+            np.r_[earlier[0], columns[0]],
+            np.r_[earlier[1], columns[1]],
+            np.r_[earlier[2], columns[2]],
+        )
     return replace(joined, image_labels=columns)
 
 
@@ -280,10 +284,10 @@ def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
     keys = joined.keys_of(joined.truth) if boxed else np.zeros(0, np.int64)
     if joined.image_labels is not None:
         image, category, state = joined.image_labels
-        wanted = np.isin(state, states)
-        keys = np.concatenate([keys, image[wanted] * len(joined.classes) + category[wanted]])
-    found: Mask = np.isin(joined.keys_of(joined.detections), keys)
-    return found
+        has_state = np.isin(state, states)
+        keys = np.concatenate([keys, image[has_state] * len(joined.classes) + category[has_state]])
+    is_labelled: Mask = np.isin(joined.keys_of(joined.detections), keys)
+    return is_labelled
 
 
 def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
@@ -339,15 +343,17 @@ def expand(joined: Joined) -> Joined:
     n_up = np.array([len(rows) for rows in up], np.int64)
     source = np.repeat(np.arange(len(joined.truth)), 1 + n_up[joined.truth.category])
     category = np.fromiter(
-        (c for own in joined.truth.category.tolist() for c in (own, *up[own])), np.int32, len(source)
+        (c for class_row in joined.truth.category.tolist() for c in (class_row, *up[class_row])),
+        np.int32,
+        len(source),
     )
     truth = replace(joined.truth.take(source), category=category)
     labels = joined.image_labels
     if labels is not None:
         rows = [
             (image, c, state)
-            for image, own, state in zip(*(column.tolist() for column in labels), strict=True)
-            for c in (own, *(down[own] if state == LabelState.ABSENT else up[own]))
+            for image, class_row, state in zip(*(column.tolist() for column in labels), strict=True)
+            for c in (class_row, *(down[class_row] if state == LabelState.ABSENT else up[class_row]))
         ]
         labels = _columns(rows)
     return replace(joined, classes=tuple(classes), truth=truth, image_labels=labels)

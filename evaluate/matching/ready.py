@@ -95,26 +95,28 @@ def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> 
 def with_points(dataset: Dataset) -> Mask:
     """(n,) the classes that have key points: names of these, or a box with some."""
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
-    found = np.array([len(own) > 0 for own in names], np.bool_)
+    has_points = np.array([len(point_names) > 0 for point_names in names], np.bool_)
     if dataset.boxes.keypoints is not None:
-        found[dataset.boxes.category[dataset.boxes.keypoints.counts() > 0]] = True
-    return found
+        has_points[dataset.boxes.category[dataset.boxes.keypoints.counts() > 0]] = True
+    return has_points
 
 
 def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
     """The sides without the classes that have no key points, of which a note tells; all, if none has any."""
     has = np.zeros(len(joined.classes), np.bool_)
-    for side, own in ((detections, joined.detections), (truth, joined.truth)):
+    for side, table in ((detections, joined.detections), (truth, joined.truth)):
         has[joined.truth.category] = False  # the ground truth decides about its classes
-        has[own.category[with_points(side)[side.boxes.category[own.row]]]] = True
+        has[table.category[with_points(side)[side.boxes.category[table.row]]]] = True
     if has.all() or not has[joined.truth.category].any():
         return joined
-    kept, left = ([joined.classes[i] for i in np.flatnonzero(has == good).tolist()] for good in (True, False))
+    kept, left = (
+        [joined.classes[i] for i in np.flatnonzero(has == keeps).tolist()] for keeps in (True, False)
+    )
     joined, counted = narrow(joined, Choice(classes=kept))
-    objects, found = (counted.counts[1, :2] - counted.counts[1, 2:]).tolist()
+    n_objects, n_detections = (counted.counts[1, :2] - counted.counts[1, 2:]).tolist()
     log.note(
-        f"left out {plural(len(left), 'class')} without key points, with {plural(objects, 'object')} and "
-        f"{plural(found, 'detection')}: {some(left)}"
+        f"left out {plural(len(left), 'class')} without key points, with {plural(n_objects, 'object')} and "
+        f"{plural(n_detections, 'detection')}: {some(left)}"
     )
     return joined
 
@@ -146,15 +148,15 @@ def ready_for(
         joined = _only_with_points(joined, truth, detections, log)
     if joined.regions is not None:
         joined = _with_drawn_regions(joined, joined.regions, truth.boxes, iou_type, log)
-    for side, own in ((truth, joined.truth), (detections, joined.detections)):
+    for side, table in ((truth, joined.truth), (detections, joined.detections)):
         among = np.zeros(len(side), np.bool_)
-        among[own.row] = True
+        among[table.row] = True
         report_missing(side, iou_type, log, among)
     if iou_type in ("segm", "boundary") and log.errors == errors:
         _check_sizes(joined, truth, log)
         if log.errors == errors:
-            for side, own in ((truth, joined.truth), (detections, joined.detections)):
-                report_unfillable(side, *unfillable(joined, own, iou_type), log)
+            for side, table in ((truth, joined.truth), (detections, joined.detections)):
+                report_unfillable(side, *unfillable(joined, table, iou_type), log)
     if log.errors > errors:
         raise DataError("the shapes of the ground truth and the detections cannot be compared", log)
     if iou_type == "keypoints":
@@ -233,13 +235,13 @@ def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
 
 def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
     """The protocols with sigmas for as many key points as there are."""
-    found = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
+    point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
              if side.source is not None and side.source.keypoints is not None]  # fmt: skip
-    counts = np.unique(np.concatenate([np.zeros(0, np.int64), *found])).tolist()
+    counts = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()
     if len(counts) > 1:
-        said = ", ".join(map(str, counts[:-1]))
+        listed = ", ".join(map(str, counts[:-1]))
         raise UsageError(
-            f"{spell('iou_type')} keypoints: some objects have {said} key points and others {counts[-1]}, "
+            f"{spell('iou_type')} keypoints: some objects have {listed} key points and others {counts[-1]}, "
             f"but a list of sigmas fits one number only: choose classes with {spell('only_classes')}"
         )
     k = counts[0] if counts else 0
@@ -252,7 +254,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
             )
         if not sigmas and k == len(COCO_SIGMAS):
             sigmas = COCO_SIGMAS
-            names = {own for own in truth.categories.keypoints or () if own}
+            names = {point_names for point_names in truth.categories.keypoints or () if point_names}
             if names - {COCO_POINTS}:
                 log.note(f"{p.name}: the sigmas are those of COCO's 17 points, but these have other names")
         elif not sigmas and p.measure == "pose":

@@ -51,7 +51,7 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
     def take(self, rows: NDArray[Any] | slice) -> SideTable:
         """The boxes at `rows`: a mask, row numbers or a slice."""
         if isinstance(rows, slice):
-            return replace(self, **{name: own[rows] for name, own in self.columns().items()})
+            return replace(self, **{name: values[rows] for name, values in self.columns().items()})
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows  # faster than a mask
         taken = {name: column.take(rows, axis=0) for name, column in self.columns().items()}
         return replace(self, **taken)

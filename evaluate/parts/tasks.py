@@ -258,7 +258,10 @@ def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
         pieces[-1].append({"score": score, "is_true": is_true.astype(np.uint8)})
         true_scores.append(np.unique(score[is_true]))
         totals.append(with_rows(matches, [{}]))
-    packed = [pack({f"{i}.{k}": v for i, own in enumerate(b) for k, v in own.items()}) for b in pieces]
+    packed = [
+        pack({f"{i}.{k}": v for i, piece_columns in enumerate(b) for k, v in piece_columns.items()})
+        for b in pieces
+    ]
     return Outcome(store.write(f"matches-{me}", packed), kept, totals, true_scores)
 
 
