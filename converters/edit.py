@@ -186,8 +186,9 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
 
 
 def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
-    """Return the dataset with the names and ids of COCO's classes; classes that are only numbers are
-    positions, 0 to 79.
+    """Return the dataset with the names and ids of COCO's classes.
+
+    Classes that are only numbers are positions, 0 to 79.
     """
     categories = dataset.categories
     names = list(categories.name)

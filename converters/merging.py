@@ -207,8 +207,9 @@ def add_regions(truth: Dataset, regions: Dataset, partner: Longs, log: Log) -> D
 
 
 def _common_kind(datasets: Sequence[Dataset]) -> Kind:
-    """Return the kind of all datasets, ``gt`` or ``det``; a dataset without boxes can be either. Raises
-    UsageError if they differ.
+    """Return the kind of all datasets, ``gt`` or ``det``; a dataset without boxes can be either.
+
+    Raises UsageError if they differ.
     """
     boxed = [d for d in datasets if len(d)]
     truth = [d for d in boxed if d.kind == "gt"]
@@ -294,8 +295,9 @@ def _prefixes(datasets: Sequence[Dataset]) -> list[str]:
 
 
 class _RowMap:
-    """Maps rows of the source tables to rows of the merged table; several source rows can become one merged
-    row.
+    """Maps rows of the source tables to rows of the merged table.
+
+    Several source rows can become one merged row.
 
     Source rows are numbered through all sources, so arguments and results over "all rows" are the columns of
     all sources, concatenated.
@@ -311,8 +313,9 @@ class _RowMap:
 
     @classmethod
     def by_key(cls, keys: Sequence[Iterable[Any]]) -> tuple[_RowMap, list[Any]]:
-        """Map source rows with equal keys to one merged row; returns the map, and the key of each merged
-        row.
+        """Map source rows with equal keys to one merged row.
+
+        Returns the map, and the key of each merged row.
         """
         row_of: dict[Any, int] = {}
         rows = cls([[row_of.setdefault(key, len(row_of)) for key in mine] for mine in keys])
@@ -383,8 +386,9 @@ class _RowMap:
 
 
 def _rows_of_images(names: Sequence[Sequence[str]]) -> _RowMap:
-    """Map each image of each dataset to a merged row; images are the same if their names are, with or
-    without extension.
+    """Map each image of each dataset to a merged row.
+
+    Images are the same if their names are, with or without extension.
     """
     rows: dict[str, int] = {}
     stems: dict[str, list[int]] = {}
@@ -511,8 +515,9 @@ def _tracks(datasets: Sequence[Dataset], video_rows: _RowMap) -> tuple[_RowMap, 
 
 
 def _categories(datasets: Sequence[Dataset], changed: dict[str, int]) -> tuple[_RowMap, Categories]:
-    """Map the classes of all datasets by name; returns the map and the merged classes, whose ids are set
-    later.
+    """Map the classes of all datasets by name.
+
+    Returns the map and the merged classes, whose ids are set later.
 
     The parent of a class is that of the first dataset that has the class, so there can be no circle.
     """

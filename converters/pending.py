@@ -324,8 +324,9 @@ class PendingSource:
 
 
 def _rename(dataset: Dataset, source: str, rule: NameRule | None, log: Log) -> Dataset:
-    """Return the dataset with its image names shortened by a rule; without a rule, with ``/`` between their
-    folders.
+    """Return the dataset with its image names shortened by a rule.
+
+    Without a rule, with ``/`` between their folders.
 
     It is unchanged if two names would be equal, which is reported.
     """

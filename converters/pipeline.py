@@ -305,8 +305,9 @@ def repair(
 def _formats_of(
     sources: Sequence[str], names: str | Sequence[str] | None, same_image: str
 ) -> list[str | None]:
-    """Return the format of each source, None if it is to be detected. Raises UsageError if the names do
-    not fit.
+    """Return the format of each source, None if it is to be detected.
+
+    Raises UsageError if the names do not fit.
     """
     if not sources:
         raise UsageError("there is no source")

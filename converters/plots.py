@@ -71,8 +71,9 @@ def save_plots(
 def _pictures(
     dataset: Dataset, statistics: Statistics
 ) -> list[tuple[str, Callable[[Axes], None], float | None]]:
-    """Return (name, draw function, height in inches) of each plot; the height is None if there is nothing
-    to show.
+    """Return (name, draw function, height in inches) of each plot.
+
+    The height is None if there is nothing to show.
     """
     shown = min(MOST, len(statistics.classes))
     any_box = 4.5 if statistics.boxes else None

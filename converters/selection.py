@@ -307,8 +307,9 @@ def split_rows(
 def _stratified(
     dataset: Dataset, ratios: Sequence[int], *, seed: str, groups: Sequence[str], stratify: bool
 ) -> Longs:
-    """(images,) position of the part of each image, by iterative stratification; all images of a group go to
-    one part.
+    """(images,) position of the part of each image, by iterative stratification.
+
+    All images of a group go to one part.
 
     Groups without classes come last; unless it is to `stratify`, none has any.
     """

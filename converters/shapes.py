@@ -218,8 +218,9 @@ class _Fitting:
         return shapes.replaced(rows, shapes.take(rows).drawn(self.height[rows], self.width[rows]))
 
     def in_one_part(self, shapes: Shapes) -> Shapes:
-        """Join the outlines of each object into one by bridges of no width; trace the mask where parts
-        overlap.
+        """Join the outlines of each object into one by bridges of no width.
+
+        Trace the mask where parts overlap.
         """
         rows: Rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & (np.diff(shapes.ring) > 1))
         if not len(rows):
@@ -246,8 +247,9 @@ class _Fitting:
         return shapes.replaced(rows, made)
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
-        """Convert outlines that are rectangles to oriented boxes; with `any_shape` all others to the
-        smallest rectangle around them.
+        """Convert outlines that are rectangles to oriented boxes.
+
+        With `any_shape` all others to the smallest rectangle around them.
         """
         rows = np.flatnonzero((shapes.kind == ShapeKind.POLYGONS) & shapes.four_cornered())
         rows = rows[off_rectangle(shapes.corners(rows)) <= SAME]

@@ -108,8 +108,9 @@ def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Da
 
 
 def _faulty(log: Log, source: Source) -> dict[str, str]:
-    """Map the paths of files whose faults affect more than a row to their names in the source; empty if
-    the whole dataset has a fault.
+    """Map the paths of files whose faults affect more than a row to their names in the source.
+
+    Empty if the whole dataset has a fault.
     """
     files = {source.full(file): file for file in source.files if file}
     bad: dict[str, str] = {}

@@ -88,8 +88,9 @@ class StrictLoss(DataError):
 
 
 def open_output(path: str, format_: Format, *, overwrite: bool, dry_run: bool) -> Output:
-    """Return the output for a target. Raises PathError if it cannot be used. Nothing is touched before it
-    is entered.
+    """Return the output for a target. Raises PathError if it cannot be used.
+
+    Nothing is touched before it is entered.
     """
     return Output(path, single=_is_single(path, format_), overwrite=overwrite, dry_run=dry_run)
 
@@ -349,8 +350,9 @@ def _put(
     target: Target,
     log: Log,
 ) -> None:
-    """Have the format write into the output. Raises DataError, and nothing is written, if it reports an
-    error.
+    """Have the format write into the output.
+
+    Raises DataError, and nothing is written, if it reports an error.
 
     The pieces of the dataset go into folders of the output; what several of them have in common is reported
     once.

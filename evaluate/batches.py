@@ -243,8 +243,9 @@ class BatchReader(msgspec.Struct, frozen=True):
     def checked(
         self, count: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], names: Sequence[str]
     ) -> ImageBoxes:
-        """Return the boxes of some images. Raises ValueError that names the first image with impossible
-        values.
+        """Return the boxes of some images.
+
+        Raises ValueError that names the first image with impossible values.
         """
         boxes, label, score, area = (columns[k] for k in ("boxes", "label", "score", "area"))
 

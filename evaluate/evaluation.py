@@ -225,8 +225,9 @@ def checked_rules(
     class_agnostic: bool = False,
     **switches: Any,
 ) -> list[Protocol]:
-    """Return the requested protocols. Raises UsageError if the options do not exist or do not fit
-    together.
+    """Return the requested protocols.
+
+    Raises UsageError if the options do not exist or do not fit together.
     """
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)

@@ -276,8 +276,9 @@ def _as_boxes(side: Dataset, frames: _Frames, boxes: Boxes, tube: Longs, first: 
 def match_tubes(
     joined: Joined, rules: Sequence[Protocol], truth: Tubes, detections: Tubes
 ) -> Iterator[Matches]:
-    """Yield the matches under each protocol. Equal scores rank in input order where pairs go by IoU, else
-    by video.
+    """Yield the matches under each protocol.
+
+    Equal scores rank in input order where pairs go by IoU, else by video.
     """
     score, row = joined.detections.score, joined.detections.row
     for p in rules:

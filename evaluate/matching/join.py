@@ -112,7 +112,7 @@ def join(
 
 
 class Admitted(msgspec.Struct, frozen=True, eq=False):
-    """Which images and classes of the two sides are the same; decided without comparing any box."""
+    """The images and classes of the two sides that correspond, decided without comparing any box."""
 
     truth: Dataset
     detections: Dataset
@@ -137,7 +137,7 @@ class Admitted(msgspec.Struct, frozen=True, eq=False):
         return [self.classes.get(name, -1) for name in self.pairing.det_names]
 
     def joined(self, boxes: Boxes, hierarchy: Mapping[str, Any] | None, unit: str = "images") -> Joined:
-        """Both sides, with these boxes of the detections."""
+        """Return both sides, with these boxes of the detections."""
         truth, detections, pairing, number = self.truth, self.detections, self.pairing, self.gt_number
         partner, gt_names, det_names = pairing.image, pairing.gt_names, pairing.det_names
         extra_names = tuple(detections.images.name[i] for i in np.flatnonzero(partner < 0).tolist())
@@ -196,7 +196,7 @@ def admit(
     image_labels: Sequence[Label] | None,
     unit: str = "images",
 ) -> Admitted:
-    """Decide what belongs together.
+    """Decide which images and classes of the two sides correspond.
 
     Of `detections` only the images, the classes and a sample of the boxes are looked at: the first of each
     class and those of the highest scores. `summary` is that of all of them.
@@ -343,7 +343,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, detections: Dataset) -> DetectionSummary:
-        """That of a whole dataset."""
+        """Summarise a whole dataset."""
         boxes, n = detections.boxes, len(detections)
         score, xyxy = boxes.score, boxes.xyxy
         missing = np.isnan(score)
@@ -373,7 +373,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
         images: Sequence[Longs],
         n_classes: int,
     ) -> DetectionSummary:
-        """That of all parts; `classes` and `images` map the rows of each part to those of the whole."""
+        """Summarise several parts; `classes` and `images` map the rows of each part to those of the whole."""
         per_class = np.zeros(n_classes, np.int64)
         for part, rows in zip(parts, classes, strict=True):
             np.add.at(per_class, rows, part.per_class)
@@ -431,7 +431,7 @@ def _check_scores(detections: Dataset, log: Log, summary: DetectionSummary) -> N
 
 
 def check_rows(side: Dataset, log: Log) -> None:
-    """Report boxes that cannot be compared: coordinates that are no numbers, edges in the wrong order."""
+    """Report boxes that cannot be compared: coordinates that are not numbers, or edges in the wrong order."""
     xyxy, wh = side.boxes.xyxy, side.boxes.wh
     finite: Any = True
     if not (np.isfinite(xyxy).all() and np.isfinite(wh).all()):
@@ -451,7 +451,7 @@ def check_rows(side: Dataset, log: Log) -> None:
 
 
 def _check_coordinates(truth: Dataset, detections: Dataset, log: Log, summary: DetectionSummary) -> None:
-    """Report one side in pixels and the other in 0..1."""
+    """Report if one side is in pixels and the other in 0..1."""
     if truth.relative or detections.relative:
         for side in (truth, detections) if truth.relative != detections.relative else ():
             if side.relative:

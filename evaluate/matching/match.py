@@ -65,7 +65,10 @@ def match(
 
 
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
-    """The matches under each protocol; protocols that measure the same boxes alike share the comparison."""
+    """Yield the matches under each protocol.
+
+    Protocols that measure the same boxes alike share the comparison of boxes.
+    """
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
     orders: dict[int, Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
@@ -91,7 +94,7 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
 
 
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
-    """What `prepare` asks of a protocol."""
+    """Cache key: the settings of a protocol that `prepare` depends on."""
     cap = p.max_dets if p.cap_of == "image" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
     dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners, p.clipped
@@ -99,7 +102,7 @@ def _prepared_as(p: Protocol) -> tuple[Any, ...]:
 
 
 def _measured_as(p: Protocol) -> tuple[Any, ...]:
-    """What finding pairs asks of a protocol."""
+    """Cache key: the settings of a protocol that `pairs_of` depends on."""
     as_given = p.as_given and p.pixels == "edges"
     many = p.crowd_flags, p.group_weight is not None, p.region_flags
     one = p.match, p.match == "best" and p.last_of_equals
@@ -115,7 +118,7 @@ def _match(
     pairs: Pairs,
     beyond: Mask | None,
 ) -> Matches:
-    """The matches of prepared sides, whose detections stand in `order` by descending score."""
+    """Match the prepared sides; `order` are the positions of the detections by descending score."""
     guesses = np.zeros((0, 2), np.int64)
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
@@ -172,7 +175,7 @@ def _match(
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
-    """Each detection with at most one ground truth."""
+    """Match each detection with at most one ground truth."""
     rule = {"free": _match_free, "best": _match_best, "greatest": _match_greatest}[protocol.match]
     hits, detections = rule(pairs, protocol, truth), sides.detections
     if pairs.large:  # a bounded number of pairs at a time, which take what is left
@@ -194,7 +197,9 @@ def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) 
 
 
 class Truth:
-    """What the ground truths are to a protocol, as words of bits."""
+    """The ground truths under a protocol: which count, which are ignored and which are still free, as
+    words of bits.
+    """
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
         side = joined.truth
@@ -234,7 +239,7 @@ class Truth:
 
 
 def _spread(mask: Mask, block: range) -> Words:
-    """(n,) the bits of all thresholds of a block in the areas where (areas, n) a mask is true."""
+    """(n,) words with the bits of all thresholds of a block, in the areas where `mask` (areas, n) is True."""
     bits = 2 ** len(block) - 1
     each = [area_mask * np.uint64(bits << (a * len(block))) for a, area_mask in enumerate(mask)]
     spread: Words = np.bitwise_or.reduce(each)
@@ -242,7 +247,9 @@ def _spread(mask: Mask, block: range) -> Words:
 
 
 def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray[AreaBits] | None:
-    """Bit per area range: whether a detection that matches nothing is a false positive there.
+    """(n,) a bit per area range: whether an unmatched detection is a false positive there.
+
+    None if all are everywhere.
 
     Those `beyond` the limit never are, nor those of a class that is not annotated exhaustively, where the
     protocol asks for that. None where all are everywhere.
@@ -270,7 +277,7 @@ def cap_per_class(protocol: Protocol) -> int | None:
 
 
 def beyond_cap(joined: Joined, protocol: Protocol, order: Longs) -> Mask | None:
-    """The detections that are too many of their image and class; None if there are none.
+    """(n,) mask of the detections that exceed the limit of their image and class; None if there are none.
 
     `order` are the positions of the detections by descending score.
     """
@@ -306,7 +313,7 @@ MANY_PAIRS = 32
 
 
 def _match_free(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Each detection takes the best ground truth that is free, one that counts before one that does not."""
+    """Match each detection with the best free ground truth, one that counts before one that is ignored."""
     iou = pairs.iou
     if pairs.ioa is not None:
         iou = np.where(truth.crowd[pairs.gt], pairs.ioa, iou)
@@ -396,12 +403,16 @@ class _Taking:
             self.reference = threshold_bits(block, 1, protocol.reference)
 
     def bits_of(self, overlap: Floats) -> Words:
-        """(pairs,) the bits under which these overlaps reach the thresholds."""
+        """(pairs,) the bits of the thresholds that these overlaps reach."""
         reached: Words = self.bits[np.searchsorted(self.ious, overlap, side="right")]
         return reached
 
     def take(self, rows: Longs, *, counting: bool) -> None:
-        """Give each detection of a round, where it has none yet, its best that counts, or does not."""
+        """Match each detection in `rows` with its best free ground truth.
+
+        This is done under every threshold and area range where the detection has none yet: with `counting`
+        among the ground truths that count, without it among those that are ignored.
+        """
         starts, n_pairs = self.first[rows], self.n_pairs[rows]
         taken = self.positive if counting else self.ignored
         wanting = np.full(len(rows), self.every) if counting else self.every & ~self.positive[rows]
@@ -423,7 +434,9 @@ class _Taking:
                 self.hit_gt[rows[having][seen]] = g[seen]
 
     def take_one(self, row: int) -> None:
-        """The same for one detection, whose pairs stand by rising ground truth."""
+        """As `take`, for one detection with more than `MANY_PAIRS` pairs, which are sorted by ground truth
+        instead of IoU.
+        """
         pair_slice = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
         gt, iou, reaches, covers = (
             self.gt[pair_slice],
@@ -455,7 +468,10 @@ class _Taking:
 
 
 def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Each detection goes to its best ground truth, even if that is taken: then it is a false positive."""
+    """Match each detection with its best ground truth.
+
+    If that is taken already, the detection is a false positive.
+    """
     plain = ~truth.group[pairs.gt] & (pairs.iou >= floor_of(protocol))
     det, gt, iou = pairs.det[plain], pairs.gt[plain], pairs.iou[plain]
     best = best_of_each(det, iou, last=protocol.last_of_equals)
@@ -491,7 +507,10 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 
 def _first_of_each(gt: Ints, n: int) -> Mask:
-    """Which of the rows, by image, class and descending score, are the first of their ground truth."""
+    """(n,) mask of the rows that are the first of their ground truth.
+
+    Rows are by image, class and descending score.
+    """
     is_first: Mask = first_index_of(gt, n)[gt] == np.arange(len(gt))
     return is_first
 
@@ -501,7 +520,7 @@ def _first_of_each(gt: Ints, n: int) -> Mask:
 
 
 def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
-    """Pairs of greatest IoU first; of equals the first ground truth, then the best-ranked detection.
+    """Take pairs by descending IoU; of equal pairs the first ground truth, then the best-ranked detection.
 
     A lower threshold only goes on where a higher one ended, so the pairs of the lowest are those of all.
     """
@@ -530,7 +549,9 @@ def _match_greatest(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
 
 
 def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, Ints]:
-    """The eligible detections that reach the threshold with any ground truth, and their best one."""
+    """Return the eligible detections that reach the threshold with any ground truth, and the best one of
+    each.
+    """
     keep = (pairs.iou >= protocol.ious[0]) & eligible[pairs.det]
     det, gt, iou = pairs.det[keep], pairs.gt[keep], pairs.iou[keep]
     best = best_of_each(det, iou)
@@ -540,7 +561,7 @@ def _best_hits(pairs: Pairs, protocol: Protocol, eligible: Mask) -> tuple[Ints, 
 def _match_guesses(
     joined: Joined, protocol: Protocol, pairs: Pairs, order: Longs
 ) -> tuple[Hits, Mask, Longs]:
-    """The best detections of every image with ground truth, whatever their class.
+    """Match the best detections of every image with ground truth, whatever their class.
 
     Answers the hits, (n,) which detections are guesses, and `Matches.guesses`.
 

@@ -1,4 +1,4 @@
-"""What became of every detection: tables that can be concatenated.
+"""The outcome of every detection, in tables that can be concatenated.
 
 All combinations of IoU threshold and area range are held at once, a bit each. 64 of them make a word, one
 number per detection; COCO's 10 thresholds and 4 area ranges fit into one. A hit is a detection that matched
@@ -34,7 +34,7 @@ TRUTHS = "ground truths "
 
 
 class Matches(msgspec.Struct, frozen=True, eq=False):
-    """What became of every detection under one protocol; tables of shards can be concatenated.
+    """The outcome of every detection under one protocol; tables of shards can be concatenated.
 
     The first four columns have a row per detection. ``hit`` names the rows that matched something; bit
     ``area * len(block) + iou - block.start`` of the word of each `word_blocks` says under which threshold
@@ -78,7 +78,7 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
-    """The matches of disjoint sets of images as one.
+    """Concatenate the matches of disjoint sets of images.
 
     Raises
     ------
@@ -178,7 +178,9 @@ def bits_of_area(protocol: Protocol, area: int = 0) -> list[tuple[int, np.uint64
 
 
 def outcomes(matches: Matches) -> tuple[NDArray[np.uint8], Ints]:
-    """(n,) the outcome at the reference threshold, and the matched ground truth, of every row."""
+    """(n,) the outcome at the reference threshold, and (n,) the matched ground truth of every row, -1 if
+    none.
+    """
     w, bit = bits_of_area(matches.protocol)[matches.protocol.reference]
     outcome = np.full(len(matches.score), OUTCOMES.index("FP"), np.uint8)
     if matches.fp_if_unmatched is not None:

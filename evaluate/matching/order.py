@@ -1,4 +1,4 @@
-"""Positions of boxes by their scores or groups, runs of equal neighbours, and pairs taken one to one."""
+"""Sort boxes by score or group, find runs of equal neighbours, and match pairs one to one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def argsort_descending(score: Floats) -> Longs:
 
 
 def argsort_int(number: NDArray[Any], limit: int) -> Longs:
-    """(n,) positions by rising `number` in 0..limit-1, equal ones in their order."""
+    """(n,) positions by ascending `number`, which is in 0..limit-1; equal ones in their order."""
     if limit <= 2**16:  # which NumPy sorts by their digits
         return np.argsort(number.astype(np.uint16), kind="stable")
     bits = len(number).bit_length()

@@ -47,7 +47,7 @@ CEILING = 1 - 1e-10
 
 
 class Pairs(msgspec.Struct, frozen=True, eq=False):
-    """Detections and ground truths of one image and class that overlap enough.
+    """Pairs of a detection and a ground truth of one image and class that overlap enough.
 
     ``det`` and ``gt`` are (n,) positions in the joined sides, ``iou`` (n,). Pairs stand by image, class,
     descending score of the detection, then ground truth. ``rank`` (one per detection) is the rank of a
@@ -102,7 +102,7 @@ def find_pairs(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """All pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
+    """Find all pairs of one image and class with IoU (for groups also IoA) of at least `floor`.
 
     Parameters
     ----------
@@ -169,7 +169,9 @@ def floor_of(protocol: Protocol) -> float:
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
-    """Left, top, right, bottom and area of boxes, each (n,); right - left + `Protocol.pixel` is the width.
+    """Return left, top, right, bottom and area of boxes, each (n,).
+
+    ``right - left + Protocol.pixel`` is the width.
 
     They are 32-bit floats where the protocol computes in those.
     """
@@ -199,7 +201,7 @@ def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
 
 
 def _lookup(key: Longs, keys: Longs) -> Ints:
-    """(n,) the position of each key in the rising `keys`, -1 = not there."""
+    """(n,) the position of each key in the ascending `keys`, -1 if it is not there."""
     # Looking up in a table of all possible keys is faster than searching, as long as it is small.
     size = int(keys[-1]) + 1
     if size <= 4 * (len(key) + len(keys)) + SPARSE:
@@ -213,7 +215,7 @@ def _lookup(key: Longs, keys: Longs) -> Ints:
 
 
 class _Boxes:
-    """The boxes of both sides as a protocol measures them; ground truths by image and class."""
+    """The boxes of both sides as a protocol measures them; ground truths sorted by image and class."""
 
     def __init__(self, joined: Joined, protocol: Protocol, truth_order: Longs) -> None:
         self.protocol = protocol
@@ -232,7 +234,7 @@ class _Boxes:
         return geometry(self.detections.xyxy[rows], self.detections.wh[rows], self.protocol)
 
     def overlap(self, width: Floats, det: Columns, truth: Columns, grouped: Mask) -> tuple[Floats, Floats]:
-        """IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
+        """Return IoU and IoA of pairs whose boxes share `width`; -1 where they do not overlap.
 
         The arrays are broadcast, `grouped` too.
         """
@@ -300,7 +302,7 @@ class _Boxes:
         return rows.astype(np.int32), self.truth_order[truth_at].astype(np.int32), iou, ioa
 
     def best(self, pairs: Found) -> Found:
-        """The best pair of each detection, and its best with a group-of box."""
+        """Return the best pair of each detection, and its best pair with a group-of box."""
         det, gt, iou, ioa = pairs
         group = self.is_group[gt]
         last = self.protocol.last_of_equals
@@ -326,7 +328,7 @@ def _together(parts: Sequence[Found]) -> Found:
 
 
 class LargeGroup(msgspec.Struct, frozen=True, eq=False):
-    """The boxes of an image and class that has many of them."""
+    """The boxes of an image and class that has many boxes."""
 
     boxes: _Boxes
     det: Longs
@@ -337,7 +339,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     best_only: bool
 
     def parts(self) -> Iterator[Found]:
-        """Pairs by descending score of the detection, then ground truth, a bounded number at a time.
+        """Yield pairs by descending score of the detection, then ground truth, a bounded number at a time.
 
         As many detections are taken at a time as have a bounded number of pairs, which is found by trial.
         """
@@ -354,7 +356,9 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
                 size *= 2
 
     def _near(self, rows: Longs) -> Found | None:
-        """The pairs of some detections, each compared with what is near it; None if they are too many.
+        """Return the pairs of some detections, each compared with the ground truths near it.
+
+        None if they are too many.
 
         The plane is cut in two for as long as that spares comparisons.
         Boxes on both sides of a cut belong to both halves; a pair counts where its common area begins.
@@ -394,7 +398,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     def _cross(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> Iterator[tuple[Longs, Longs, Floats, Floats]]:
-        """Which of the boxes `d` and `t` are pairs."""
+        """Yield the pairs among the boxes `d` and `t`."""
         theirs = tuple(c[t] for c in truth)
         grouped = self.boxes.grouped[self.truth][t]
         is_group = self.boxes.is_group[self.boxes.truth_order[self.truth][t]]
@@ -431,7 +435,9 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     def _halved(
         self, det: Columns, truth: Columns, d: Longs, t: Longs
     ) -> tuple[tuple[_Half, _Half], int, float] | None:
-        """The boxes `d` and `t` on either side of a line, its axis and position; None where not worth it.
+        """Divide the boxes `d` and `t` by a line.
+
+        Returns both halves, its axis and position, None if not worth it.
 
         The line is one of those at which a quarter, half or three quarters of the boxes begin.
         """

@@ -1,4 +1,4 @@
-"""What a protocol changes and leaves out before it compares anything; labels of images, and the hierarchy."""
+"""Apply a protocol's filters before boxes are compared; add image-level labels and the class hierarchy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from odm.tables.extra_fields import numbers_of
 
 
 def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str, int], ...]]:
-    """What a protocol changes before it compares anything, and what it may leave out and how many of it."""
+    """Apply a protocol's filters.
+
+    Returns the joined sides and, for each filter, (what it drops, how many).
+    """
     if protocol.hierarchical and joined.hierarchy:
         joined = expand(joined)
     if joined.wanted is not None:
@@ -114,7 +117,7 @@ def _clipped(side: SideTable, limits: Floats) -> SideTable:
 
 
 def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
-    """The sides with every region to ignore as a ground truth of each class that is detected on its image.
+    """Add every region to ignore as a ground truth of each class that is detected on its image.
 
     With `truth_too` also of those that have ground truth there.
     """
@@ -132,7 +135,7 @@ def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joi
 
 
 def _best_of_images(detections: SideTable, cap: int) -> Mask:
-    """(n,) the best `cap` detections of every image, of all classes; equal scores in their order."""
+    """(n,) mask of the best `cap` detections of every image, of all classes; equal scores in their order."""
     if detections.rank_in_image is not None:
         return detections.rank_in_image < cap
     n = np.bincount(detections.image, minlength=1)
@@ -190,7 +193,7 @@ def areas_of(side: SideTable) -> Floats:
 
 
 def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> Dataset:
-    """The ground truth with the images that only the labels name: it says something of them."""
+    """Return the ground truth with the images that only the image-level labels name."""
     images = truth.images
     stems = {stem(name) for name in images.name}
     known = stems | {last_part(name) for name in images.name}
@@ -216,7 +219,7 @@ def with_labelled_images(truth: Dataset, labels: Iterable[Label], log: Log) -> D
 
 
 def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Joined:
-    """The sides with these labels of images beside their own, and the classes that their hierarchy adds.
+    """Return the sides with these image-level labels added, and with the classes that the hierarchy adds.
 
     Those are what neither side names and boxes and labels of the ground truth belong to. UsageError if the
     hierarchy names none of the classes.
@@ -280,7 +283,9 @@ def _columns(rows: Iterable[tuple[int, int, int]]) -> Labels:
 
 
 def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
-    """(n,) the detections whose class has a label of one of some states on its image, or is `boxed` there."""
+    """(n,) mask of the detections whose class has a label of one of `states` on its image, or is `boxed`
+    there.
+    """
     keys = joined.keys_of(joined.truth) if boxed else np.zeros(0, np.int64)
     if joined.image_labels is not None:
         image, category, state = joined.image_labels
@@ -291,7 +296,7 @@ def has_label(joined: Joined, *states: LabelState, boxed: bool = False) -> Mask:
 
 
 def ancestors(hierarchy: Mapping[str, Any]) -> dict[str, frozenset[str]]:
-    """The ancestors of every class below a class, from ``{"LabelName": ..., "Subcategory": [...]}``.
+    """Return the ancestors of every class below a class, from ``{"LabelName": ..., "Subcategory": [...]}``.
 
     Only ``Subcategory`` leads down: a part of a thing (``Part``) is not a kind of it.
 
@@ -325,7 +330,7 @@ def _above(joined: Joined) -> dict[str, list[str]]:
 
 
 def expand(joined: Joined) -> Joined:
-    """Ground truth repeated for every ancestor of its class, once each; labels likewise.
+    """Repeat ground truths, and labels, for every ancestor of their class, once each.
 
     A positive or partial image label holds for the ancestors, a negative one for the descendants. The root
     of a tree is a class only where the data use it as one (that of Open Images, "Entity", is none).

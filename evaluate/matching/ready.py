@@ -1,4 +1,4 @@
-"""What shapes need before they are compared: that every box has one, and sizes, sigmas and areas."""
+"""Check that shapes can be compared: every box has one, and sizes, sigmas and areas are known."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WORDS: dict[IouType, str] = {
 
 
 def missing_shapes(boxes: Boxes, iou_type: IouType) -> Mask:
-    """(n,) the boxes without the shape that is compared.
+    """(n,) mask of the boxes without the shape that is compared.
 
     An outline of four corners is an oriented box, and so are boxes none of which has a shape.
     """
@@ -79,7 +79,9 @@ def report_missing(dataset: Dataset, iou_type: IouType, log: Log, among: Mask | 
 
 
 def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> Mask:
-    """As `report_missing`, and with masks also the outlines too large to fill on images of a known size."""
+    """Report as `report_missing` does, and for masks also the outlines too large to fill on images of a
+    known size.
+    """
     wrong = report_missing(dataset, iou_type, log, among)
     if iou_type in ("segm", "boundary") and dataset.boxes.shapes is not None:
         rows = np.flatnonzero(among & ~wrong)
@@ -93,7 +95,7 @@ def report_unfit(dataset: Dataset, iou_type: IouType, log: Log, among: Mask) -> 
 
 
 def with_points(dataset: Dataset) -> Mask:
-    """(n,) the classes that have key points: names of these, or a box with some."""
+    """(n,) mask of the classes that have keypoints: names of keypoints, or a box with some."""
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
     has_points = np.array([len(point_names) > 0 for point_names in names], np.bool_)
     if dataset.boxes.keypoints is not None:
@@ -102,7 +104,7 @@ def with_points(dataset: Dataset) -> Mask:
 
 
 def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: Log) -> Joined:
-    """The sides without the classes that have no key points, of which a note tells; all, if none has any."""
+    """Drop the classes without keypoints, with a note; keep all if no class has any."""
     has = np.zeros(len(joined.classes), np.bool_)
     for side, table in ((detections, joined.detections), (truth, joined.truth)):
         has[joined.truth.category] = False  # the ground truth decides about its classes
@@ -130,7 +132,7 @@ def ready_for(
     *,
     drop: bool = False,
 ) -> tuple[Joined, list[Protocol]]:
-    """The sides with the areas of their shapes, and the protocols with the sigmas of their key points.
+    """Return the sides with the areas of their shapes, and the protocols with the sigmas of their keypoints.
 
     With `drop`, classes without key points are left out where these are compared and other classes have some.
 
@@ -178,7 +180,7 @@ BOX_AREAS = (
 
 
 def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
-    """Report images of which masks are compared, and whose size is unknown, too large or not one."""
+    """Report images with masks to compare whose size is unknown, too large or not the same on both sides."""
     if joined.sizes is None:
         return
     ours, theirs = joined.sizes
@@ -199,7 +201,7 @@ def _check_sizes(joined: Joined, truth: Dataset, log: Log) -> None:
 def _with_drawn_regions(
     joined: Joined, regions: SideTable, boxes: Boxes, iou_type: IouType, log: Log
 ) -> Joined:
-    """The sides with the boxes of the regions to ignore that have no shape as their outlines."""
+    """Return the sides with the boxes of regions to ignore without a shape as their outlines."""
     missing = missing_shapes(boxes, iou_type)[regions.row]
     if not missing.any():
         return joined
@@ -234,7 +236,7 @@ def _with_person_areas(joined: Joined, rules: Sequence[Protocol], log: Log) -> J
 
 
 def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log: Log) -> list[Protocol]:
-    """The protocols with sigmas for as many key points as there are."""
+    """Return the protocols with a sigma for each keypoint."""
     point_counts = [side.source.keypoints.counts()[side.row] for side in (joined.truth, joined.detections)
              if side.source is not None and side.source.keypoints is not None]  # fmt: skip
     counts = np.unique(np.concatenate([np.zeros(0, np.int64), *point_counts])).tolist()

@@ -1,4 +1,4 @@
-"""Masks, key points and oriented boxes as what is compared: the pairs of what a protocol measures.
+"""Measure masks, keypoints and oriented boxes, and find the pairs that a protocol compares.
 
 The boxes around the shapes say which can overlap (`find_pairs`); of those that can overlap enough the shapes
 themselves are measured, those of some images at a time. Sources: `mask.py` and `cocoeval.py` of pycocotools

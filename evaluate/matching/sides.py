@@ -25,7 +25,7 @@ Labels = tuple[Longs, Longs, NDArray[np.uint8]]
 
 
 class SideTable(msgspec.Struct, frozen=True, eq=False):
-    """The boxes of one side, ordered by image, then as they were given.
+    """The boxes of one side, ordered by image, then by input.
 
     ``image`` and ``category`` are (n,) numbers in `Joined.images` and `Joined.classes`; ``row`` is the row
     in the dataset; the other columns are those of `odm.tables.Boxes`.
@@ -63,7 +63,7 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
 
 
 class JoinReport(msgspec.Struct, frozen=True, eq=False):
-    """What was joined, and what was found on one side only."""
+    """Counts of the images and classes that were joined, and of those on one side only."""
 
     images_both: int
     images_gt_only: tuple[str, ...]
@@ -81,7 +81,7 @@ class JoinReport(msgspec.Struct, frozen=True, eq=False):
     """How many of the images of both have no detection."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The ``join`` of the JSON contract."""
+        """Return the ``join`` object of the JSON contract."""
         return {
             self.unit: {
                 "both": self.images_both,
@@ -180,7 +180,9 @@ def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joi
 
 
 def parts(joined: Joined) -> Iterator[tuple[int, int, Joined]]:
-    """Consecutive images of a bounded number of pairs: first ground truth, first detection, the sides."""
+    """Yield consecutive images with a bounded number of pairs: first ground truth, first detection, the
+    sides.
+    """
     n_images = len(joined.images)
     edges = np.arange(n_images + 1)
     gt_edge = np.searchsorted(joined.truth.image, edges)
@@ -212,7 +214,7 @@ ExtraImages = Literal["error", "background", "ignore"]
 
 
 class Choice(msgspec.Struct, frozen=True, eq=False):
-    """What part of the sides is evaluated."""
+    """The part of the sides that is evaluated."""
 
     drop_extra: bool = False
     """Whether images that only the detections have are left out."""
@@ -223,7 +225,7 @@ class Choice(msgspec.Struct, frozen=True, eq=False):
 
 
 class Kept(msgspec.Struct, frozen=True, eq=False):
-    """What a `Choice` left of the sides; that of parts can be added up."""
+    """Counts of what a `Choice` leaves of the sides; counts of parts can be added."""
 
     counts: Longs
     """(4, 4) for each choice how many ground truths and detections there were before, and after it."""
@@ -262,7 +264,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
 
 def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
-    """The part of the sides that a choice leaves, and how much that is.
+    """Return the part of the sides that a choice leaves, and its counts.
 
     With a hierarchy, classes are left out after it was applied. UsageError if there is no such class.
     """
@@ -303,7 +305,7 @@ def narrow(joined: Joined, choice: Choice) -> tuple[Joined, Kept]:
 
 
 def keep_wanted(joined: Joined) -> Joined:
-    """Only the boxes of the wanted classes."""
+    """Keep only the boxes of the requested classes."""
     if joined.wanted is None:
         return joined
     classes = tuple(name for name in joined.classes if name in joined.wanted)
@@ -329,7 +331,10 @@ def choose(
     only_images: Sequence[str] | None,
     score_min: float | None,
 ) -> Choice:
-    """A choice by names, those of images with or without extension. UsageError if there is no such image."""
+    """Make a choice by names, of images with or without extension.
+
+    Raises UsageError if there is no such image.
+    """
     chosen: list[int] | None = None
     if only_images is not None:
         images = joined.images[: joined.n_truth_images] if extra_images == "ignore" else joined.images

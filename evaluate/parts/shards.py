@@ -125,8 +125,9 @@ def _owners(
 
 
 def _buckets(per_class: Mapping[str, int], cuts: Mapping[str, Cuts], rows: int) -> tuple[dict[str, int], int]:
-    """Assign classes to buckets of about `rows` detections that are counted together; returns these and their
-    number.
+    """Assign classes to buckets of about `rows` detections that are counted together.
+
+    Returns these and their number.
 
     Those that are cut come last, with a bucket for each range.
     """

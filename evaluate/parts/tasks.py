@@ -463,8 +463,9 @@ def count_ranges(
 
 
 def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, Weights]:
-    """Concatenate the condensed ranges of a class, the highest scores first; returns matches and the
-    weights of their rows.
+    """Concatenate the condensed ranges of a class, the highest scores first.
+
+    Returns matches and the weights of their rows.
     """
     n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
     false, n_areas = None, len(totals.protocol.areas)

@@ -1,5 +1,6 @@
-"""Turn matches into the numbers of a protocol; classes are counted in blocks that fit the processor's
-cache.
+"""Turn matches into the numbers of a protocol.
+
+Classes are counted in blocks that fit the processor's cache.
 """
 
 from __future__ import annotations
@@ -436,8 +437,9 @@ def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -
 
 
 def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> list[dict[str, Any]]:
-    """Return the class metrics that only some protocols have, by class; `ap` is (T, A, K), `recall` (M, T,
-    A, K).
+    """Return the class metrics that only some protocols have, by class.
+
+    `ap` is (T, A, K), `recall` (M, T, A, K).
     """
     rules = matches.protocol
     columns: dict[str, Any]

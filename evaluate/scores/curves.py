@@ -104,8 +104,9 @@ class PrecisionReader:
         return precision
 
     def at_points(self, counted: Counted) -> Floats:
-        """(classes, points) the highest precision at that recall or more; 0 where the recall is not
-        reached.
+        """(classes, points) the highest precision at that recall or more.
+
+        0 where the recall is not reached.
         """
         assert self.needed is not None and self.points is not None  # noqa: PT018
         reached = self.needed <= counted.tp[:, None]
@@ -349,8 +350,9 @@ class CurveTable(msgspec.Struct, frozen=True, eq=False):
 
 
 def curve_table(matches: Matches) -> CurveTable:
-    """Return the table of all detections; empty under ``corloc`` and ``imagenet-loc``, which have no
-    curve.
+    """Return the table of all detections.
+
+    Empty under ``corloc`` and ``imagenet-loc``, which have no curve.
     """
     metric = matches.protocol.metric
     npos = matches.npos[:, 0]

@@ -75,8 +75,9 @@ def is_usual(name: str) -> bool:
 
 
 def refuse_name(name: str) -> str | None:
-    """Return why a name from the data, a ``/``-separated path, cannot be used to read or write; None if it
-    can.
+    """Return why a name from the data, a ``/``-separated path, cannot be used to read or write.
+
+    None if it can.
     """
     if is_usual(name):
         return None

@@ -160,8 +160,9 @@ def last_part(name: str) -> str:
 
 
 def pair_images(truth: Images, detections: Images) -> tuple[Longs, dict[str, int]]:
-    """Pair images: (n,) the ground truth's row for each image of the detections, -1 = none; and how they
-    were paired.
+    """Pair images: (n,) the ground truth's row for each image of the detections, -1 = none.
+
+    And how they were paired.
     """
     ours, theirs = truth.name, detections.name
     if ours == theirs:
@@ -532,8 +533,9 @@ def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int,
 
 
 def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
-    """How to have class numbers read otherwise, if there is a way; `better` are the classes that those in
-    `used` should be.
+    """How to have class numbers read otherwise, if there is a way.
+
+    `better` are the classes that those in `used` should be.
     """
     theirs = detections.categories
     if _share_list(truth.categories, theirs) and name.startswith("positions"):

@@ -82,8 +82,9 @@ def _spare() -> float:
 
 
 def _spare_of_groups(controllers: str, group: str) -> float:
-    """Return the bytes left to a control group and its parents; inside a container the group itself is the
-    root.
+    """Return the bytes left to a control group and its parents.
+
+    Inside a container the group itself is the root.
     """
     names = ["memory.max", "memory.current"]
     if controllers:  # version 1
@@ -235,8 +236,9 @@ def in_order(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Return ``[work(item) for item in items]``, computed by threads; for work inside NumPy on large
-    arrays.
+    """Return ``[work(item) for item in items]``, computed by threads.
+
+    For work inside NumPy on large arrays.
     """
     results: dict[int, R] = {}
     failed: list[BaseException] = []

@@ -123,8 +123,9 @@ def evaluate_shards(
 
 
 def _rows_within(memory: int, base: int, n_bytes: int, rows_per_task: int | None) -> int:
-    """Return how many detections fit beside `n_bytes` bytes, `base` of them for libraries. Raises
-    UsageError if too few.
+    """Return how many detections fit beside `n_bytes` bytes, `base` of them for libraries.
+
+    Raises UsageError if too few.
     """
     within = (memory - n_bytes) // BYTES_PER_ROW
     if within < FEWEST_ROWS:

@@ -24,8 +24,9 @@ _OFF = 2.0
 
 
 class DrawnColumns:
-    """Columns derived from the shapes of a dataset that several rules need; each is computed at its first
-    use.
+    """Columns derived from the shapes of a dataset that several rules need.
+
+    Each is computed at its first use.
     """
 
     def __init__(self, columns: DerivedColumns) -> None:
@@ -82,8 +83,9 @@ class DrawnColumns:
 
     @functools.cached_property
     def pixels(self) -> Longs:
-        """(n,) pixels of masks and outlines; -1 where the image has no size, and of oriented boxes; -2 where
-        they take too long to count.
+        """(n,) pixels of masks and outlines; -1 where the image has no size, and of oriented boxes.
+
+        -2 where they take too long to count.
         """
         pixels = np.where(self.usable & (self.kind == ShapeKind.MASK), self.masks.area, -1)
         sized = self.sized & (not self.columns.dataset.relative)  # fractions of an image cover no pixel
@@ -136,8 +138,9 @@ class DrawnColumns:
 def _rule(
     *words: Any, needs: tuple[str, ...] = ("shapes",), validate_only: bool = False
 ) -> Callable[[Callable[[DrawnColumns], FoundBoxes]], BoxRule]:
-    """Decorate a rule about shapes, as `box_rule` does; the function takes `DrawnColumns`, made once for
-    all rules.
+    """Decorate a rule about shapes, as `box_rule` does.
+
+    The function takes `DrawnColumns`, made once for all rules.
     """
 
     def derived(columns: DerivedColumns) -> DrawnColumns:

@@ -138,8 +138,9 @@ def read_bytes(path: str, *, max_size: int = MAX_SIZE) -> bytes:
 
 
 def _inside(path: str) -> tuple[str, str] | None:
-    """Split a path that leads through an archive into the archive and the name in it; None for other
-    paths.
+    """Split a path that leads through an archive into the archive and the name in it.
+
+    None for other paths.
     """
     location = in_archive(path) if ".zip" in os.fspath(path).lower() else None
     return location if location and location[1] else None
@@ -401,8 +402,9 @@ def _is_gzip(path: str, head: bytes) -> bool:
 
 
 def _inflated(data: bytes, most: int, *, cut: bool = False) -> bytes:
-    """Return the content of a gzip file, up to `most` bytes; with `cut`, its beginning. Raises Unreadable
-    if it is longer.
+    """Return the content of a gzip file, up to `most` bytes; with `cut`, its beginning.
+
+    Raises Unreadable if it is longer.
     """
     unpack = zlib.decompressobj(wbits=31)
     limit = min(most, max(MOST_UNPACKED, UNPACKED_RATIO * len(data)))
@@ -550,8 +552,9 @@ def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
 
 
 def recognise_encoding(data: bytes, *, cut: bool = False) -> tuple[str, dict[str, str]]:
-    """Guess the encoding of a text that is not UTF-8, empty if unclear; also returns sample words in each
-    candidate.
+    """Guess the encoding of a text that is not UTF-8, empty if unclear.
+
+    Also returns sample words in each candidate.
     """
     if _CONTROL.search(data) or data.lstrip()[:1] == b"<":  # XML that does not name its encoding is UTF-8
         return "", {}

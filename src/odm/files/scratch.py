@@ -46,8 +46,9 @@ STAGE = re.compile(r"\.odm-.*-[0-9a-f]{12}\.tmp", re.DOTALL)
 
 
 def hold(stage: str, *, left_over: bool = False) -> int | None:
-    """Lock a staging folder and return the descriptor; None if another process holds it, -1 where folders
-    cannot be locked.
+    """Lock a staging folder and return the descriptor.
+
+    None if another process holds it, -1 where folders cannot be locked.
 
     A new one must be empty. A left-over must belong to the user of this process, be locked for certain, and
     hold nothing but what is put into such a folder.
@@ -284,8 +285,9 @@ class Scratch:
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file; returns where each piece begins, and the end. Raises PathError if it cannot be
-        written.
+        """Write a file; returns where each piece begins, and the end.
+
+        Raises PathError if it cannot be written.
         """
         aside = f"{name}.{os.urandom(6).hex()}"
         try:
@@ -310,8 +312,9 @@ class Scratch:
         return _ends(pieces)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Return the bytes `start` to `stop` of a file. Raises PathError if they cannot be read, or are
-        damaged.
+        """Return the bytes `start` to `stop` of a file.
+
+        Raises PathError if they cannot be read, or are damaged.
         """
         try:
             with self._folder() as (path, folder):
@@ -340,8 +343,9 @@ class Scratch:
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[tuple[Any, int | None]]:
-        """Return how a name in the folder is written relative to the open folder; None if that is not
-        supported.
+        """Return how a name in the folder is written relative to the open folder.
+
+        None if that is not supported.
 
         Everything goes by the descriptor: by a path, whoever may rename one of the folders above would have
         files of other places written or read.

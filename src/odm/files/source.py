@@ -215,8 +215,9 @@ class Source:
         return read_bytes(self.full(file), max_size=self.max_size)
 
     def in_utf8(self, data: bytes, path: str, log: Log) -> bytes | None:
-        """Return a text as UTF-8, or unchanged if its encoding is unclear; None, and an issue, if it is
-        not in the named encoding.
+        """Return a text as UTF-8, or unchanged if its encoding is unclear.
+
+        None, and an issue, if it is not in the named encoding.
         """
         if self.encoding:
             try:

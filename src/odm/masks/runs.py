@@ -160,8 +160,9 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
 
 def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
-    """Expand n ranges: all positions ``first[i]``, ``first[i] + 1``, ... (``n[i]`` of them), and the i of
-    each.
+    """Expand n ranges: all positions ``first[i]``, ``first[i] + 1``, ...
+
+    (``n[i]`` of them), and the i of each.
     """
     # first = [5, 2], n = [2, 3]:  arange                   0 1 | 2 3 4
     #                              first - start of group   5 5 | 0 0 0
@@ -178,8 +179,9 @@ def offsets(n: Longs) -> Longs:
 
 
 def sums(items: ArrayLike, first: Longs) -> NDArray[Any]:
-    """(n,) sums of consecutive groups of `items`; group i is ``items[first[i]:first[i + 1]]`` and may be
-    empty.
+    """(n,) sums of consecutive groups of `items`.
+
+    Group i is ``items[first[i]:first[i + 1]]`` and may be empty.
     """
     # items = [3, 1, 4, 1, 5], first = [0, 2, 2, 5]:  running sums  0 3 4 8 9 14,  at `first`  0 4 4 14
     #                                                 differences   4 0 10  (`reduceat` would not give the 0)
@@ -306,8 +308,9 @@ def _write_numbers(value: Longs) -> tuple[NDArray[np.uint8], Longs]:
 
 
 def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
-    """Measure masks without keeping their pixels; the text of mask i is ``text[first[i]:first[i + 1]]``,
-    `height` is (n,).
+    """Measure masks without keeping their pixels.
+
+    The text of mask i is ``text[first[i]:first[i + 1]]``, `height` is (n,).
     """
     n = len(height)
     total, area, wrong = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool)

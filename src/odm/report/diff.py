@@ -102,8 +102,9 @@ def _old_name(differences: Differences, image: int) -> str:
 
 
 def _boxes(differences: Differences, shown: ShownImages, category: Sequence[Longs]) -> dict[str, Any]:
-    """Return the boxes of the images that are shown as columns; a box that moved or changed its shape is
-    there twice.
+    """Return the boxes of the images that are shown as columns.
+
+    A box that moved or changed its shape is there twice.
 
     They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
     (dashed), where it was as truth (dotted), and unchanged ones thin.

@@ -194,8 +194,9 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return Shapes.joined([self, other]).take(source)
 
     def runs(self, height: Longs, width: Longs, *, between: tuple[int, int] | None = None) -> Runs:
-        """Return all shapes as masks, empty for boxes without a shape; `height` and `width` of each box's
-        image, (n,).
+        """Return all shapes as masks, empty for boxes without a shape.
+
+        `height` and `width` of each box's image, (n,).
 
         With `between` only the pixels from one column up to another. ValueError if an outline passes more
         columns than `MOST_HELD`.
@@ -419,8 +420,9 @@ def shapes_of_arrays(
     oriented: ArrayLike | None,
     keypoints: Sequence[ArrayLike] | None,
 ) -> dict[str, Any]:
-    """Return the columns of n boxes for the arguments of `Dataset.from_arrays`. Raises ValueError if they
-    are wrong.
+    """Return the columns of n boxes for the arguments of `Dataset.from_arrays`.
+
+    Raises ValueError if they are wrong.
     """
     columns: dict[str, Any] = {
         "polygons": polygons,
