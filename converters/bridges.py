@@ -67,7 +67,7 @@ def from_object(
     """
     if isinstance(text := as_json(value), InMemory) and isinstance(value, Mapping):
         return _read_json(text, kind)
-    if isinstance(value, Mapping) and all(hasattr(one, "xyxy") for one in value.values()):
+    if isinstance(value, Mapping) and all(hasattr(part, "xyxy") for part in value.values()):
         return from_supervision(value, kind=kind)
     if hasattr(value, "annotations") and hasattr(value, "classes"):
         return from_supervision(value, kind=kind)
@@ -79,7 +79,7 @@ def from_object(
             return _read_json(text, kind, other)
         if not value and truth is not None:
             return replace(truth.take(np.zeros(0, np.int64)), kind="det")
-        if value and all(hasattr(one, "xyxy") for one in value):
+        if value and all(hasattr(part, "xyxy") for part in value):
             names = [str(i) for i in range(len(value))] if truth is None else truth.images.name
             if len(names) != len(value):
                 raise ValueError(

@@ -207,7 +207,7 @@ def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
         raise DataError("; ".join(e.args[0] for e in failed), log)
     for request in requests:
         spare = {name: value for name, value in request.options.items() if name in request.spare}
-        check_shared(spare, [(one.format, "read") for one in loaded])
+        check_shared(spare, [(source.format, "read") for source in loaded])
     return loaded
 
 
@@ -254,8 +254,8 @@ def load_pair(
         counted = ", ".join(f"{printable(path)}: {plural(n, 'error')}" for path, n in counts)
         raise DataError(f"{counted} in the data", log, sides[0].log)
     if refuse and skip_bad:
-        for side, one in zip(sides, loaded, strict=True):
-            _check_left(side, one)
+        for side, loaded_side in zip(sides, loaded, strict=True):
+            _check_left(side, loaded_side)
     return loaded
 
 
@@ -276,17 +276,19 @@ def _read_pair(
     format_, request = sides[1].format, sides[1].request
     if format_ is not None and format_.begin and not (request.options or request.own_fields or request.wants):
         format_.begin(sides[1].source)
-    for one, two in (sides, sides[::-1]):
-        if one.format is two.format and one.own_options() == two.own_options():
-            one.decides_with = two
-        one.forgives_split = True
-    datasets = [one.read(functools.partial(two.read_for, one)) for one, two in (sides, sides[::-1])]
-    for one, two in (sides, sides[::-1]):
-        if two.log.errors:
-            one.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
+    for side_a, side_b in (sides, sides[::-1]):
+        if side_a.format is side_b.format and side_a.own_options() == side_b.own_options():
+            side_a.decides_with = side_b
+        side_a.forgives_split = True
     datasets = [
-        without_left_out(dataset, two.left_out, other)
-        for dataset, two, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
+        side_a.read(functools.partial(side_b.read_for, side_a)) for side_a, side_b in (sides, sides[::-1])
+    ]
+    for side_a, side_b in (sides, sides[::-1]):
+        if side_b.log.errors:
+            side_a.log.withdraw(NO_REFERENCE.name)  # the other side was to be it, and is wrong itself
+    datasets = [
+        without_left_out(dataset, side_b.left_out, other)
+        for dataset, side_b, other in zip(datasets, sides[::-1], datasets[::-1], strict=True)
     ]
     if not any(side.shares_split and side.without_split is None for side in sides):
         for side in sides:  # neither has it: the option meant nothing

@@ -215,23 +215,23 @@ def _common_kind(datasets: Sequence[Dataset]) -> Kind:
     truth = [d for d in boxed if d.kind == "gt"]
     scored = [d for d in boxed if d.kind == "det"]
     if truth and scored:
-        one, two = _called(truth[0], datasets), _called(scored[0], datasets)
+        first, second = _called(truth[0], datasets), _called(scored[0], datasets)
         raise UsageError(
-            f"{one} is ground truth and {two} has detections, and only sources of one kind can be merged; "
-            f"leave one of them out, or set the kind of all of them with {spell('kind')}"
+            f"{first} is ground truth and {second} has detections, and only sources of one kind can be "
+            f"merged; leave one of them out, or set the kind of all of them with {spell('kind')}"
         )
     numbered = [d for d in datasets if len(d.categories) and not d.categories.named]
     named = [d for d in datasets if len(d.categories) and d.categories.named]
     if numbered and named:
-        one, two = _called(numbered[0], datasets), _called(named[0], datasets)
+        first, second = _called(numbered[0], datasets), _called(named[0], datasets)
         raise UsageError(
-            f"the classes of {one} are only numbers and those of {two} have names, so it is unknown which "
-            f"are the same; give the names with {spell('classes')} FILE"
+            f"the classes of {first} are only numbers and those of {second} have names, so it is unknown "
+            f"which are the same; give the names with {spell('classes')} FILE"
         )
     relative = [d for d in boxed if d.relative]
     if relative and len(relative) < len(boxed):
-        one = _called(relative[0], datasets)
-        raise UsageError(f"the images of {one} have no size, but those of others do; {GIVE_SIZES}")
+        first = _called(relative[0], datasets)
+        raise UsageError(f"the images of {first} have no size, but those of others do; {GIVE_SIZES}")
     if boxed:
         return boxed[0].kind
     return "det" if all(d.kind == "det" for d in datasets) else "gt"
@@ -256,9 +256,9 @@ def _refuse_same(
         return
     lines = []
     for (first, second), shared in pairs.items():
-        one, two = _called(datasets[first], datasets), _called(datasets[second], datasets)
+        name, other_name = _called(datasets[first], datasets), _called(datasets[second], datasets)
         n = plural(len(shared), "image is", "images are")
-        lines.append(f"{n} both in {one} and in {two}: {_some(shared)}")
+        lines.append(f"{n} both in {name} and in {other_name}: {_some(shared)}")
     if same_image == "error":
         lines.append(
             "--same-image join makes one image of them, with the boxes of both, and --same-image prefix puts "

@@ -159,7 +159,9 @@ def convert(
     truth = reference(gt, log)
     how: dict[str, Any] = {"skip_bad": skip_bad, "skip_bad_files": skip_bad_files, "counterpart": truth}
     all_loaded = load_all(requests, log, check=CHECKS[clip], **how)
-    check_shared(shared, [*((one.format, "read") for one in all_loaded), (to_format, "write")])
+    check_shared(
+        shared, [*((source_loaded.format, "read") for source_loaded in all_loaded), (to_format, "write")]
+    )
     loaded, ledger = as_one(all_loaded, to_format.adapted(to_chosen), same_image, log, dry_run=dry_run)
     destination = Target(
         path=target, format=to_format, options=_with_reference(to_chosen, truth), overwrite=overwrite,

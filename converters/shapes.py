@@ -371,6 +371,6 @@ def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
     n = np.diff(a.first)
     same: NDArray[np.bool_] = n == np.diff(b.first)
     rows = np.flatnonzero(same)
-    one, two = a.take(rows), b.take(rows)
-    same[rows] = sums(one.edge != two.edge, one.first) == 0
+    left, right = a.take(rows), b.take(rows)
+    same[rows] = sums(left.edge != right.edge, left.first) == 0
     return same

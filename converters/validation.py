@@ -153,28 +153,28 @@ def examine(
         if not log.errors:
             raise
         return ()
-    if len(loaded) == 2 and all(len(one.dataset) or not one.dataset.skipped for one in loaded):
+    if len(loaded) == 2 and all(len(side.dataset) or not side.dataset.skipped for side in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.held is None:
         log.note(
             f"{printable(source.path)}: read as {loaded[0].format.name}, which needs no ground "
             "truth, so --gt is ignored; to compare the two, give the detections with --against"
         )
-    uses = [(one.format, "read") for one in loaded]
+    uses = [(side.format, "read") for side in loaded]
     if reference is not None and reference.held is not None:
         uses.append((reference.held.format, "read"))
     check_shared({name: value for name, value in source.shared.items() if name != "images"}, uses)
     folders: set[str] = set()
-    for one, request in zip(loaded, (source, against), strict=False):
+    for side, request in zip(loaded, (source, against), strict=False):
         assert request is not None
-        assert one.source is not None
-        for name in one.source.hidden:
+        assert side.source is not None
+        for name in side.source.hidden:
             if any(fnmatchcase(name.rpartition("/")[2], pattern) for pattern in LITTER):
-                log.report(STRAY_FILE, one.source.full(name))
+                log.report(STRAY_FILE, side.source.full(name))
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
-            check_pictures(one, request, str(folder), log)
+            check_pictures(side, request, str(folder), log)
     return loaded
 
 

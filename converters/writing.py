@@ -123,24 +123,29 @@ def as_one(
     """
     if len(sources) == 1:
         return sources[0], open_ledger(sources[0], target.name, dry_run=dry_run)
-    merged = merge([one.dataset for one in sources], same_image=same_image, log=log)
-    names = dict.fromkeys(one.format.name for one in sources)
+    merged = merge([source.dataset for source in sources], same_image=same_image, log=log)
+    names = dict.fromkeys(source.format.name for source in sources)
     loaded = Loaded(
         merged.dataset,
         # Whatever one of them could say, the whole may say.
         replace(
             sources[0].format,
             name=", ".join(names),
-            keeps=frozenset().union(*(one.format.keeps for one in sources)),
+            keeps=frozenset().union(*(source.format.keeps for source in sources)),
         ),
-        bad=sum(one.bad for one in sources),
-        left_out=LeftOut(files=[file for one in sources for file in one.left_out.files]),
+        bad=sum(source.bad for source in sources),
+        left_out=LeftOut(files=[file for source in sources for file in source.left_out.files]),
     )
     ledger = open_ledger(loaded, target.name, dry_run=dry_run)
     ledger.read += merged.equal
     ledger.sources = tuple(
-        (one.dataset.path, one.format.name, len(one.dataset.images), len(one.dataset) + one.bad)
-        for one in sources
+        (
+            source.dataset.path,
+            source.format.name,
+            len(source.dataset.images),
+            len(source.dataset) + source.bad,
+        )
+        for source in sources
     )
     if merged.equal:
         ledger.left_out["boxes that an earlier source has as well"] = merged.equal

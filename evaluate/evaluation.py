@@ -183,7 +183,7 @@ def evaluate(
         joined = collapsed(joined, ONE_CLASS, None if over_tracks else class_ranks(joined, truth))
     report_before(joined, rules, source_of(truth), log)
     all_matches = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
-    results = [replace(accumulate(one, at_score=at_score), joined=joined) for one in all_matches]
+    results = [replace(accumulate(matches, at_score=at_score), joined=joined) for matches in all_matches]
     _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=protocol is None)
     return Evaluation(joined, results, log, truth, detections)
 

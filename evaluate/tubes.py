@@ -154,11 +154,11 @@ def _frames(truth: Dataset, detections: Dataset, log: Log) -> tuple[_Frames, _Fr
 def _report_shift(ours: _Frames, theirs: _Frames, where: str, log: Log) -> None:
     """Report detections that begin and end one frame later, or one frame earlier, than the ground truth."""
     ends = []
-    for one in (ours, theirs):  # the first and the last number of the frames of each video; -1 = it has none
-        numbered = one.frame >= 0
-        low, high = np.full(len(one.names), 2**62), np.full(len(one.names), -1)
-        np.minimum.at(low, one.video[numbered], one.frame[numbered])
-        np.maximum.at(high, one.video[numbered], one.frame[numbered])
+    for side in (ours, theirs):  # the first and the last number of the frames of each video; -1 = it has none
+        numbered = side.frame >= 0
+        low, high = np.full(len(side.names), 2**62), np.full(len(side.names), -1)
+        np.minimum.at(low, side.video[numbered], side.frame[numbered])
+        np.maximum.at(high, side.video[numbered], side.frame[numbered])
         ends.append((low, high))
     (low, high), (their_low, their_high) = ends
     common = {name: row for row, name in enumerate(ours.names)}

@@ -191,19 +191,19 @@ class TaskRunner:
     def survey(self, parts: Sequence[ReadablePart], unread: Log) -> list[Survey]:
         """Look at all parts. DataError if any has errors, or `unread` has; all of them are in the log."""
         surveys: list[Survey] = self._run(survey, [(part,) for part in parts], "looking at parts")
-        for one in surveys:  # what every part notes is noted once
-            one.log.notes = [text for text in one.log.notes if text not in self._log.notes]
-            self._log.extend(one.log)
+        for part_survey in surveys:  # what every part notes is noted once
+            part_survey.log.notes = [text for text in part_survey.log.notes if text not in self._log.notes]
+            self._log.extend(part_survey.log)
         self._log.extend(unread)
-        n = sum(bool(one.log.errors) for one in surveys)
+        n = sum(bool(part_survey.log.errors) for part_survey in surveys)
         if n or unread.errors:
             text = f"{n} of {plural(len(parts), 'part')} of the detections cannot be used"
             raise DataError(text, self._log)
-        for one in surveys:
-            if one.versions != installed():
+        for part_survey in surveys:
+            if part_survey.versions != installed():
                 theirs, ours = (
                     f"odm {version}, NumPy {numpy}, Python {python}"
-                    for version, numpy, python in (one.versions, installed())
+                    for version, numpy, python in (part_survey.versions, installed())
                 )
                 raise UsageError(
                     f"a worker has {theirs}, and this process {ours}: install the same everywhere, or the "
@@ -231,15 +231,15 @@ class TaskRunner:
     ) -> list[ClassCounts]:
         """Return the counts of all classes under each protocol, with each class's operating point."""
         buckets_by_result = [
-            np.array([work.bucket_of[name] for name in one.classes], np.int64) for one in totals
+            np.array([work.bucket_of[name] for name in matches.classes], np.int64) for matches in totals
         ]
 
         def task(b: int, first: int) -> tuple[Any, ...]:
             """Return the pieces of a bucket, and the totals of its classes, which are in bucket `first`."""
             pieces = [(i, outcome.ends[b], outcome.ends[b + 1]) for i, outcome in enumerate(outcomes)]
             return pieces, [
-                _of_classes(one, buckets == first)
-                for one, buckets in zip(totals, buckets_by_result, strict=True)
+                _of_classes(matches, buckets == first)
+                for matches, buckets in zip(totals, buckets_by_result, strict=True)
             ]
 
         cut = {work.bucket_of[name]: len(cuts) for name, cuts in work.cuts.items()}
@@ -257,10 +257,12 @@ class TaskRunner:
             ]
             blocks += self._run(count_ranges, large, "counting large classes")
         counted = []
-        for one, buckets, of_blocks in zip(totals, buckets_by_result, zip(*blocks, strict=True), strict=True):
-            together = ClassCounts.together(of_blocks, one.protocol)
+        for matches, buckets, of_blocks in zip(
+            totals, buckets_by_result, zip(*blocks, strict=True), strict=True
+        ):
+            together = ClassCounts.together(of_blocks, matches.protocol)
             back = np.argsort(np.argsort(buckets, kind="stable"), kind="stable")
-            counted.append(together.ordered(back, one.classes))
+            counted.append(together.ordered(back, matches.classes))
         return counted
 
     def overall_points(
@@ -279,8 +281,8 @@ class TaskRunner:
         for _, answer in self._answers(counts_down_to, tasks, "finding the best score"):
             counts = [so_far + more for so_far, more in zip(counts, answer, strict=True)]
         points = []
-        for one, down_to, (tp, fp) in zip(totals, scores, counts, strict=True):
-            npos = one.npos[:, :1].sum(axis=0)
+        for matches, down_to, (tp, fp) in zip(totals, scores, counts, strict=True):
+            npos = matches.npos[:, :1].sum(axis=0)
             (best_score,), (best_f1,) = best_of_points(
                 down_to, tp, fp, np.zeros(len(down_to), np.int64), npos
             )

@@ -59,8 +59,8 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
         builder.kind = "det"
         builder.protocol = surveys[0].dataset.protocol if surveys else ""
         all_images, all_classes = [], []
-        for one in surveys:
-            data, images = one.dataset, one.dataset.images
+        for survey in surveys:
+            data, images = survey.dataset, survey.dataset.images
             place = np.array([*(builder.file(f.path, f.pointer) for f in data.files), -1])
             new = [i for i, name in enumerate(images.name) if builder.image_row(name) is None]
             builder.add_images(
@@ -91,7 +91,7 @@ class Whole(msgspec.Struct, frozen=True, eq=False):
             )
             builder.named &= categories.named
         dataset = replace(builder.build(), path=path)
-        ordered = all(one.dataset.categories.ordered for one in surveys)
+        ordered = all(survey.dataset.categories.ordered for survey in surveys)
         categories = replace(dataset.categories, ordered=ordered)
         summary = DetectionSummary.together(
             [s.summary for s in surveys], all_classes, all_images, len(dataset.categories)
@@ -105,14 +105,14 @@ def _owners(
     """(images,) which task matches each image, and how many tasks there are beside one for each part."""
     owner = np.full(n_images, -1, np.int32)
     parts_of = np.zeros(n_images, np.int64)
-    for i, (one, images) in enumerate(zip(surveys, whole.images, strict=True)):
-        used = number[images[one.summary.images]]
+    for i, (survey, images) in enumerate(zip(surveys, whole.images, strict=True)):
+        used = number[images[survey.summary.images]]
         parts_of[used] += 1
         owner[used] = i
     is_cut = parts_of > 1
     cut = np.flatnonzero(is_cut)
     both = zip(surveys, whole.images, strict=True)
-    n_rows = sum(int(one.per_image[is_cut[number[images]]].sum()) for one, images in both)
+    n_rows = sum(int(survey.per_image[is_cut[number[images]]].sum()) for survey, images in both)
     n_cut = -(-n_rows // rows)
     if n_cut:
         owner[cut] = len(surveys) + np.arange(len(cut)) * n_cut // len(cut)
@@ -157,10 +157,10 @@ def _cuts(
     large = {name: -(-count // rows) for name, count in per_class.items() if count > rows}
     if not large:
         return {}
-    categories = [classes[one.sample[0]] for one, classes in zip(surveys, whole.classes, strict=True)]
-    category, score = np.concatenate(categories), np.concatenate([one.sample[1] for one in surveys])
-    stands_for = [one.summary.n / max(len(one.sample[1]), 1) for one in surveys]
-    weight = np.repeat(stands_for, [len(one.sample[1]) for one in surveys])
+    categories = [classes[survey.sample[0]] for survey, classes in zip(surveys, whole.classes, strict=True)]
+    category, score = np.concatenate(categories), np.concatenate([survey.sample[1] for survey in surveys])
+    stands_for = [survey.summary.n / max(len(survey.sample[1]), 1) for survey in surveys]
+    weight = np.repeat(stands_for, [len(survey.sample[1]) for survey in surveys])
     cuts = {}
     for name, n in large.items():
         sampled = np.flatnonzero(np.array([other == name for other in names], np.bool_)[category])
@@ -288,8 +288,8 @@ def evaluate_parts(
     ]
     counted = job.count(outcomes, totals, work, scores)
     results = [
-        finish(one, point_of_result, *point, at_score)
-        for one, point_of_result, point in zip(totals, counted, points, strict=True)
+        finish(matches, point_of_result, *point, at_score)
+        for matches, point_of_result, point in zip(totals, counted, points, strict=True)
     ]
     if is_default:
         report_default(truth, whole.dataset, log)

@@ -313,7 +313,10 @@ def count_bucket(
 
     `pieces` are what was written of these classes, `totals` those of the classes under each protocol.
     """
-    return [count_classes(_matches_of(pieces, i, one, store), at_scores[i]) for i, one in enumerate(totals)]
+    return [
+        count_classes(_matches_of(pieces, i, matches, store), at_scores[i])
+        for i, matches in enumerate(totals)
+    ]
 
 
 def _matches_of(pieces: Sequence[Piece], i: int, totals: Matches, store: Store) -> Matches:
@@ -365,9 +368,9 @@ class Cuts(msgspec.Struct, frozen=True, eq=False):
         targets = so_far[-1] * np.arange(1, n_ranges) / n_ranges
         at = score[order][np.searchsorted(so_far, targets)]
         scores, images = [np.zeros(0)], [np.zeros(0, np.int64)]
-        for one, n in zip(*np.unique(-at, return_counts=True), strict=True):
+        for negative_score, n in zip(*np.unique(-at, return_counts=True), strict=True):
             pieces = int(n) + 1 if n > 1 else 1
-            scores.append(np.full(pieces, -one))
+            scores.append(np.full(pieces, -negative_score))
             images.append(np.arange(pieces) * n_images // pieces)
         return cls(np.concatenate(scores), np.concatenate(images))
 
@@ -440,8 +443,8 @@ def condense_range(
     Answers where in the file each protocol begins. `pieces` and `totals` are as `count_bucket` takes them.
     """
     packed = []
-    for i, one in enumerate(totals):
-        packed.append(pack(condense(_matches_of(pieces, i, one, store), at_scores[i])))
+    for i, matches in enumerate(totals):
+        packed.append(pack(condense(_matches_of(pieces, i, matches, store), at_scores[i])))
     return store.write(f"range-{bucket}", packed)
 
 
@@ -454,9 +457,9 @@ def count_ranges(
     `ranges` are bucket, and what `condense_range` answered.
     """
     counted = []
-    for i, one in enumerate(totals):
+    for i, class_totals in enumerate(totals):
         tables = [unpack(store.read(f"range-{b}", ends[i], ends[i + 1])) for b, ends in ranges]
-        matches, weights = put_together(tables, one)
+        matches, weights = put_together(tables, class_totals)
         del tables
         counted.append(count_classes(matches, at_scores[i], weights))
     return counted
@@ -467,11 +470,11 @@ def put_together(ranges: Sequence[Columns], totals: Matches) -> tuple[Matches, W
 
     Returns matches and the weights of their rows.
     """
-    n = np.concatenate([one["n"] for one in ranges]).astype(np.int64, copy=False)
+    n = np.concatenate([columns["n"] for columns in ranges]).astype(np.int64, copy=False)
     false, n_areas = None, len(totals.protocol.areas)
-    if any("false" in one for one in ranges):
-        all_of = (one["n"][:, None].repeat(n_areas, axis=1) for one in ranges)
+    if any("false" in columns for columns in ranges):
+        all_of = (columns["n"][:, None].repeat(n_areas, axis=1) for columns in ranges)
         false = np.concatenate(
-            [one.get("false", all_false) for one, all_false in zip(ranges, all_of, strict=True)]
+            [columns.get("false", all_false) for columns, all_false in zip(ranges, all_of, strict=True)]
         )
     return with_rows(totals, ranges, order=np.arange(len(n))), Weights(n, false)

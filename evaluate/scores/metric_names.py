@@ -87,19 +87,21 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     UsageError
         If none has it, or several have.
     """
-    matching = [(i, key) for i, one in enumerate(rules) if (key := name.key_in(one)) is not None]
+    matching = [(i, key) for i, protocol in enumerate(rules) if (key := name.key_in(protocol)) is not None]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        all_names = [one.name for one in rules]  # with the IoU where only that tells the result from others
+        all_names = [
+            protocol.name for protocol in rules
+        ]  # with the IoU where only that tells the result from others
         of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in matching]
         full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of]
         texts = ", ".join(map(str, full))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
-    candidates = [one for one in rules if name.protocol in ("", one.name)]
-    known = dict.fromkeys(key for one in candidates for key in keys_of(one, name))
+    candidates = [protocol for protocol in rules if name.protocol in ("", protocol.name)]
+    known = dict.fromkeys(key for protocol in candidates for key in keys_of(protocol, name))
     if not known:
-        names = dict.fromkeys(one.name for one in rules)
+        names = dict.fromkeys(protocol.name for protocol in rules)
         raise UsageError(
             f"{option}: no result is of the protocol {shorten(name.protocol)!r}"
             f"{hint(name.protocol, names)}; there are: {', '.join(names)}"
@@ -109,7 +111,7 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
     is_alias = bool(others) and name.key in ALIASES
     shown = [_TYPED.get(key, key) for key in known]
     also = [alias for alias, key in ALIASES.items() if name.category is None and key in known]
-    if any(name.means_other_ious(one) for one in candidates):
+    if any(name.means_other_ious(protocol) for protocol in candidates):
         elsewhere = f" (the mean over IoU 0.50:0.95: leave out {spell('iou')})"
     elif is_alias:
         elsewhere = f" ({spell('protocol')} {' or '.join(others)} has it)"
@@ -178,7 +180,7 @@ def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list
         if name.category is not None:
             rows = {row["class"]: row for row in plain["classes"]}
             if name.category not in rows:
-                some = ", ".join(shorten(one, 30) for one in list(rows)[:20])
+                some = ", ".join(shorten(row_name, 30) for row_name in list(rows)[:20])
                 unknown.append(
                     f"--fail-under {gate}: no result has {shorten(name.category)!r}"
                     f"{hint(name.category, rows)}; there are: {some}{', ...' if len(rows) > 20 else ''}"

@@ -96,9 +96,9 @@ def resolve(
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         for chosen in [base.ious] if ious is None else _thresholds(ious, base):
             switched = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
-            one = replace(base, **changed, ious=chosen, switched=(*base.switched, *switched))
-            if one not in resolved:
-                resolved.append(one)
+            changed_protocol = replace(base, **changed, ious=chosen, switched=(*base.switched, *switched))
+            if changed_protocol not in resolved:
+                resolved.append(changed_protocol)
     _check_one_type(resolved)
     return resolved
 
@@ -119,10 +119,10 @@ def _check_one_type(rules: Sequence[Protocol]) -> None:
     """UsageError where one protocol compares boxes and another something else."""
     names = {p.iou_type: p.name for p in rules}
     if len(names) > 1:
-        (one, first), (other, second) = list(names.items())[:2]
+        (type_name, first), (other_type, second) = list(names.items())[:2]
         raise UsageError(
-            f"{spell('protocol')} {first} compares {one} and {second} {other}: evaluate them one by one, "
-            f"or give one {spell('iou_type')} for both"
+            f"{spell('protocol')} {first} compares {type_name} and {second} {other_type}: evaluate them one "
+            f"by one, or give one {spell('iou_type')} for both"
         )
 
 

@@ -559,11 +559,11 @@ def _overlapping(truth: Dataset, xyxy: Floats, image: Longs) -> tuple[NDArray[np
         if (truth_image[1:] >= truth_image[:-1]).all()
         else np.argsort(truth_image, kind="stable")
     )
-    one, two = on_same_image(image, truth_image[order], MOST_PER_IMAGE)
-    two = order[two]
+    detection, object_row = on_same_image(image, truth_image[order], MOST_PER_IMAGE)
+    object_row = order[object_row]
     with np.errstate(all="ignore"):
-        near = iou(xyxy[one], truth.boxes.xyxy[two]) >= 0.5
-    return one[near], two[near]
+        near = iou(xyxy[detection], truth.boxes.xyxy[object_row]) >= 0.5
+    return detection[near], object_row[near]
 
 
 def on_same_image(
@@ -577,8 +577,8 @@ def on_same_image(
     count = np.minimum(
         np.searchsorted(sorted_image, image, "right") - begin, len(sorted_image) if most is None else most
     )
-    one = np.repeat(np.arange(len(image)), count)
-    return one, np.arange(len(one)) + np.repeat(begin - (np.cumsum(count) - count), count)
+    position = np.repeat(np.arange(len(image)), count)
+    return position, np.arange(len(position)) + np.repeat(begin - (np.cumsum(count) - count), count)
 
 
 def iou(a: Floats, b: Floats) -> Floats:

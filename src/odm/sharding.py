@@ -188,9 +188,9 @@ def detection_parts(
     source = pending.source
     options = choose_options(format_, request.options, request.shared, "read")
     parts = []
-    for one in format_.parts(source, options, rows, log):
-        name = path = source.full(one.file)
-        format_options = one.options
+    for part in format_.parts(source, options, rows, log):
+        name = path = source.full(part.file)
+        format_options = part.options
         if elsewhere:  # each path as it is known in every folder
             path = _absolute(name)
             path_options = {
@@ -202,7 +202,7 @@ def detection_parts(
                 format_options, **{key: _absolute(value) for key, value in path_options.items() if value}
             )
         own_request = replace(request, path=path)
-        parts.append(DetectionPart(name, format_.name, one.rows, format_options, own_request))
+        parts.append(DetectionPart(name, format_.name, part.rows, format_options, own_request))
     unread = Log()
     report_unread(source, unread)
     return parts, unread

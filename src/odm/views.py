@@ -62,7 +62,7 @@ class Rows(list[T], Framed):
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column, by its name; None where there is none."""
-        rows = [one if isinstance(one, dict) else one.to_dict() for one in self]  # type: ignore[attr-defined]
+        rows = [member if isinstance(member, dict) else member.to_dict() for member in self]  # type: ignore[attr-defined]
         return {name: [None if (v := row.get(name)) == "" else v for row in rows] for name in self.names}
 
 

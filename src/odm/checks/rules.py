@@ -381,11 +381,11 @@ def nearly_equal_boxes(
         live = live[near]
         if not len(live):
             break
-        one = live[np.abs(top[live + step] - top[live]) <= fall[live]]
-        two = one + step
-        iou = iou_of(xyxy[:, one].T, xyxy[:, two].T)
+        earlier = live[np.abs(top[live + step] - top[live]) <= fall[live]]
+        following = earlier + step
+        iou = iou_of(xyxy[:, earlier].T, xyxy[:, following].T)
         # Of equal ones the nearest in this order stays, and of those the one before the box.
-        for later, twin in ((two, one), (one, two)):
+        for later, twin in ((following, earlier), (earlier, following)):
             better = (rows[later] > rows[twin]) & (iou > best[later])
             best[later[better]], first[later[better]] = iou[better], rows[twin[better]]
         if step >= 1000:  # a thousand boxes with one left edge: enough is known of them

@@ -25,7 +25,7 @@ def encode(bimask: NDArray[Any]) -> Rle | list[Rle]:
     """A mask (height, width) as RLE, or those of (height, width, n) as a list."""
     array = np.asarray(bimask)
     if array.ndim == 3:
-        return [_with_bytes(one) for one in masks.encode(array.transpose(2, 0, 1))]
+        return [_with_bytes(rle) for rle in masks.encode(array.transpose(2, 0, 1))]
     return _with_bytes(masks.encode(array))
 
 

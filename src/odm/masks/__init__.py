@@ -46,7 +46,7 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
         raise ValueError(f"a mask has 2 dimensions, or 3 for many; this array has {array.ndim}")
     many = array if array.ndim == 3 else array[None]
     height, width = many.shape[1:]
-    edges = [_edges_of(one) for one in many]
+    edges = [_edges_of(pixels) for pixels in many]
     runs = Runs(offsets(np.array([len(e) for e in edges])), np.concatenate([np.zeros(0, np.int64), *edges]))
     compressed = compress_runs(runs, np.full(len(many), height), np.full(len(many), width))
     return compressed if array.ndim == 3 else compressed[0]

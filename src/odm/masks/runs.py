@@ -318,8 +318,13 @@ def measure(text: NDArray[np.uint8], first: Longs, height: Longs) -> Measured:
     for rows in pieces(np.diff(first), _TEXT_AT_A_TIME):
         of_rows = first[rows.start : rows.stop + 1]
         if of_rows[-1] - of_rows[0] > _LONG_TEXT:
-            one = _measure_long(text[of_rows[0] : of_rows[-1]], np.maximum(height[rows], 1))
-            total[rows], wrong[rows], area[rows], box[rows] = one.total, one.wrong, one.area, one.box
+            long_mask = _measure_long(text[of_rows[0] : of_rows[-1]], np.maximum(height[rows], 1))
+            total[rows], wrong[rows], area[rows], box[rows] = (
+                long_mask.total,
+                long_mask.wrong,
+                long_mask.area,
+                long_mask.box,
+            )
             continue
         begin, counts, bad = read_texts(text[of_rows[0] : of_rows[-1]], of_rows - of_rows[0])
         total[rows] = sums(counts, begin)

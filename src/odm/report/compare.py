@@ -286,8 +286,8 @@ def compare_page(
 def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:
     """Return the data that a page shows of two runs; `image` are the numbers of the images on the page."""
     changes = pair.changes
-    runs = [[getattr(one, run) for one in changes.images] for run in ("first", "other")]
-    categories = list(dict.fromkeys(name for boxes in runs for one in boxes for name in one.category))
+    runs = [[getattr(item, run) for item in changes.images] for run in ("first", "other")]
+    categories = list(dict.fromkeys(name for boxes in runs for item in boxes for name in item.category))
     number = {name: i for i, name in enumerate(categories)}
     summary, classes = (
         [{k: plain(v) for k, v in asdict(row).items()} for row in rows]
@@ -301,11 +301,11 @@ def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> di
         "counts": dict(changes.counts),
         "categories": categories,
         "skeletons": dict(changes.skeletons),
-        "images": [image[one.name] for one in changes.images],
-        "errors": [[one.errors_first, one.errors_other] for one in changes.images],
+        "images": [image[item.name] for item in changes.images],
+        "errors": [[item.errors_first, item.errors_other] for item in changes.images],
         "runs": [_run(boxes, number) for boxes in runs],
         "slices": list(pair.slices),
-        "curves": [_curves(*one, [row["name"] for row in classes]) for one in pair.curves],
+        "curves": [_curves(*item, [row["name"] for row in classes]) for item in pair.curves],
     }
 
 
@@ -320,18 +320,22 @@ def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:
     """Return the boxes of all images as columns."""
-    xyxy = np.concatenate([np.zeros((0, 4)), *(one.xyxy for one in boxes)])
-    scores = [plain(round(s, 4)) for one in boxes for s in np.asarray(one.score).tolist()]
+    xyxy = np.concatenate([np.zeros((0, 4)), *(image_boxes.xyxy for image_boxes in boxes)])
+    scores = [plain(round(s, 4)) for image_boxes in boxes for s in np.asarray(image_boxes.score).tolist()]
     return {
-        "image": [i for i, one in enumerate(boxes) for _ in one.kind],
-        "kind": [kind for one in boxes for kind in one.kind],
-        "class": [number[name] for one in boxes for name in one.category],
+        "image": [i for i, image_boxes in enumerate(boxes) for _ in image_boxes.kind],
+        "kind": [kind for image_boxes in boxes for kind in image_boxes.kind],
+        "class": [number[name] for image_boxes in boxes for name in image_boxes.category],
         "score": scores,
-        "why": [why for one in boxes for why in one.why],
+        "why": [why for image_boxes in boxes for why in image_boxes.why],
         "box": [rounded(column, 1) for column in xyxy.T],
         **{
-            name: [value for one in boxes for value in one.shapes.get(name, [blank] * len(one.kind))]
+            name: [
+                value
+                for image_boxes in boxes
+                for value in image_boxes.shapes.get(name, [blank] * len(image_boxes.kind))
+            ]
             for name, blank in BLANK.items()
-            if any(name in one.shapes for one in boxes)
+            if any(name in image_boxes.shapes for image_boxes in boxes)
         },
     }

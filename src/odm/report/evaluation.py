@@ -188,23 +188,23 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
     results_at_ious = result.report_ious()
     if not results_at_ious:
         return None
-    reference = [one.iou for one in results_at_ious].index(result.rules.ious[result.rules.reference])
+    reference = [at_iou.iou for at_iou in results_at_ious].index(result.rules.ious[result.rules.reference])
     of_det, of_gt = _places(table, on_page)
     shown_det, shown_gt = np.flatnonzero(of_det[:-1] >= 0), np.flatnonzero(of_gt[:-1] >= 0)
-    tables = [table if i == reference else table.at(one) for i, one in enumerate(results_at_ious)]
+    tables = [table if i == reference else table.at(at_iou) for i, at_iou in enumerate(results_at_ious)]
     nearer = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
-    by = [of_det[one.truth.found_by[shown_gt]] for one in tables]
-    changed = [np.flatnonzero(one != by[reference]) for one in by]
+    by = [of_det[at_iou.truth.found_by[shown_gt]] for at_iou in tables]
+    changed = [np.flatnonzero(at_iou != by[reference]) for at_iou in by]
     return {
-        "values": [one.iou for one in results_at_ious],
+        "values": [at_iou.iou for at_iou in results_at_ious],
         "own": reference,
         "averaged": result.rules.averaged,
-        "ap": [[None if math.isnan(v) else v for v in one.ap.tolist()] for one in results_at_ious],
-        "wrong": [one.wrong_images for one in tables],
+        "ap": [[None if math.isnan(v) else v for v in at_iou.ap.tolist()] for at_iou in results_at_ious],
+        "wrong": [at_iou.wrong_images for at_iou in tables],
         "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, nearer, strict=True)],
         "objects": [_change(a.objects, b.objects) for a, b in zip(tables, nearer, strict=True)],
-        "kind": ["".join(map(str, one.kind[shown_det].tolist())) for one in tables],
-        "by": [[at.tolist(), one[at].tolist()] for at, one in zip(changed, by, strict=True)],
+        "kind": ["".join(map(str, at_iou.kind[shown_det].tolist())) for at_iou in tables],
+        "by": [[at.tolist(), at_iou[at].tolist()] for at, at_iou in zip(changed, by, strict=True)],
     }
 
 

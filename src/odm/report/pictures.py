@@ -177,8 +177,8 @@ def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -
     return Shot(out.getvalue(), width, height, remark)
 
 
-def _same_shape(one: tuple[int, int], two: tuple[int, int]) -> bool:
-    return abs(one[0] * two[1] / (one[1] * two[0]) - 1) <= SAME_SHAPE
+def _same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    return abs(first[0] * second[1] / (first[1] * second[0]) - 1) <= SAME_SHAPE
 
 
 def _small(image: Image.Image, size: int) -> Image.Image:
