@@ -34,11 +34,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import with_extension
+from odm.formats._shared.image_names import choose_url_names, unquote
 from odm.formats._shared.json.items import (
     BadRecord,
     Item,
@@ -104,16 +106,17 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
         whole = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
         single = file_item if b'"predictions"' in whole and whole.startswith(b"{") else None
         with contextlib.suppress(BadRecord):
-            for record in [single(reader, file)] if single else line_items(reader, file):
+            records = [single(reader, file)] if single else list(line_items(reader, file))
+            texts = (record.get(_url_key(record)) for record in records)
+            name_of = choose_url_names(texts, image_name, source.full(file), log)
+            for record in records:
                 with contextlib.suppress(BadRecord):
-                    _read_record(record, file)
+                    _read_record(record, file, name_of)
     reader.finish()
 
 
 def image_name(url: str) -> str:
     """The name of an image from where Azure holds it."""
-    from urllib.parse import unquote
-
     if "/paths/" in url:
         return url.split("/paths/", 1)[1]
     if "://" not in url:
@@ -122,15 +125,20 @@ def image_name(url: str) -> str:
     return path if kind.lower() == "amldatastore" else unquote(path.partition("?")[0]).rpartition("/")[2]
 
 
-def _read_record(record: Item, file: str) -> None:
+def _url_key(record: Item) -> str:
+    """The key of a record that names its image."""
+    return next((key for key in _NAMES if record.get(key)), _NAMES[0])
+
+
+def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None:
     reader = record.reader
     size = record.size("width", "height")
     if "predictions" in record:
         base = reader.source.relative(file).rpartition(".")[0]
         name, key, rows = with_extension(base, reader.pictures.find(base)), "", "predictions"
     else:
-        key = next((key for key in _NAMES if record.get(key)), _NAMES[0])
-        name = image_name(given) if isinstance(given := record.get(key), str) else given
+        key = _url_key(record)
+        name = name_of(url) if isinstance(url := record.get(key), str) else url
         rows = record.first_key("label", "boxes", "regions")
     is_label = rows in ("label", "boxes")
     size = (_details(record) if is_label else None) or size

@@ -46,7 +46,8 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import LIKELY, SURE
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of, one_file
+from odm.formats._shared.image_names import choose_url_names, name_of_url
+from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, file_items, images_of, one_file
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import FLAG_NAMES, Reader, bounds, choose_files, dump, lines
 from odm.formats._shared.known_keys import declare_keys
@@ -90,7 +91,15 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     files = files_of_split(files, split_of, options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            for frame, name, size in _frames(reader, file):
+            frames = list(_frames(reader, file))
+            names = [(name, frame.get("videoName")) for frame, name, _ in frames]
+            name_of = choose_url_names((name for name, _ in names), _image_name, source.full(file), log)
+            is_repeated = len({repr(name) for name, _ in names}) < len(set(map(repr, names))) == len(names)
+            for frame, name, size in frames:
+                name = name_of(name) if isinstance(name, str) else name  # noqa: PLW2901
+                video = frame.get("videoName")
+                if is_repeated and isinstance(name, str) and isinstance(video, str) and video:
+                    name = f"{video}/{name}"  # noqa: PLW2901
                 _read_frame(frame, name, size, split_of(file))
     reader.finish()
 
@@ -113,6 +122,11 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
             yield frame, record.get("name") if single and "name" not in frame else frame.get("name"), size
 
 
+def _image_name(name: str) -> str:
+    """The name of an image, which may be the URL that it is served from."""
+    return name_of_url(name).rpartition("/")[2] if "://" in name else name
+
+
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     frame.count_unread(_FRAME)
     labels = frame.rows("objects" if "objects" in frame and "labels" not in frame else "labels")
@@ -127,8 +141,22 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     if video:
         whole = type(number) is int and 0 <= number < 2**31
         columns = {"video": frame.reader.builder.video(video), "frame": number if whole else -1}
-    image = frame.image_named(name, field="name", size=own or size, split=split, **columns)
+    size = own or size or _size_of_mask(labels)
+    image = frame.image_named(name, field="name", size=size, split=split, **columns)
     labels.read(image, _read_label, None if video is None else columns.get("video", -1))
+
+
+def _size_of_mask(labels: Rows) -> Size | None:
+    """The size of an image that the first of its masks has; None without a mask."""
+    sizes = (label.object("rle").get("size") for label in labels if isinstance(label.get("rle"), dict))
+    size = next(sizes, None)
+    if (
+        not isinstance(size, list)
+        or len(size) != 2
+        or not all(type(n) is int and 0 < n < 2**31 for n in size)
+    ):
+        return None
+    return size[1], size[0]
 
 
 def _read_label(label: Row, video: int | None) -> None:

@@ -17,7 +17,11 @@ points. Where only boxes are needed, shapes with a ``bounding_box`` are counted 
 warning. A shape without one, as in old files, or with one of nulls, as in those of darwin-py, is read as its
 own bounding box. Tags, lines, single key points and the like have none and are counted but not read. The
 image name is the item's path and name. Of an item with several slots, only the first is read; annotations in
-other slots, and those of video frames, are counted.
+other slots are counted.
+
+An item whose annotations have ``frames`` is a video. Its frame 0 is the image ``NAME/0000000.png``, as
+darwin-py calls it, and each annotation is a track. The boxes of an annotation that is ``interpolated`` are
+interpolated in frames that it leaves out.
 
 Detections have the ``confidence`` of their ``inference``. If every box has one, the files contain detections.
 If only some have one, they are read as ground truth without the confidences, with a warning. ``--kind``
@@ -38,9 +42,10 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE
 from odm.formats._shared.gather import Corners
-from odm.formats._shared.json.items import BadRecord, Item, Row, Size, file_items, images_of
+from odm.formats._shared.json.items import BadRecord, Item, Row, Rows, Size, file_items, images_of
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
-from odm.formats._shared.json.values import Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.json.values import NUMBER_TYPES, Reader, bounds, choose_files, dump, may_write
+from odm.formats._shared.json.videos import Track, fill_frames, frame_of, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.box_shapes import even_odd
 from odm.formats._shared.shapes.pixel_masks import MOST, BadMask, edges_of
@@ -53,15 +58,19 @@ _KEYS = declare_keys(
     "workview_link slots type slot_name width height thumbnail_url source_files file_name url seq filename "
     "original_filename storage_key id properties* slot_names bounding_box h w x y inference confidence "
     "model polygon complex_polygon paths ellipse center radius angle skeleton nodes occluded instance_id "
-    "value tag* line* keypoint* frames* mask* raster_layer* annotators* reviewers* ranges"
+    "value tag* line* keypoint* frames* mask* raster_layer* annotators* reviewers* ranges interpolated "
+    "interpolate_algorithm frame_count fps frame_urls* frame_manifest* global_sub_types* keyframe"
 )
 _PLACE = ("x", "y", "w", "h")
+Layers = dict[str, tuple[Item, Any]]
+"""The raster layer of each annotation that is a mask, and its number there."""
 _ANNOTATION = frozenset(
     {
         *("id", "name", "slot_names", "bounding_box", "polygon", "complex_polygon", "inference"),
-        *("annotators", "reviewers", "ranges"),
+        *("annotators", "reviewers", "ranges", "keyframe"),
     }
 )
+_OF_VIDEO = frozenset({"frames", "ranges", "interpolated", "interpolate_algorithm", "global_sub_types"})
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -102,20 +111,71 @@ def _read_file(record: Item, split: str) -> None:
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
         name = f"{folder.strip('/')}/{name}"
     if record.reader.log.errors == errors:
-        layers = {}
+        layers: dict[int, Layers] = {}
+        if any("frames" in row for row in boxes):
+            tracks: list[Track] = []
+            boxes.read(0, _read_track, tracks, layers, slot)
+
+            def read_frame(rows: Rows, image: int | None, frame: int) -> None:
+                rows.read(image, _read_annotation, slot, layers.get(frame, {}), size)
+
+            length = first.get("frame_count") if first is not None else 0
+            length = length if type(length) is int else 0
+            frames: Any = {"length": length, "frame_name": "{:07d}.png"}  # as darwin-py calls them
+            read_video(item, name, tracks, read_frame, size=size, split=split, **frames)
+            return
         for row in boxes:
             if "raster_layer" in row:
-                layer = row.object("raster_layer")
-                for id_, number in layer.object("mask_annotation_ids_mapping").record.items():
-                    layers[id_] = layer, number
+                _add_layer(row.object("raster_layer"), layers.setdefault(0, {}))
         image = item.image_named(name, field=key, size=size, split=split)
-        boxes.read(image, _read_annotation, slot, layers, size)
+        boxes.read(image, _read_annotation, slot, layers.get(0, {}), size)
 
 
-def _read_annotation(box: Row, slot: Any, layers: dict[str, tuple[Item, Any]], size: Size | None) -> None:
+def _add_layer(layer: Item, layers: Layers) -> None:
+    """Note the raster layer, and the number in it, of each annotation that is a mask."""
+    for id_, number in layer.object("mask_annotation_ids_mapping").record.items():
+        layers[id_] = layer, number
+
+
+def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot: Any) -> None:
+    """Read what an annotation of a video is in each frame, as an annotation of an image."""
+    if _is_elsewhere(row, slot):
+        return
+    if "frames" not in row:
+        row.reader.count("annotations of whole videos")
+        return
+    same = {key: value for key, value in row.record.items() if key not in _OF_VIDEO}
+    frames, objects, places = row.object("frames"), dict[int, tuple[int | str, dict[str, Any]]](), {}
+    for key, content in frames.objects():
+        if (frame := frame_of(frames, key, key)) < 0:
+            continue
+        if "raster_layer" in content:
+            _add_layer(content.object("raster_layer"), layers.setdefault(frame, {}))
+            continue
+        objects[frame] = key, same | content.record
+        place = content.get("bounding_box")
+        if isinstance(place, dict) and NUMBER_TYPES.issuperset(map(type, map(place.get, _PLACE))):
+            places[frame] = [place[key] for key in _PLACE]
+    if row.get("interpolated") is True and len(places) == len(objects):
+        for frame, values in fill_frames(places, places).items():
+            place = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
+            objects.setdefault(frame, ("", same | place))
+    id_ = row.get("id")
+    if objects and not row.bad:
+        tracks.append(Track(frames.at, id_ if isinstance(id_, str | int) else len(tracks), objects))
+
+
+def _is_elsewhere(box: Row, slot: Any) -> bool:
+    """Whether an annotation is in another slot than the one that is read, which is counted."""
     slots = box.get("slot_names")
-    if slot is not None and isinstance(slots, list) and slots and slot not in slots:
+    is_elsewhere = slot is not None and isinstance(slots, list) and bool(slots) and slot not in slots
+    if is_elsewhere:
         box.reader.count("annotations in other slots")
+    return is_elsewhere
+
+
+def _read_annotation(box: Row, slot: Any, layers: Layers, size: Size | None) -> None:
+    if _is_elsewhere(box, slot):
         return
     box.text("name")
     if box.record.get("bounding_box") == dict.fromkeys("hwxy"):

@@ -35,11 +35,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
+from odm.formats._shared.image_names import choose_url_names, unquote
 from odm.formats._shared.json.items import BadRecord, Item, Row, images_of, line_items, one_file
 from odm.formats._shared.json.preview import JsonPreview, fitting, json_format_of
 from odm.formats._shared.json.values import Reader, choose_files, dump
@@ -70,6 +71,8 @@ _OBJECT = frozenset(
 )
 
 
+_NAMES, _OLD_NAMES = ("external_id", "global_key", "row_data"), ("External ID", "Labeled Data")
+"""Keys of the name of an image, a URL last."""
 _OTHER_SHAPES = {"point": "point", "line": "line", "polyline": "line", "mask": "mask", "instanceURI": "mask"}
 """What an object is that has no box and says no kind, by its keys."""
 
@@ -99,12 +102,15 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     passed, seen = Counter[str](), set[str]()
     chosen = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
     for file in log.track(chosen, "reading"):
-        for record in line_items(reader, file):
+        records = list(line_items(reader, file))
+        urls = (row.get(key) for row, key in map(_naming, records) if key in ("row_data", "Labeled Data"))
+        name_of = choose_url_names(urls, image_name, source.full(file), log)
+        for record in records:
             with contextlib.suppress(BadRecord):
                 if "Labeled Data" in record:
-                    _read_old(record, options.project, passed, seen)
+                    _read_old(record, options.project, passed, seen, name_of)
                 else:
-                    _read_record(record, options.project, passed)
+                    _read_record(record, options.project, passed, name_of)
     shown = printable(source.path)
     if n := passed["labels"]:
         log.note(f"{shown}: of images with several labels the first is read, {n} others are not")
@@ -113,22 +119,20 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     reader.finish(field="confidence")
 
 
-def _name(keys: Sequence[str], url: str, row: Item) -> tuple[str, Any]:
-    """The key that names the image, and the name: that of the first key, or the end of the `url`."""
-    for key in keys:
-        if row.get(key):
-            return key, row.get(key)
-    place = row.get(url)
-    if isinstance(place, str):
-        with contextlib.suppress(ValueError):  # no URL after all
-            if "://" in place:
-                from urllib.parse import unquote, urlsplit
-
-                place = unquote(urlsplit(place).path).rpartition("/")[2]
-    return url, place
+def image_name(url: str) -> str:
+    """The name of an image from where Labelbox serves it."""
+    return unquote(url.partition("?")[0]).rpartition("/")[2] if "://" in url else url
 
 
-def _read_record(record: Item, wanted: str, passed: Counter[str]) -> None:
+def _naming(record: Item) -> tuple[dict[str, Any], str]:
+    """The object of a record that names its image, and the key that does: a URL where there is no other."""
+    is_old = "Labeled Data" in record
+    row, keys = (record.record, _OLD_NAMES) if is_old else (record.get("data_row"), _NAMES)
+    row = row if isinstance(row, dict) else {}
+    return row, next((key for key in keys if row.get(key)), keys[-1])
+
+
+def _read_record(record: Item, wanted: str, passed: Counter[str], name_of: Callable[[str], str]) -> None:
     label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
         if wanted and wanted not in (key, project.get("name")):
@@ -148,11 +152,14 @@ def _read_record(record: Item, wanted: str, passed: Counter[str]) -> None:
     if annotations.get("classifications"):
         record.reader.count("classifications of images")
     size = record.object("media_attributes", optional=True).size("width", "height")
-    key, name = _name(("external_id", "global_key"), "row_data", row)
-    objects.read(row.image_named(name, field=key, size=size), _read_object)
+    key = _naming(record)[1]
+    name = name_of if key == "row_data" else str
+    objects.read(row.image(key, name, size=size), _read_object)
 
 
-def _read_old(record: Item, wanted: str, passed: Counter[str], seen: set[str]) -> None:
+def _read_old(
+    record: Item, wanted: str, passed: Counter[str], seen: set[str], name_of: Callable[[str], str]
+) -> None:
     """The same of version 1, which has a record for each label; the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
         passed["projects"] += 1
@@ -169,8 +176,8 @@ def _read_old(record: Item, wanted: str, passed: Counter[str], seen: set[str]) -
     objects = label.rows("objects")
     if label.get("classifications"):
         record.reader.count("classifications of images")
-    key, name = _name(("External ID",), "Labeled Data", record)
-    objects.read(record.image_named(name, field=key), _read_object)
+    key = _naming(record)[1]
+    objects.read(record.image(key, name_of if key == "Labeled Data" else str), _read_object)
 
 
 def _read_object(value: Row) -> None:

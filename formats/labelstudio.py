@@ -29,6 +29,10 @@ boxes are needed, the box around them is read, with a warning. Rotation is clock
 corner. A shape with several labels is read as one box per label. Other brushes, key points, relations,
 choices and the like are counted but not read. A null list is read as empty.
 
+A task with ``data.video`` and results of the type ``videorectangle`` is a video: each result is a track, and
+frame 1 is the image ``NAME/frame_000001``. From a key frame that is ``enabled`` to the next one, or to the
+end of the video, boxes are interpolated.
+
 The image name is taken from ``data.image``: the last part of a URL or served path, without the eight-digit
 prefix of uploads; the whole path if it is relative or follows ``/data/local-files/?d=``. If two images would
 have one name, all keep the folders of their URL, with a note.
@@ -51,6 +55,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, option
 from odm.formats._shared.gather import NAN, Corners
+from odm.formats._shared.image_names import choose_url_names, unquote
 from odm.formats._shared.json.items import (
     BAD_SIZE,
     BadRecord,
@@ -69,6 +74,7 @@ from odm.formats._shared.json.items import (
 )
 from odm.formats._shared.json.preview import JsonPreview, json_format_of
 from odm.formats._shared.json.values import Nothing, Reader, choose_files, dump, lines, number
+from odm.formats._shared.json.videos import Track, fill_frames, frame_of, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.shapes.box_shapes import as_turned, rotated, turned_box
@@ -83,6 +89,7 @@ _KEYS = declare_keys(
     "to_name original_width original_height image_rotation x y width height rotation radiusX radiusY points "
     "closed labels from_id* to_id* direction* rectanglelabels polygonlabels ellipselabels brushlabels "
     "keypointlabels rle format score origin model_version completed_by* was_cancelled ground_truth "
+    "video framesCount duration sequence frame enabled time auto "
     "created_at updated_at draft_created_at lead_time result_count unique_id prediction* task project "
     "parent_prediction parent_annotation last_action last_created_by import_id updated_by"
 )
@@ -156,12 +163,8 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
         if guesses and truth:
             log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
     keys = [_image_key(task) for task in tasks]
-    paths = {path for data, key in keys if isinstance(path := data.get(key), str)}
-    name_of = next((f for f in _NAMES if len(set(map(f, paths))) == len(paths)), image_name)
-    if name_of is not image_name:
-        log.note(
-            f"{printable(source.path)}: names of images keep their folders, because some are alike without"
-        )
+    paths = [data.get(key) for data, key in keys]
+    name_of = choose_url_names(paths, image_name, source.path, log)
     for task, (data, key) in zip(tasks, keys, strict=True):
         with contextlib.suppress(BadRecord):
             _read_task(task, data, key, name_of)
@@ -175,7 +178,7 @@ def _image_key(task: Item) -> tuple[Item, str]:
         data = task.object("data")
     suffixes = tuple(PICTURE_SUFFIXES)
     pictures = (k for k, v in data.record.items() if isinstance(v, str) and v.lower().endswith(suffixes))
-    return data, next((k for k in ("image", "img", *pictures) if k in data), "image")
+    return data, next((k for k in ("image", "img", *pictures, "video") if k in data), "image")
 
 
 def _tasks(reader: Reader, file: str) -> Iterator[Item]:
@@ -201,14 +204,12 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         task.object("data")
         results, score = _results(task)
         task.count_unread(_TASK | _TASK_META, free=True)
-        data.count_unread(frozenset({"image", "img", "width", "height"}), free=True)
+        data.count_unread(frozenset({"image", "img", "video", "width", "height"}), free=True)
     else:
         results = _short_results(task)
-    videos = any(row.get("type") == "videorectangle" for rows in results for row in rows)
-    if videos or ("video" in data and "image" not in data):
-        remedy = "annotate the frames as images, and export those"
-        task.reader.report_task(task.at.path, "tasks of videos", remedy)
-        raise BadRecord
+    if key == "video":
+        _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
+        return
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
     size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
     image = data.image(key, name_of, size=size)
@@ -218,6 +219,50 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
     labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
     for part in results:
         part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
+
+
+def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> None:
+    """Read the frames of a video, counted from 1, with the tracks of its rectangles."""
+    tracks: list[Track] = []
+    for part in results:
+        part.read(0, _read_track, tracks)
+    lengths = [n for part in results for row in part if type(n := _value_of(row).get("framesCount")) is int]
+    size = data.size("width", "height")
+
+    def read_frame(rows: Rows, image: int | None, _: int) -> None:
+        rows.read_relative(image, data, name, size, _read_result, score, set())
+
+    read_video(data, name, tracks, read_frame, first=1, length=max([0, *lengths]), size=size)
+
+
+def _value_of(result: Item) -> dict[str, Any]:
+    value = result.get("value")
+    return value if isinstance(value, dict) else {}
+
+
+def _read_track(result: Row, tracks: list[Track]) -> None:
+    """Read where a rectangle of a video is in each frame, as rectangles of images."""
+    if result.get("type") != "videorectangle":
+        result.reader.count(result.text("type"))
+        return
+    value, id_ = result.object("value"), result.get("id")
+    objects: dict[int, tuple[int | str, dict[str, Any]]] = {}
+    places: dict[int, list[float]] = {}
+    goes_on = set()
+    same = {"type": "rectanglelabels", "score": result.get("score"), **{k: result.get(k) for k in _SIZE_KEYS}}
+    for i, step in enumerate(value.items("sequence")):
+        if (frame := frame_of(step, step.get("frame"), "frame")) < 0:
+            continue
+        objects[frame] = i, same | {"value": step.record | {"labels": _labels(result)}}
+        places[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
+        goes_on |= {frame} if step.get("enabled") is True else set()
+    last = value.get("framesCount")
+    for frame, numbers in fill_frames(places, goes_on, last if type(last) is int else -1).items():
+        place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
+        objects.setdefault(frame, ("", same | {"value": place | {"labels": _labels(result)}}))
+    if objects and not result.bad:
+        track = id_ if isinstance(id_, str | int) else len(tracks)
+        tracks.append(Track(value.at / "sequence", track, objects))
 
 
 def _results(task: Item) -> tuple[list[Rows], float]:
@@ -243,9 +288,11 @@ def _short_results(task: Item) -> list[Rows]:
     """The results of a task of the short export, whose values stand in lists of any name."""
     found = []
     for key, value in task.record.items():
-        results = {}
+        results: dict[int, dict[str, Any]] = {}
         for i, item in enumerate(value if isinstance(value, list) else ()):
-            if isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
+            if isinstance(item, dict) and "sequence" in item:
+                results[i] = {"type": "videorectangle", "value": item}
+            elif isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
                 kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                 results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
         found.append(Rows(task.reader, task.at / key, results))
@@ -339,39 +386,11 @@ _UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
 def image_name(text: str) -> str:
     """The name of an image from where Label Studio serves it."""
     if "?d=" in text:
-        return _unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
+        return unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
     if "://" not in text and not text.startswith("/"):
         return text
-    last = _unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
+    last = unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
     return _UPLOAD.sub("", last, count=1) if "/upload/" in text and _UPLOAD.match(last) else last
-
-
-def _name_with_folders(text: str) -> str:
-    """The same with the folders of a URL, of which the host or bucket is none."""
-    if "?d=" in text or "://" not in text:
-        return image_name(text)
-    path = text.split("?", 1)[0].rstrip("/").partition("://")[2].partition("/")[2]
-    return _unquote(path).lstrip("/") or image_name(text)
-
-
-def _name_with_host(text: str) -> str:
-    """The same with the host or bucket, where the folders alone do not tell images apart."""
-    with_folders = _name_with_folders(text)
-    is_url = "://" in text and "?d=" not in text
-    return f"{text.partition('://')[2].partition('/')[0]}/{with_folders}" if is_url else with_folders
-
-
-_NAMES = (image_name, _name_with_folders, _name_with_host)
-"""Ways to name images by where they are served from, the shortest first."""
-
-
-def _unquote(text: str) -> str:
-    from urllib.parse import unquote_to_bytes
-
-    try:
-        return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
-    except UnicodeDecodeError:
-        return text
 
 
 def _place(box: Box, image: Image) -> dict[str, Any] | None:

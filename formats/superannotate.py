@@ -31,6 +31,15 @@ polylines, cuboids, tags and attributes are counted but not read.
 Polygons and ellipses of one class and ``groupId`` (not 0) are the parts of one object, and a box of that
 group around them is its box, with a note; ``-O groups=ignore`` reads them one by one.
 
+In a video project the timestamps of an instance are microseconds. ``-O fps=N`` says how many frames of a
+second are images (1), counted from 1 as the SDK does; between timestamps boxes are interpolated. Each row of
+``parameters``, a time in which the instance is seen, is a track::
+
+    {"metadata": {"name": "a.mp4", "width": 640, "height": 480, "duration": 9000000},
+     "instances": [{"meta": {"type": "bbox", "className": "person", "start": 0, "end": 2000000},
+                    "parameters": [{"start": 0, "end": 2000000, "timestamps": [
+                        {"timestamp": 0, "points": {"x1": 10, "y1": 20, "x2": 110, "y2": 220}}, ...]}]}]}
+
 ``classes.json``, in the folder or in ``classes/``, or beside the one file, gives the ids, names and order of
 the classes. Boxes without ``className`` have the name of their ``classId`` there; in ``annotations.json`` the
 number is the name if there is no list, with a warning.
@@ -47,6 +56,7 @@ image and ``classes/classes.json``, with ids from 1.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import posixpath
@@ -59,7 +69,7 @@ from numpy.typing import NDArray
 
 from odm.codes import NUMBERED_CLASSES
 from odm.files import Output, Source
-from odm.formats._contract import SURE
+from odm.formats._contract import SURE, option
 from odm.formats._shared.codes import NO_FILES, UNKNOWN_CLASS
 from odm.formats._shared.gather import NAN, At, Corners
 from odm.formats._shared.json.items import BAD_SIZE, BadRecord, Box, Item, Origin, Row, Rows, file_items
@@ -75,13 +85,14 @@ from odm.formats._shared.json.values import (
     may_write,
     number,
 )
+from odm.formats._shared.json.videos import MOST_FRAMES, Track, fill_frames, read_video
 from odm.formats._shared.known_keys import declare_keys
 from odm.formats._shared.shapes.box_shapes import even_odd
 from odm.formats._shared.shapes.groups import GroupSplitOptions
 from odm.formats._shared.shapes.pixel_masks import BadMask, colours_of_png, png_below
 from odm.formats._shared.shapes.written_groups import images_with_groups
 from odm.formats._shared.split_names import SplitOptions, files_of_split, split_of
-from odm.issues import Log, PathError, Trusted, first_few
+from odm.issues import Log, PathError, Trusted, first_few, printable
 from odm.tables import Builder, Dataset
 
 _KEYS = declare_keys(
@@ -89,7 +100,7 @@ _KEYS = declare_keys(
     "className probability points x1 y1 x2 y2 x3 y3 x4 y4 groupId exterior x y pointLabels* locked visible "
     "attributes* trackingId error createdAt createdBy creationType score updatedAt updatedBy isLocked "
     "exclude cx cy rx ry angle color attribute_groups* timestamp parts isHighlighted connections* "
-    "templateId templateName"
+    "templateId templateName meta parameters timestamps start end duration keyframe"
 )
 _TOP = frozenset({"metadata", "instances", "tags", "comments"})
 _MADE = ("Prediction", "Preannotation")
@@ -99,7 +110,22 @@ _OLD = ("___objects.json", "___pixel.json")
 _PIXELS = "___save.png"
 _COLOUR = re.compile("#[0-9a-fA-F]{6}")
 _CLASSES = "classes.json"
+_MOST_POINTS = 1000
 _VERSION = "___sa_version___"
+
+
+def _parse_fps(text: str) -> float:
+    fps = float(text)
+    if not 0 < fps <= 1000:
+        raise ValueError("expected frames per second, above 0 and at most 1000")
+    return fps
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SuperannotateOptions(GroupSplitOptions):
+    """Options of SuperAnnotate JSON."""
+
+    fps: float = option(1.0, "frames of a second of video that are images", parse=_parse_fps, side="read")
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
@@ -121,10 +147,12 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 class _Reader(Reader):
     """A reader that knows the ids of classes."""
 
+    pads_points = True
     names: dict[int, str] | None = None
     """The name of each id of a list of classes; None if there is no list."""
     by_id = False
     """Whether ids may stand for classes without a list."""
+    fps = 1.0
     used: set[int]
     """The ids that are used as names."""
     folder = ""
@@ -150,10 +178,10 @@ class _Reader(Reader):
         return box.category_named(self.names[id_], box.at / "classId")
 
 
-def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptions) -> None:
     """Read the files one by one."""
     reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    reader.used = set()
+    reader.used, reader.fps = set(), options.fps
     files = source.with_suffix(".json") if source.is_dir else [""]
     lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
     files = [file for file in files if (source, file) not in lists]
@@ -230,15 +258,61 @@ def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, fi
     size, reader = about.size("width", "height"), record.reader
     assert isinstance(reader, _Reader)
     reader.mask_file, reader.colours = posixpath.join(reader.folder, f"{name}{_PIXELS}"), None
-    if size != BAD_SIZE:
+    if any("parameters" in row for row in boxes) and size != BAD_SIZE:
+        _read_video(record, about, boxes, name, size=size, split=split, field=field)
+    elif size != BAD_SIZE:
         boxes.read(record.image_named(name, field=field, size=size, split=split), _read_instance)
 
 
+def _read_video(record: Item, about: Item, boxes: Rows, name: Any, **columns: Any) -> None:
+    """Read the frames of a video, of which `fps` a second are counted from 1."""
+    reader = record.reader
+    assert isinstance(reader, _Reader)
+    fps, tracks = reader.fps, list[Track]()
+    boxes.read(0, _read_tracks, fps, tracks)
+    duration = about.number("duration", 0) / 1e6  # of microseconds
+    length = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0
+    shown = f"{fps:g} a second (-O fps=N)"
+    reader.log.note(f"{printable(reader.source.path)}: frames of videos are numbered from 1, {shown}")
+
+    def read_frame(rows: Rows, image: int | None, _: int) -> None:
+        rows.read(image, _read_instance)
+
+    read_video(record, name, tracks, read_frame, first=1, length=length, **columns)
+
+
+def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
+    """Read where an instance of a video is in each frame, as instances of images."""
+    meta = row.object("meta", optional=True)
+    id_ = len(tracks)
+    for parameter in row.items("parameters"):
+        objects: dict[int, tuple[int | str, dict[str, Any]]] = {}
+        values: dict[int, list[float]] = {}
+        stamps = list(parameter.items("timestamps"))
+        for i, stamp in enumerate(stamps):
+            seconds = stamp.number("timestamp", NAN) / 1e6
+            if not 0 <= seconds * fps < 2**31 - 1:
+                stamp.wrong("timestamp", "microseconds")
+                continue
+            frame = max(1, math.ceil(seconds * fps))
+            if frame not in objects:
+                objects[frame] = i, meta.record | stamp.record
+                values[frame] = _numbers_of(stamp.get("points"))
+        if objects and not row.bad:
+            form = next(iter(objects.values()))[1].get("points")
+            for frame, filled in fill_frames(values, values).items():
+                points = dict(zip(form, filled, strict=True)) if isinstance(form, dict) else filled
+                objects.setdefault(frame, ("", meta.record | {"points": points}))
+            tracks.append(Track(parameter.at / "timestamps", id_, objects))
+
+
+def _numbers_of(points: Any) -> list[float]:
+    """The numbers of the points of a box or polygon; none where they are anything else."""
+    values = list(points.values() if isinstance(points, dict) else points if isinstance(points, list) else ())
+    return values if NUMBER_TYPES.issuperset(map(type, values)) else []
+
+
 def _read_instance(box: Row) -> None:
-    if "type" not in box and "parameters" in box:
-        remedy = "annotate the frames as images, and export those"
-        box.reader.report_task(box.at.path, "a video project of SuperAnnotate", remedy)
-        raise BadRecord
     kind = "pixels" if "parts" in box and "points" not in box else box.text("type")
     if kind == "meta":  # in old exports, what is said of the image
         return
@@ -246,7 +320,7 @@ def _read_instance(box: Row) -> None:
     assert isinstance(reader, _Reader)
     points: list[Any] = []
     if kind == "template":
-        points = [(*node.numbers("x", "y"), 2) for node in box.items("points")]
+        points = _read_points(box)
     if kind not in _SHAPES and not have_area(points):
         reader.count(f"{kind} instances")
         return
@@ -257,6 +331,16 @@ def _read_instance(box: Row) -> None:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _share(box.score(key))
     box.add(category, corners, score=score, group=box.group("groupId"), is_part=part)
+
+
+def _read_points(box: Row) -> list[Any]:
+    """The key points of a template by their ids from 1 on; a point that is missing is not labelled."""
+    nodes = [(node.get("id"), (*node.numbers("x", "y"), 2)) for node in box.items("points")]
+    ids = [id_ for id_, _ in nodes if type(id_) is int and 0 < id_ <= _MOST_POINTS]
+    if len(set(ids)) < len(nodes):
+        return [point for _, point in nodes]
+    by_id = dict(nodes)
+    return [by_id.get(id_, (0, 0, 0)) for id_ in range(1, max(ids, default=0) + 1)]
 
 
 def _read_corners(box: Row, kind: str) -> Corners:
@@ -346,7 +430,7 @@ def _points(box: Box) -> Any:
     return dict(zip(_CORNERS, box.xyxy, strict=True))
 
 
-def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> None:
+def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -> None:
     """Write a file for each image, and one of the classes."""
     images, classes = dataset.images, dataset.categories.name
     folders = [f"{split}/" if split else "" for split in images.split]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from one_format import WRITTEN
 
 import odm
 from odm import checks
+from odm.converters import Request, load
 from odm.formats import FORMATS, make_options
-from odm.issues import Log
+from odm.issues import DataError, Log, UsageError
 from odm.tables import Builder, Dataset, Flag
 
+TOOLS = Path(__file__).resolve().parent.parent / "fixtures" / "tools"
 WITH_TRACKS = sorted({name for name, f in WRITTEN.items() if "track" in f.keeps})
 WITH_VIDEOS = sorted(name for name, f in WRITTEN.items() if {"track", "video"} <= f.keeps)
 OPTIONS = {"kitti": {"layout": "tracking"}}
@@ -449,3 +452,60 @@ def test_messages_name_the_video_of_a_track_where_there_are_several(videos, name
     checks.run(builder.build(), log := Log(), all_rules=True)
     (issue,) = [issue for issue in log if issue.code == "track-twice-in-frame"]
     assert issue.message.startswith(f"{name} has another box")
+
+
+def read_file(path, name, options=()):
+    """The dataset of a file."""
+    request = Request(path=str(path), format=name, options=dict(options))
+    return load(request, Log()).dataset
+
+
+@pytest.mark.parametrize(
+    ("fixture", "frames", "tracks"),
+    [
+        ("darwin-video", [0, 1, 2, 3, 4], {"a1": [0, 1, 2], "a2": [1]}),
+        ("labelstudio-video", [1, 2, 3, 4, 5, 6], {"aa": [2, 3, 4, 6]}),
+        ("labelstudio-pathtrack", [1, 2, 3], {"0123456789": [1, 3]}),
+        ("superannotate-video", [1, 2, 3, 4], {"0": [1, 2, 3]}),
+    ],
+)
+def test_videos_of_annotation_tools(fixture, frames, tracks):
+    """Every frame is an image of the video, and each object a track, also between its key frames."""
+    name = fixture.split("-")[0]
+    path = next(path for path in TOOLS.joinpath(fixture).iterdir() if path.name.startswith("input"))
+    data = read_file(path, name)
+    assert [name.rpartition("/")[2] for name in data.videos.name] == ["clip.mp4"]
+    assert data.images.frame.tolist() == frames
+    seen = {}
+    for track, image in zip(data.boxes.track.tolist(), data.boxes.image.tolist(), strict=True):
+        seen.setdefault(str(data.tracks.source_id[track]), []).append(int(data.images.frame[image]))
+    assert seen == tracks
+
+
+@pytest.mark.parametrize("fps", ["0.5", "2", "10"])
+def test_frames_of_a_second_of_superannotate(fps, tmp_path):
+    """An object from 10 to 20 px in 3 s is at 10 + s * 10 / 3 px, within a frame of the time."""
+    path = TOOLS / "superannotate-video" / "input"
+    data = read_file(path, "superannotate", options={"fps": fps})
+    frame = data.images.frame[data.boxes.image]
+    assert data.images.frame.tolist() == list(range(1, int(4 * float(fps)) + 1))
+    assert len(frame) == {"0.5": 2, "2": 6, "10": 30}[fps]
+    left = np.interp(frame, [frame[0], frame[-1]], [10, 20])
+    np.testing.assert_allclose(data.boxes.xyxy[:, 0], left)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1001", "nan", "x"])
+def test_bad_frames_of_a_second_are_refused(value):
+    with pytest.raises(UsageError, match="fps"):
+        read_file(TOOLS / "superannotate-video" / "input", "superannotate", options={"fps": value})
+
+
+@pytest.mark.parametrize("frame", [-1, 1.5, "x", True, None])
+def test_a_bad_frame_number_is_named(frame, tmp_path):
+    step = {"frame": frame, "enabled": True, "x": 1, "y": 1, "width": 9, "height": 9}
+    result = {"type": "videorectangle", "value": {"sequence": [step], "labels": ["a"]}}
+    task = {"data": {"video": "a.mp4", "width": 9, "height": 9}, "annotations": [{"result": [result]}]}
+    (tmp_path / "a.json").write_text(json.dumps([task]))
+    with pytest.raises(DataError) as caught:
+        read_file(tmp_path / "a.json", "labelstudio")
+    assert "/value/sequence/0/frame" in str(next(iter(caught.value.log)))

@@ -176,6 +176,9 @@ class Gather:
         ignored, with one warning. Otherwise most boxes decide, and each one of the other kind is an error.
     """
 
+    pads_points = False
+    """Whether objects of a class may have fewer key points than others: the rest are not labelled."""
+
     def __init__(
         self,
         source: Source,
@@ -412,6 +415,8 @@ class Gather:
         if not self._singles:
             return
         table, locations, shapes = np.array(self._singles, np.float64), self._locations, self._drawn
+        if self.pads_points:
+            _pad_points(table[:, 1], shapes)
         self._singles, self._locations, self._drawn = [], [], []
         if (rows := self.groups.join(table, shapes)) is not None:
             table, locations, shapes = table[rows], [locations[i] for i in rows], [shapes[i] for i in rows]
@@ -476,6 +481,18 @@ class Gather:
                 self.log.report(SCORE_UNEXPECTED, path, **location, field=field, value=float(score[row]))
         is_valid: NDArray[np.bool_] = ~is_other_kind
         return is_valid
+
+
+def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
+    """Let all objects (n,) of a class have as many key points as the one with most, the rest 0, 0, 0."""
+    posed = [
+        (c, shape) for c, shape in zip(category.tolist(), shapes, strict=True) if shape and len(shape.points)
+    ]
+    n_points: dict[float, int] = {}
+    for c, shape in posed:
+        n_points[c] = max(n_points.get(c, 0), len(shape.points))
+    for c, shape in posed:
+        shape.points = [*shape.points, *[(0.0, 0.0, 0.0)] * (n_points[c] - len(shape.points))]
 
 
 def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from odm.files import Source
 from odm.formats._shared.pictures import Picture, Pictures
 from odm.formats._shared.split_names import SPLITS
-from odm.issues import Log
+from odm.issues import Log, printable
 from odm.names import stem
 from odm.tables import Dataset
 
@@ -172,3 +172,49 @@ def note_folders(dataset: Dataset, log: Log) -> None:
     if lost:
         shown = ", ".join(repr(part) for part in sorted(lost)[:3])
         log.note(f"folders called {shown} are read as those of the annotations, not as part of image names")
+
+
+# ------------------------------------------------------------------------------------- images behind a URL
+
+
+def choose_url_names(
+    texts: Iterable[object], name_of: Callable[[str], str], path: str, log: Log
+) -> Callable[[str], str]:
+    """Choose how images are named by where they are served from, so that no two of `texts` have one name.
+
+    As `name_of` does; else with the folders of their URLs; else with the host or bucket too. A longer way is
+    noted.
+    """
+    places = {text for text in texts if isinstance(text, str)}
+
+    def name_with_folders(text: str) -> str:
+        return name_of_url(text, name_of(text))
+
+    def name_with_host(text: str) -> str:
+        name = name_with_folders(text)
+        host = text.partition("://")[2].partition("/")[0]
+        return f"{host}/{name}" if name != name_of(text) or text.endswith(f"://{host}/{name}") else name
+
+    for way in (name_of, name_with_folders, name_with_host):
+        if len(set(map(way, places))) == len(places):
+            if way is not name_of:
+                text = "names of images keep their folders, because some are alike without"
+                log.note(f"{printable(path)}: {text}")
+            return way
+    return name_of
+
+
+def name_of_url(text: str, last: str = "") -> str:
+    """The path of a URL without its host or bucket; `last`, the image name, if the path has another end."""
+    path = unquote(text.split("?", 1)[0].partition("://")[2].partition("/")[2]).strip("/")
+    return path if "://" in text and "/" not in last and path.endswith(last) else last
+
+
+def unquote(text: str) -> str:
+    """A part of a URL as text; as it is if it is no UTF-8."""
+    from urllib.parse import unquote_to_bytes
+
+    try:
+        return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode()
+    except UnicodeDecodeError:
+        return text

@@ -428,6 +428,11 @@ def as_text(name: Any) -> Any:
     return str(name) if type(name) is int else name
 
 
+_FLAT_ANNOTATION = re.compile(rb'"annotations"\s*:\s*\[\s*\{([^{}\[\]]*"category_id"[^{}\[\]]*)\}')
+"""The first annotation of a file, if it holds no list."""
+_KEYS_OF_CLASSES = frozenset({b"id", b"image_id", b"category_id", b"score", b"confidence"})
+
+
 def find_other_task(data: bytes) -> tuple[str, str] | None:
     """What a file without boxes is, and what to give instead; None for any other file."""
     if b'"bbox"' in data or b'"segmentation"' in data:
@@ -437,8 +442,11 @@ def find_other_task(data: bytes) -> tuple[str, str] | None:
             "panoptic segments without bbox",
             "give a panoptic file with bbox in segments_info, or instances_*.json",
         )
-    if b'"caption"' in data and b'"category_id"' not in data:
+    if b'"caption"' in data:
         return "captions of images", "give instances_*.json, which has the boxes of the same images"
+    first = _FLAT_ANNOTATION.search(data)
+    if first is not None and set(re.findall(rb'"(\w+)"\s*:', first[1])) <= _KEYS_OF_CLASSES:
+        return "classes of whole images", "give a file whose annotations have a bbox"
     return None
 
 

@@ -422,6 +422,8 @@ class Row(DrawnRow, Item):
         if self.outlined:
             self.reader.outline(self.outlined, self.at)
         columns |= {"file": self.origin.number, "line": self.line, "shape": self.drawn}
+        if self.owner.track >= 0:
+            columns["track"] = self.owner.track
         self.reader.box(self.owner.image, category, corners, self.at, **columns)
 
 
@@ -438,7 +440,7 @@ class Rows:
         values: Sequence[Any] | Mapping[Any, Any] | None,
         origin: Origin | None = None,
     ) -> None:
-        self.reader, self.at, self.image = reader, at, -1
+        self.reader, self.at, self.image, self.track = reader, at, -1, -1
         self.origin = origin or Origin(reader.builder, at.path, at.pointer or "/")
         self._values = values or ()
         self._rows: list[Row] | None = None

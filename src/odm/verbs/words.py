@@ -58,6 +58,7 @@ class ReadOptions(TypedDict, total=False):
     field: Any
     first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
+    fps: Any
     groups: Literal["ignore", "objects"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
@@ -138,6 +139,7 @@ class PairOptions(ReadOptions, total=False):
     gt_field: Any
     gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
+    gt_fps: Any
     gt_groups: Literal["ignore", "objects"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
@@ -168,6 +170,7 @@ class PairOptions(ReadOptions, total=False):
     det_field: Any
     det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
+    det_fps: Any
     det_groups: Literal["ignore", "objects"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
@@ -205,6 +208,7 @@ class ValidateOptions(TypedDict, total=False):
     field: Any
     first_class: Literal["0", "1"]
     first_frame: Literal["0", "1"]
+    fps: Any
     groups: Literal["ignore", "objects"]
     ids: Literal["80", "positions", "positions-from-1"]
     image_size: Any
@@ -244,6 +248,7 @@ class ValidateOptions(TypedDict, total=False):
     gt_field: Any
     gt_first_class: Literal["0", "1"]
     gt_first_frame: Literal["0", "1"]
+    gt_fps: Any
     gt_groups: Literal["ignore", "objects"]
     gt_ids: Literal["80", "positions", "positions-from-1"]
     gt_image_size: Any
@@ -274,6 +279,7 @@ class ValidateOptions(TypedDict, total=False):
     det_field: Any
     det_first_class: Literal["0", "1"]
     det_first_frame: Literal["0", "1"]
+    det_fps: Any
     det_groups: Literal["ignore", "objects"]
     det_ids: Literal["80", "positions", "positions-from-1"]
     det_image_size: Any
@@ -309,6 +315,7 @@ class AgreeOptions(ReadOptions, total=False):
     a_field: Any
     a_first_class: Literal["0", "1"]
     a_first_frame: Literal["0", "1"]
+    a_fps: Any
     a_groups: Literal["ignore", "objects"]
     a_ids: Literal["80", "positions", "positions-from-1"]
     a_image_size: Any
@@ -339,6 +346,7 @@ class AgreeOptions(ReadOptions, total=False):
     b_field: Any
     b_first_class: Literal["0", "1"]
     b_first_frame: Literal["0", "1"]
+    b_fps: Any
     b_groups: Literal["ignore", "objects"]
     b_ids: Literal["80", "positions", "positions-from-1"]
     b_image_size: Any
@@ -374,6 +382,7 @@ class DiffOptions(ReadOptions, total=False):
     old_field: Any
     old_first_class: Literal["0", "1"]
     old_first_frame: Literal["0", "1"]
+    old_fps: Any
     old_groups: Literal["ignore", "objects"]
     old_ids: Literal["80", "positions", "positions-from-1"]
     old_image_size: Any
@@ -404,6 +413,7 @@ class DiffOptions(ReadOptions, total=False):
     new_field: Any
     new_first_class: Literal["0", "1"]
     new_first_frame: Literal["0", "1"]
+    new_fps: Any
     new_groups: Literal["ignore", "objects"]
     new_ids: Literal["80", "positions", "positions-from-1"]
     new_image_size: Any
@@ -439,6 +449,7 @@ class ConvertOptions(BothOptions, total=False):
     from_field: Any
     from_first_class: Literal["0", "1"]
     from_first_frame: Literal["0", "1"]
+    from_fps: Any
     from_groups: Literal["ignore", "objects"]
     from_ids: Literal["80", "positions", "positions-from-1"]
     from_image_size: Any

@@ -1,0 +1,97 @@
+"""The tracks of a video in a JSON file: an image for each frame, and a box of each track on it.
+
+A format brings the object of a track in a frame into the form of one in an image, and reads it as such::
+
+    tracks = [Track(row.at, row.get("id"), {0: ("0", {"box": [1, 2, 3, 4]})}) for row in item.rows("tracks")]
+    read_video(item, name, tracks, lambda rows, image, _: rows.read(image, _read_box), size=size, length=100)
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from odm.formats._shared.gather import At
+from odm.formats._shared.json.items import Item, Rows
+from odm.tables import Id
+
+MOST_FRAMES = 100_000
+"""Frames without objects that a video may claim to have before they are no longer listed."""
+
+
+class Track(NamedTuple):
+    """An object of a video: its place in the file, its id, and by frame an index there and what it is."""
+
+    at: At
+    id_: Id
+    objects: Mapping[int, tuple[int | str, dict[str, Any]]]
+
+
+def read_video(
+    item: Item,
+    name: Any,
+    tracks: Iterable[Track],
+    read: Callable[[Rows, int | None, int], None],
+    *,
+    first: int = 0,
+    length: int = 0,
+    frame_name: str = "frame_{:06d}",
+    **columns: Any,
+) -> None:
+    """Add `length` frames from `first` on, and those with objects.
+
+    `read` is called with the objects of each track in each frame, the row of its image and its number.
+
+    Images are called as the video without its suffix, and `frame_name` in it; `columns` are those of
+    `Item.image_named`.
+    """
+    reader, builder = item.reader, item.reader.builder
+    if not isinstance(name, str) or not name:
+        item.image_named(name)  # which reports it
+        return
+    length = length if length <= MOST_FRAMES else 0
+    video = builder.video(name, length=length)
+    objects: dict[int, list[Rows]] = {frame: [] for frame in range(first, first + length)}
+    for track in tracks:
+        number = builder.track(video, track.id_)
+        for frame, (index, value) in track.objects.items():
+            rows = Rows(reader, track.at, {index: value})
+            rows.track = number
+            objects.setdefault(frame, []).append(rows)
+    for frame in sorted(objects):
+        shown = f"{posixpath.splitext(name)[0]}/{frame_name.format(frame)}"
+        image = item.image_named(shown, video=video, frame=frame, **columns)
+        for rows in objects[frame]:
+            read(rows, image, frame)
+
+
+def frame_of(item: Item, value: Any, key: str) -> int:
+    """The number of a frame, a whole number or its text; -1, and an issue, if it is none."""
+    text = str(value)
+    if type(value) is not bool and text.isascii() and text.isdecimal() and len(text) < 10:
+        return int(text)
+    item.wrong(key, "the number of a frame")
+    return -1
+
+
+def fill_frames(
+    values: Mapping[int, list[float]], goes_on: Collection[int] = (), last: int = -1
+) -> dict[int, list[float]]:
+    """The numbers of a track in all its frames, from those in its key frames.
+
+    Between a key frame that `goes_on` and the next they are interpolated; after the last key frame, if it is
+    one of these, they stay until the frame `last`.
+    """
+    frames = np.array(sorted(values))
+    lengths = {*map(len, values.values())}
+    if len(lengths) != 1 or 0 in lengths or max(last, frames[-1]) - frames[0] > MOST_FRAMES:
+        return dict(values)
+    every = np.arange(frames[0], max(last, frames[-1]) + 1)
+    before = frames[np.searchsorted(frames, every, side="right") - 1]
+    every = every[(before == every) | np.isin(before, list(goes_on))]
+    columns = np.array([values[frame] for frame in frames.tolist()], np.float64).T
+    filled = np.stack([np.interp(every, frames, column) for column in columns], axis=1)
+    return dict(zip(every.tolist(), filled.tolist(), strict=True)) | dict(values)
