@@ -15,7 +15,7 @@ from odm.cli._print import say, show, table_width
 from odm.cli._report import report_options, say_written
 from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Statistics, ValueRange
-from odm.document import Column, Document, Line, Section, Table, as_markdown, as_text
+from odm.document import Column, Document, Line, Section, Table, draw
 from odm.issues import printable
 from odm.numbers import share, size
 from odm.terminal import cell, json_text
@@ -80,7 +80,7 @@ Rows = list[list[Any]]
 def render(statistics: Statistics, output: str, *, width: int | None = None) -> str:
     """Render the tables as text or Markdown, ending with a new line."""
     document = statistics_document(statistics)
-    return as_markdown(document) if output == "markdown" else as_text(document, width)
+    return draw(document, output, width)
 
 
 def statistics_document(statistics: Statistics) -> Document:

@@ -1,4 +1,4 @@
-"""What is shown of a result is one document: terminal, Markdown and notebook draw all that is in it, and alike."""
+"""What is shown of a result is one document: terminal, Markdown, LaTeX and notebook draw all of it, alike."""
 
 import html
 import re
@@ -8,13 +8,13 @@ import pytest
 
 import odm
 from odm.cli.stats import statistics_document
-from odm.document import Column, Items, Line, Table, Verbatim, as_markdown, as_text
+from odm.document import Column, Items, Line, Table, Verbatim, as_latex, as_markdown, as_text
 from odm.evaluate.analysis.render_agreement import agreement_document
 from odm.evaluate.analysis.render_comparison import comparison_document
 from odm.evaluate.analysis.render_diff import differences_document
 from odm.evaluate.output.render import evaluation_document
 from odm.numbers import interval, number, percent, percents, points, share, size
-from odm.terminal import markdown
+from odm.terminal import latex, markdown
 from odm.verbs.html import ROWS, document_parts, view
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
@@ -55,10 +55,12 @@ def test_every_output_has_all_that_is_in_the_document(documents, kind):
     texts = {text for part in parts for text in texts_of(part)}
     in_python = {part.text for part in parts if isinstance(part, Line) and part.python is not None}
     text, marked, page = as_text(document), as_markdown(document), view(*document_parts(document))
+    paper = as_latex(document).replace("$-$", "-")
     verbatim = {line for part in parts if isinstance(part, Verbatim) for line in part.lines}
     assert [one for one in texts if one not in text] == []
     assert [one for one in texts if (one if one in verbatim else markdown(one)) not in marked] == []
     assert [one for one in texts - in_python if html.escape(one) not in page] == []
+    assert [one for one in texts - in_python if (one if one in verbatim else latex(one)) not in paper] == []
     assert text.endswith("\n")
     assert "\n\n\n" not in text
 
@@ -101,6 +103,35 @@ def test_each_part_has_its_own_look():
     assert "--save" not in page
     assert "<pre>a  *b*</pre>" in page
     assert re.findall(r'<t[hd] class="text">([^<]*)<', page) == ["class", "as", "a|b", "x", "c", ""]
+
+
+SIGNS = r"\\(?:textbackslash|text\w+|ldots)\{\}|\\[{}$&#_%]|\{[\[\]*]\}|-\{\}(?=-)|\$-\$"
+"""What may stand in a text of LaTeX for a sign that it would obey."""
+
+
+def test_latex_obeys_no_sign_of_a_name():
+    hostile = "".join(map(chr, range(32, 127))) + "\\input{x}--- [1] *2* \u2026 \u202e\n"
+    columns = [Column(hostile), Column("change", left=False), Column(hostile, above=hostile)]
+    table = Table(columns, [["[10pt] -- %", "-0.50 to -0.25", hostile]])
+    document = [[Line(hostile), table, Line("use --save", python="")], [Items([hostile], hostile)]]
+    text = as_latex(document)
+    assert "$-$0.50 to $-$0.25" in text
+    assert "--save" not in text.replace("-{}-", "--")  # a paper has no options
+    assert text.isascii()
+    for escaped in (latex(hostile), latex("[10pt] -- %")):
+        assert not re.findall(r"[\\{}$&#_%~^<>|`\[\]*]|--", re.sub(SIGNS, "", escaped)), escaped
+    rows = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert [re.sub(SIGNS, "", row).count("&") for row in rows] == [2, 2, 2]
+    assert text.count(r"\begin{") == text.count(r"\end{") == 3
+    assert r"\cmidrule(lr){3-3}" in text
+    assert r"\begin{tabular}{lrr}" in text
+
+
+def test_latex_has_the_columns_of_the_terminal():
+    columns = [Column("class"), Column("one"), Column("two")]
+    table = Table(columns, [["a" * 10, "b" * 10, "c" * 10]], drop=[["one"]])
+    assert "class & two" in as_latex([[table]], 25)
+    assert "class & one & two" in as_latex([[table]])
 
 
 def test_a_notebook_shows_the_first_rows_of_a_long_table():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odm.document import Column, Document, Line, Table, as_markdown, as_text, format_csv
+from odm.document import Column, Document, Line, Table, draw, format_csv
 from odm.evaluate.analysis.agree import Agreement
 from odm.issues import plural
 from odm.numbers import number
@@ -31,7 +31,7 @@ def render_agreement(agreement: Agreement, output: str, *, width: int | None = N
     if output == "csv":
         return format_csv(CLASS_KEYS, _class_rows(agreement))
     document = agreement_document(agreement)
-    return as_markdown(document) if output == "markdown" else as_text(document, width)
+    return draw(document, output, width)
 
 
 def agreement_document(agreement: Agreement) -> Document:

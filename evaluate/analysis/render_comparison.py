@@ -8,7 +8,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from odm.document import Column, Document, Items, Line, Section, Table, as_markdown, as_text, format_csv
+from odm.document import Column, Document, Items, Line, Section, Table, draw, format_csv
 from odm.evaluate.analysis.bootstrap import MOST_UNDEFINED, Interval
 from odm.evaluate.analysis.compare import DELTA_COLUMNS, Comparison, Delta, headline
 from odm.evaluate.analysis.images import DELTAS
@@ -42,7 +42,7 @@ def render_comparison(comparison: Comparison, output: str = "table", *, width: i
     comparison
         What `odm.evaluate.analysis.compare` returned.
     output
-        ``table``, ``json`` (the contract), ``csv`` (a row per difference) or ``markdown``.
+        ``table``, ``json`` (the contract), ``csv`` (a row per difference), ``markdown`` or ``latex``.
     width
         Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
     """
@@ -51,7 +51,7 @@ def render_comparison(comparison: Comparison, output: str = "table", *, width: i
     if output == "csv":
         return deltas_csv(comparison.deltas)
     document = comparison_document(comparison, wide=width is None)
-    return as_markdown(document) if output == "markdown" else as_text(document, width)
+    return draw(document, output, width)
 
 
 def save_comparison(comparison: Comparison, write: Callable[[str, bytes], object]) -> None:

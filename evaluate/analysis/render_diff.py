@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from odm.document import Column, Document, Items, Line, Section, Table, as_markdown, as_text, format_csv
+from odm.document import Column, Document, Items, Line, Section, Table, draw, format_csv
 from odm.evaluate.analysis.diff import Differences
 from odm.evaluate.analysis.pair_versions import OF_BOTH, WORDS, Change
 from odm.issues import first_few, plural
@@ -40,7 +40,7 @@ def render_differences(differences: Differences, output: str = "text", *, width:
     if output == "csv":
         return _changes_csv(differences)
     document = differences_document(differences)
-    return as_markdown(document) if output == "markdown" else as_text(document, width)
+    return draw(document, output, width)
 
 
 def save_differences(differences: Differences, write: Callable[[str, bytes], object]) -> None:

@@ -19,8 +19,7 @@ from odm.document import (
     Section,
     Table,
     Verbatim,
-    as_markdown,
-    as_text,
+    draw,
     format_csv,
 )
 from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
@@ -33,7 +32,7 @@ from odm.tables import FREQUENCIES, Dataset
 from odm.terminal import cell, json_text
 from odm.views import Rows
 
-OUTPUTS = ("table", "json", "csv", "markdown")
+OUTPUTS = ("table", "json", "csv", "markdown", "latex")
 """What `render` can write."""
 
 _HEAD = ("protocol", "iou")
@@ -59,9 +58,10 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
     evaluation
         What `odm.evaluate.evaluate` returned.
     output
-        ``table``, ``json`` (the contract), ``csv`` (a row per class) or ``markdown``.
+        ``table``, ``json`` (the contract), ``csv`` (a row per class), ``markdown`` or ``latex`` (booktabs).
     width
-        Of a table: how many characters a line may have; columns that do not fit are left out. None shows all.
+        How many characters a line of a table may have; columns that do not fit, also in LaTeX, are left out.
+        None shows all.
 
     Raises
     ------
@@ -74,9 +74,7 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
         return per_class_csv(evaluation)
     if output not in OUTPUTS:
         raise UsageError(f"output={output}: choose one of {', '.join(OUTPUTS)}")
-    if output == "markdown":
-        return as_markdown(evaluation_document(evaluation))
-    return as_text(evaluation_document(evaluation, width), width)
+    return draw(evaluation_document(evaluation, None if output == "markdown" else width), output, width)
 
 
 def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:

@@ -1,4 +1,4 @@
-"""Documents: the paragraphs, lists and tables that are shown of a result, drawn as text or Markdown.
+"""Documents: the paragraphs, lists and tables that are shown of a result, drawn as text, Markdown or LaTeX.
 
 A function beside each kind of result makes its document, and `odm.verbs.html` draws it in a notebook. Parts
 that belong together, as a title and its table, are one section; a blank line stands between sections.
@@ -7,13 +7,15 @@ that belong together, as a title and its table, are one section; a blank line st
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from odm.terminal import fitting, markdown, markdown_table, text_table, wrapped
+from odm.terminal import fitting, latex, markdown, markdown_table, text_table, wrapped
 
 
 class Column(NamedTuple):
@@ -93,6 +95,13 @@ Section = Sequence[Part]
 Document = list[Section]
 
 
+def draw(document: Document, output: str, width: int | None = None) -> str:
+    """Draw a document as ``markdown``, as ``latex``, or for a terminal; see `as_text` and its neighbours."""
+    if output == "markdown":
+        return as_markdown(document)
+    return as_latex(document, width) if output == "latex" else as_text(document, width)
+
+
 def as_text(document: Document, width: int | None = None) -> str:
     """Draw a document for a terminal of `width` characters, None = any. It ends with a newline."""
     return _joined(document, "\n", functools.partial(_as_text, width=width))
@@ -101,6 +110,12 @@ def as_text(document: Document, width: int | None = None) -> str:
 def as_markdown(document: Document) -> str:
     """Draw a document in Markdown. It ends with a newline."""
     return _joined(document, "\n\n", _as_markdown)
+
+
+def as_latex(document: Document, width: int | None = None) -> str:
+    """Draw a document in LaTeX with the package booktabs; tables have the columns that fit on a terminal."""
+    sections = ("\n\n".join(_latex_parts(section, width)) for section in document if section)
+    return "\n\n".join([r"% \usepackage{booktabs}", *sections]) + "\n"
 
 
 def _joined(document: Document, between: str, draw: Callable[[Part], str]) -> str:
@@ -136,6 +151,50 @@ def _as_markdown(part: Part) -> str:
         return "\n".join([*title, *(f"- {markdown(line)}" for line in part.lines)])
     titles = [f"{column.title} ({column.above})" if column.above else column.title for column in part.columns]
     return markdown_table(titles, part.cells, left=part.left)
+
+
+def _latex_parts(section: Section, width: int | None) -> Iterator[str]:
+    """Yield the parts of a section without hints on options; a line before a table becomes its caption."""
+    for i, part in enumerate(section):
+        before = section[i - 1] if i else None
+        if isinstance(part, Table):
+            yield _latex_table(part, before.text if isinstance(before, Line) else "", width)
+        elif isinstance(part, Verbatim):
+            yield "\n".join([r"\begin{verbatim}", *part.lines, r"\end{verbatim}"])
+        elif isinstance(part, Items):
+            items = (f"  \\item {latex(line)}" for line in part.lines)
+            title = [latex(part.title)] if part.title else []
+            yield "\n".join([*title, r"\begin{itemize}", *items, r"\end{itemize}"])
+        elif part.python is None and not isinstance(section[i + 1] if i + 1 < len(section) else None, Table):
+            yield f"\\textbf{{{latex(part.text)}}}" if part.role else latex(part.text)
+
+
+def _latex_table(table: Table, caption: str, width: int | None) -> str:
+    """Draw a table as a float; the signs of negative numbers are those of mathematics."""
+    shown = fitting(table.titles, table.cells, width=width, drop=table.drop)
+    columns = [table.columns[i] for i in shown]
+    cells = [[re.sub(r"(?<!\S)-(?=\d)", "$-$", latex(row[i])) for i in shown] for row in table.cells]
+    spans, rules, start = [], [], 1
+    for above, group in itertools.groupby(column.above for column in columns):
+        n = len(list(group))
+        spans.append(rf"\multicolumn{{{n}}}{{c}}{{{latex(above)}}}" if above else " & ".join([""] * n))
+        rules += [rf"\cmidrule(lr){{{start}-{start + n - 1}}}"] if above else []
+        start += n
+    head = [" & ".join(spans) + r" \\", " ".join(rules)] if rules else []
+    rows = [" & ".join(row) + r" \\" for row in ([latex(column.title) for column in columns], *cells)]
+    body = [r"\toprule", *head, rows[0], r"\midrule", *rows[1:], r"\bottomrule"]
+    alignment = "".join("r" if i and not column.left else "l" for i, column in enumerate(columns))
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"  \centering",
+            *([f"  \\caption{{{latex(caption)}}}"] if caption else []),
+            rf"  \begin{{tabular}}{{{alignment}}}",
+            *(f"    {line}" for line in body),
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
 
 
 def format_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -2,7 +2,7 @@
 
 Names of classes, files, keys and columns come from strangers. `Screen` stands before both standard streams
 and escapes whatever a terminal or a build log would obey, wherever the text was made. `odm.issues.printable`
-makes one line of a message, `cell` a cell of a table, `markdown` Markdown, `json_text` JSON.
+makes one line of a message, `cell` a cell of a table, `markdown` Markdown, `latex` LaTeX, `json_text` JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TextIO
 
-from odm.issues import shorten
+from odm.issues import printable, shorten
 
 CELL = 60
 """The most characters of a cell in a table."""
@@ -283,6 +283,25 @@ def markdown_table(
     cells = [[markdown(cell) for cell in row] for row in rows]
     titles = [markdown(title) for title in headers]
     return tabulate(cells, titles, tablefmt="github", disable_numparse=True, colalign=align)
+
+
+_LATEX: Mapping[str, str] = {
+    **{sign: f"\\{sign}" for sign in "{}$&#_%"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # at the start of a row or an item they are no options
+    "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
+}
+
+
+def latex(text: str) -> str:
+    """Text that LaTeX sets as it is, also inside a table; hyphens do not join to dashes."""
+    return re.sub("-(?=-)", "-{}", "".join(_LATEX.get(sign, sign) for sign in printable(text)))
 
 
 def json_text(data: Any) -> str:
