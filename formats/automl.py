@@ -145,21 +145,21 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
         for line, cells in rows:
             split, path, row = _parts(cells)
             name, path, n = _name(path), path.strip(" \t"), len(row)
-            own = sets.get(name, "")
-            if split is not None and wanted not in (None, own):
+            set_of_image = sets.get(name, "")
+            if split is not None and wanted not in (None, set_of_image):
                 continue
             if split is None:
                 log.report(BAD_SET, file, line=line, field="set", value=cells[0])
             elif n > 12 or n < 2 or 3 < n < 9:
-                expected, found = "a set, a path, a label and 8 cells of corners", f"{n} cells"
-                log.report(WRONG_COUNT, file, line=line, expected=expected, found=found)
+                expected, shown = "a set, a path, a label and 8 cells of corners", f"{n} cells"
+                log.report(WRONG_COUNT, file, line=line, expected=expected, found=shown)
             elif paths.setdefault(name, path) != path:
                 log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=paths[name])
-            elif split and split != own:
-                found, other = _WRITTEN[split], _WRITTEN[own]
-                log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=found, other=other)
+            elif split and split != set_of_image:
+                shown, other = _WRITTEN[split], _WRITTEN[set_of_image]
+                log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)
             else:
-                kept.append((line, [own, name, *row[2:], *[""] * (12 - n)]))
+                kept.append((line, [set_of_image, name, *row[2:], *[""] * (12 - n)]))
                 continue
             builder.skipped += 1
         table.add(file, LAYOUT, kept)
