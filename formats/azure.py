@@ -149,8 +149,8 @@ def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None
 def _details(record: Item) -> Size | None:
     """The size of an image, whose numbers may be text as in 640px."""
     details = record.object("image_details", optional=True)
-    given = {key: details.get(key) for key in ("width", "height") if key in details}
-    texts = {key: numeral(text.removesuffix("px")) for key, text in given.items() if isinstance(text, str)}
+    sides = {key: details.get(key) for key in ("width", "height") if key in details}
+    texts = {key: numeral(text.removesuffix("px")) for key, text in sides.items() if isinstance(text, str)}
     details.record = {**details.record, **texts}
     return details.size("width", "height")
 
@@ -196,20 +196,20 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     places = relative_places(dataset, form="ltrb")
     texts = []
     for image in images_of(dataset):
-        found = []
+        labels = []
         for box in image.boxes:
             place: dict[str, Any] = dict(zip(_EDGES, places(box.row), strict=True))
             size = image.width, image.height
             parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
             drawn: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
-                found.append({"box": place, "label": box.label, **drawn, **box.scored("score")})
+                labels.append({"box": place, "label": box.label, **drawn, **box.scored("score")})
             else:
                 crowd = int(bool(box.flags & Flag.CROWD))
-                found.append({"label": box.label, **(drawn or place), "isCrowd": crowd})
+                labels.append({"label": box.label, **(drawn or place), "isCrowd": crowd})
         key, rows = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
         details = {"image_details": image.size} if image.size else {}
-        texts.append(dump({key: prefix + image.name, **details, rows: found}) + "\n")
+        texts.append(dump({key: prefix + image.name, **details, rows: labels}) + "\n")
     target.write(name, "".join(texts).encode())
 
 
