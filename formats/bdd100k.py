@@ -115,8 +115,8 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
         for i, item in enumerate(config.array("categories")):
             name = item.get("name") if isinstance(item, dict) else item
             reader.category(name, config.at / "categories" / i, listed=True)
-        given = config.object(config.first_key("imageSize", "image_size"), optional=True)
-        size = given.size("width", "height")
+        size_object = config.object(config.first_key("imageSize", "image_size"), optional=True)
+        size = size_object.size("width", "height")
         single = len(record.array("frames")) == 1
         for frame in record.items("frames"):
             yield frame, record.get("name") if single and "name" not in frame else frame.get("name"), size
@@ -130,9 +130,9 @@ def _image_name(name: str) -> str:
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     frame.count_unread(_FRAME)
     labels = frame.rows("objects" if "objects" in frame and "labels" not in frame else "labels")
-    own = None
+    frame_size = None
     with contextlib.suppress(BadRecord):
-        own = frame.object("size", optional=True).size("width", "height")
+        frame_size = frame.object("size", optional=True).size("width", "height")
     video, number = frame.get("videoName"), frame.get("frameIndex")
     if video is not None and not isinstance(video, str):
         frame.wrong("videoName", "text")
@@ -141,7 +141,7 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     if video:
         whole = type(number) is int and 0 <= number < 2**31
         columns = {"video": frame.reader.builder.video(video), "frame": number if whole else -1}
-    size = own or size or _size_of_mask(labels)
+    size = frame_size or size or _size_of_mask(labels)
     image = frame.image_named(name, field="name", size=size, split=split, **columns)
     labels.read(image, _read_label, None if video is None else columns.get("video", -1))
 
@@ -212,15 +212,15 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
         return
     images, videos = dataset.images, dataset.images.video
     ids = [*(i if isinstance(i, str) else int(i) for i in dataset.tracks.source_id.tolist()), None]
-    given = dataset.boxes.track
-    tracks = np.full(len(dataset.boxes), -1) if given is None else given
+    track_column = dataset.boxes.track
+    tracks = np.full(len(dataset.boxes), -1) if track_column is None else track_column
     frames, numbers = [], itertools.count(1)
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
             n, is_set, track = next(numbers), box.flags_in(_WRITTEN), ids[tracks[box.row]]
             label: dict[str, Any] = {"id": str(n) if track is None else track}
-            if track is None and (videos is not None or given is not None):
+            if track is None and (videos is not None or track_column is not None):
                 del label["id"]  # in a video it would be a track
             label["category"] = box.label
             label["attributes"] = {key: key in is_set for key in _WRITTEN}
@@ -239,7 +239,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             frame["videoName"] = dataset.videos.name[video] if video >= 0 else ""
             if video >= 0 and images.frame is not None and images.frame[image.row] >= 0:
                 frame["frameIndex"] = int(images.frame[image.row])
-        elif given is not None:
+        elif track_column is not None:
             frame["videoName"] = ""
         frames.append(dump(frame | {"labels": labels}))
     target.write(name, f"{lines(iter(frames))}\n".encode())
