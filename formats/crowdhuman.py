@@ -88,26 +88,29 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
     wanted = usual_split(options.split)
     files = files_of_split(files, lambda file: split_in_name(file or path, folder=False), wanted, source, log)
-    found: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
+    records_of: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
     """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
         for record in line_items(reader, file):
             image = _add_image(record, split_in_name(file or path, folder=False))
             for key in _LISTS:
                 if record.array(key):
-                    found[key].append((record, image))
+                    records_of[key].append((record, image))
     if builder.kind is None:
-        builder.kind = "det" if found["dtboxes"] and not found["gtboxes"] else "gt"
-        if all(found.values()):
+        builder.kind = "det" if records_of["dtboxes"] and not records_of["gtboxes"] else "gt"
+        if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
     else:
         truth, detections = (
-            (sum(len(record.array(key)) for record, _ in held), held[0][0].at / key if held else None)
-            for key, held in found.items()
+            (
+                sum(len(record.array(key)) for record, _ in records),
+                records[0][0].at / key if records else None,
+            )
+            for key, records in records_of.items()
         )
         report_other_kind(builder, log, truth, detections)
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
-    for record, image in found[key]:
+    for record, image in records_of[key]:
         record.rows(key).read(image, _read_found if builder.kind == "det" else _read_truth, options.box)
     reader.finish()
 
