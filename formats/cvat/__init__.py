@@ -140,8 +140,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     frames: list[str] = []
     if images.video is not None:
         names = [f" video={_quoted(video)}" for video in dataset.videos.name] + [""]
-        given = np.full(len(images), -1) if images.frame is None else images.frame
-        pairs = zip(images.video.tolist(), given.tolist(), strict=True)
+        frame_column = np.full(len(images), -1) if images.frame is None else images.frame
+        pairs = zip(images.video.tolist(), frame_column.tolist(), strict=True)
         frames = [names[v] + (f' frame="{frame}"' if min(v, frame) >= 0 else "") for v, frame in pairs]
     tracks = []
     if boxes.track is not None:
@@ -159,9 +159,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: CvatOptions) -> N
     for i, (text, width, height, split) in enumerate(
         zip(images.name, images.width.tolist(), images.height.tolist(), images.split, strict=True)
     ):
-        said = (f" subset={_quoted(split)}" if split else "", frames[i] if frames else "")
+        extra = (f" subset={_quoted(split)}" if split else "", frames[i] if frames else "")
         lines.append(
-            f'  <image id="{i}" name={_quoted(text)}{said[0]} width="{width}" height="{height}"{said[1]}>'
+            f'  <image id="{i}" name={_quoted(text)}{extra[0]} width="{width}" height="{height}"{extra[1]}>'
         )
         for row in range(at, ends[i]):
             tag, places = "box", [_edges(texts[4 * row : 4 * row + 4])]
@@ -286,8 +286,8 @@ def _ids(dataset: Dataset, log: Log) -> Longs:
     ids[alone] = free + np.arange(len(alone))
     free += len(alone)
     pairs = np.stack([track, boxes.category], axis=1)[track >= 0]
-    found = np.unique(pairs, axis=0)
-    again = found[1:][found[1:, 0] == found[:-1, 0]]
+    unique_pairs = np.unique(pairs, axis=0)
+    again = unique_pairs[1:][unique_pairs[1:, 0] == unique_pairs[:-1, 0]]
     for k, (one, category) in enumerate(again.tolist()):  # only of detections: objects have one class
         ids[(track == one) & (boxes.category == category)] = free + k
     return ids
@@ -314,11 +314,11 @@ class _Writer:
     def video(self, row: int) -> str:
         """The XML of a video."""
         dataset, images = self.dataset, self.dataset.images
-        own = np.flatnonzero(self.of_image == row)
-        frames = np.sort(self.frame[own])
+        image_rows = np.flatnonzero(self.of_image == row)
+        frames = np.sort(self.frame[image_rows])
         start, stop = (int(frames[0]), int(frames[-1])) if len(frames) else (0, -1)
         length = max(int(dataset.videos.length[row]), stop + 1 - start)
-        self.unlisted += length - len(own)
+        self.unlisted += length - len(image_rows)
         about = [
             f"      <name>{_quoted(dataset.videos.name[row])[1:-1]}</name>",
             f"      <size>{length}</size>",
@@ -326,7 +326,10 @@ class _Writer:
             f"      <start_frame>{start}</start_frame>",
             f"      <stop_frame>{start + length - 1}</stop_frame>",
         ]
-        width, height = int(images.width[own].max(initial=0)), int(images.height[own].max(initial=0))
+        width, height = (
+            int(images.width[image_rows].max(initial=0)),
+            int(images.height[image_rows].max(initial=0)),
+        )
         if min(width, height) > 0:
             size = f"<width>{width}</width><height>{height}</height>"
             about.append(f"      <original_size>{size}</original_size>")

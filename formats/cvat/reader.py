@@ -200,12 +200,12 @@ class Reader:
         if length <= MOST_FRAMES and not meta["frame_filter"].strip(BLANKS):
             frames.update(range(start, start + length))
         size = (0, 0)
-        if (given := root.find("meta//original_size")) is not None:
-            texts = given.findtext("width"), given.findtext("height")
+        if (size_element := root.find("meta//original_size")) is not None:
+            texts = size_element.findtext("width"), size_element.findtext("height")
             try:
                 size = parse_pixels(texts[0] or ""), parse_pixels(texts[1] or "")
             except ValueError:
-                value, line = f"{texts[0]} x {texts[1]}", given.sourceline or 0
+                value, line = f"{texts[0]} x {texts[1]}", size_element.sourceline or 0
                 self.log.report(BAD_IMAGE_SIZE, self.path, line=line, field="original_size", value=value)
         names = (root.findtext(f"meta//{key}") for key in ("task/name", "source", "job/name"))
         name = next((name.strip(BLANKS) for name in names if name and name.strip(BLANKS)), "")
@@ -213,10 +213,10 @@ class Reader:
             name = self.path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
         video = self.builder.video(name, length=length if len(frames) == length else 0)
         for frame in sorted(frames):
-            found = shapes.get(frame, [])
-            line = (found[0][0].sourceline or 0) if found else 0
+            frame_shapes = shapes.get(frame, [])
+            line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
             image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
-            for shape, of, id_ in found:
+            for shape, of, id_ in frame_shapes:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
                     self.add_shape(shape, image, of.get("label"), track, of.get("group_id"))
@@ -319,16 +319,16 @@ class Reader:
         words = list(map(shape.get, fields))
         if None not in words and PLAIN_NUMBERS.fullmatch("\0".join(words)):
             return list(map(float, words))
-        line, found = shape.sourceline or 0, []
+        line, numbers = shape.sourceline or 0, []
         for field, text in zip(fields, words, strict=True):
             if text is None:
                 self.log.report(MISSING_BOX_KEY, self.path, line=line, field=field, value=field)
                 continue
             with contextlib.suppress(_Bad):
-                found.append(self.finite(text, line, field))
-        if len(found) < len(fields):
+                numbers.append(self.finite(text, line, field))
+        if len(numbers) < len(fields):
             raise _Bad
-        return found
+        return numbers
 
     def turn(self, shape: Any) -> float:
         """The rotation of a shape in radians."""
@@ -371,13 +371,13 @@ class Reader:
         except BadMask as e:
             if not self.builder.wants:
                 return edges, Drawn()
-            line, found = shape.sourceline or 0, f"{len(texts)} runs"
-            self.log.report(WRONG_COUNT, self.path, line=line, field="rle", expected=str(e), found=found)
+            line, shown = shape.sourceline or 0, f"{len(texts)} runs"
+            self.log.report(WRONG_COUNT, self.path, line=line, field="rle", expected=str(e), found=shown)
             raise _Bad from None
 
     def skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
         """The edges around the points of a skeleton that are labelled, and all of its points."""
-        found: dict[str, tuple[float, float, int]] = {}
+        points: dict[str, tuple[float, float, int]] = {}
         for point in shape.iterchildren("points"):
             place = (point.get("points") or "").split(",")
             line = point.sourceline or 0
@@ -387,14 +387,14 @@ class Reader:
                 raise _Bad
             x, y = (self.finite(text, line, "points") for text in place)
             seen = 0 if self.flag(point, "outside") else 1 if self.flag(point, "occluded") else 2
-            found[point.get("label") or str(len(found))] = (x, y, seen) if seen else (0.0, 0.0, 0)
-        names = self.points.setdefault(shape.get("label") or "", list(found))
-        labelled = [point for point in found.values() if point[2]]
-        if not labelled or not set(found) <= set(names):
-            about = {"expected": f"points called {', '.join(names)}", "found": ", ".join(found)}
+            points[point.get("label") or str(len(points))] = (x, y, seen) if seen else (0.0, 0.0, 0)
+        names = self.points.setdefault(shape.get("label") or "", list(points))
+        labelled = [point for point in points.values() if point[2]]
+        if not labelled or not set(points) <= set(names):
+            about = {"expected": f"points called {', '.join(names)}", "found": ", ".join(points)}
             self.log.report(WRONG_COUNT, self.path, line=shape.sourceline or 0, field="points", **about)
             raise _Bad
-        drawn = Drawn(points=[found.get(name, (0.0, 0.0, 0)) for name in names])
+        drawn = Drawn(points=[points.get(name, (0.0, 0.0, 0)) for name in names])
         return bounds(labelled), drawn
 
     def polygon(self, shape: Any) -> tuple[Corners, Drawn | None]:
@@ -403,9 +403,9 @@ class Reader:
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
         odd = next((pair for pair in pairs if len(pair) != 2), None)
         if odd is not None or not pairs:
-            found = f"{','.join(odd)!r}" if odd else "no points"
+            shown = f"{','.join(odd)!r}" if odd else "no points"
             self.log.report(
-                WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=found
+                WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=shown
             )
             raise _Bad
         xs, ys = ([self.finite(pair[i], line, "points") for pair in pairs] for i in (0, 1))
