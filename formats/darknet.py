@@ -70,11 +70,11 @@ def _read_frame(frame: Item) -> None:
     objects.read_relative(image, frame, frame.get("filename"), None, _read_object)
 
 
-def _read_object(found: Row, size: Size) -> None:
-    category, score = found.category_with_id("name", "class_id"), found.score("confidence")
-    x, y, width, height = in_pixels(found.object("relative_coordinates").numbers(*_PLACE), size)
+def _read_object(row: Row, size: Size) -> None:
+    category, score = row.category_with_id("name", "class_id"), row.score("confidence")
+    x, y, width, height = in_pixels(row.object("relative_coordinates").numbers(*_PLACE), size)
     corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-    found.add(category, corners, score=score)
+    row.add(category, corners, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
