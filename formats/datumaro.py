@@ -116,8 +116,8 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
         if isinstance(one, dict) and one.get("type") == "bbox" and one.get("group")
     }
     media = item.object(item.first_key("image", "media"), optional=True)
-    if len(given := media.array("size")) == 2:
-        media.record.update(height=given[0], width=given[1])
+    if len(height_width := media.array("size")) == 2:
+        media.record.update(height=height_width[0], width=height_width[1])
     size = media.size("width", "height")
     name, path = item.get("id"), media.get("path")
     if isinstance(name, str) and isinstance(path, str):
