@@ -84,17 +84,23 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                     continue
                 units += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
     if builder.kind is None:
-        builder.kind = "det" if _are_machines([held.get("objects") for _, held in units]) else "gt"
-    for unit, held in units:
+        builder.kind = "det" if _are_machines([labels.get("objects") for _, labels in units]) else "gt"
+    for unit, labels in units:
         with contextlib.suppress(BadRecord):
-            _read_unit(unit, held)
+            _read_unit(unit, labels)
     reader.finish(field="confidence")
 
 
 def _are_machines(lists: list[Any]) -> bool:
     """Whether there are objects, and people drew none of them."""
-    found = [value for held in lists if isinstance(held, list) for value in held if isinstance(value, dict)]
-    return bool(found) and all(value.get("manualAnnotation") is False for value in found)
+    objects = [
+        value
+        for objects_of_unit in lists
+        if isinstance(objects_of_unit, list)
+        for value in objects_of_unit
+        if isinstance(value, dict)
+    ]
+    return bool(objects) and all(value.get("manualAnnotation") is False for value in objects)
 
 
 def _objects(unit: Item) -> Item:
@@ -110,36 +116,36 @@ def _read_unit(unit: Item, labels: Item) -> None:
     labels.rows("objects").read_relative(image, unit, unit.get("data_title"), size, _read_object)
 
 
-def _read_object(found: Row, size: Size) -> None:
-    reader, key = found.reader, found.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
-    nodes = [node for _, node in found.object("skeleton").objects()] if key == "skeleton" else []
+def _read_object(row: Row, size: Size) -> None:
+    reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
+    nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
     points_of = [(*in_pixels(node.numbers("x", "y"), size), _seen(node)) for node in nodes]
     if key == "skeleton" and not have_area(points_of):
         key = "boundingBox"
-    if key not in found and found.get("shape") not in (None, "bounding_box"):
-        reader.count(f"{found.get('shape')} objects")
+    if key not in row and row.get("shape") not in (None, "bounding_box"):
+        reader.count(f"{row.get('shape')} objects")
         return
-    category = found.category("name")
-    score = found.score("confidence") if reader.builder.kind == "det" else NAN
+    category = row.category("name")
+    score = row.score("confidence") if reader.builder.kind == "det" else NAN
     if key == "polygon":
-        if isinstance(found.get(key), dict):
-            corners_of = [point for _, point in found.object(key).objects()]
+        if isinstance(row.get(key), dict):
+            corners_of = [point for _, point in row.object(key).objects()]
         else:
-            corners_of = found.all_objects(key, "a list of points")
+            corners_of = row.all_objects(key, "a list of points")
         points = [point.numbers("x", "y") for point in corners_of]
         if not points:
-            found.wrong("polygon", "points")
+            row.wrong("polygon", "points")
             raise BadRecord
-        corners = found.around([in_pixels(point, size) for point in points], "polygons")
+        corners = row.around([in_pixels(point, size) for point in points], "polygons")
     elif key == "skeleton":
-        corners = found.only_points(points_of)
+        corners = row.only_points(points_of)
     else:
-        place = found.object(key)
+        place = row.object(key)
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
         corners = (left, top, left + width, top + height)
         if theta := place.number("theta", 0.0):
-            corners = found.oriented(turned_box(left, top, width, height, math.radians(theta)))
-    found.add(category, corners, score=score)
+            corners = row.oriented(turned_box(left, top, width, height, math.radians(theta)))
+    row.add(category, corners, score=score)
 
 
 def _seen(node: Item) -> int:
