@@ -135,18 +135,18 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     folders = tuple(os.path.join(home, "data") for home in homes)
     reader = Reader(source, builder, log, options, folders, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "the detection data set of FiftyOne", log)
-    found: dict[str, Item] = {}
+    record_of: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            found[file] = file_item(reader, file)
-    samples = {file for file, record in found.items() if "samples" in record}
+            record_of[file] = file_item(reader, file)
+    samples = {file for file, record in record_of.items() if "samples" in record}
     for file in samples:
-        _read_samples(found[file], options)
+        _read_samples(record_of[file], options)
     files = [file for file in files if file not in samples]
     for file in files_of_split(files, split_of, None if samples else options.split, source, log):
         with contextlib.suppress(BadRecord):
-            if file in found:
-                _read_labels(found[file], split_of(file))
+            if file in record_of:
+                _read_labels(record_of[file], split_of(file))
     reader.finish(field="confidence")
 
 
@@ -192,14 +192,14 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 def _field(reader: Reader, samples: Sequence[Item]) -> str:
     """The name of the field whose detections are read, or whose shapes where there are none."""
     scored: dict[str, bool] = {}
-    for held in _LISTS:
+    for list_key in _LISTS:
         for sample in () if scored else samples:
             for key, value in sample.record.items():
-                if isinstance(value, dict) and isinstance(given := value.get(held), list):
-                    own = any(isinstance(d, dict) and d.get("confidence") is not None for d in given)
-                    scored[key] = scored.get(key, False) or own
+                if isinstance(value, dict) and isinstance(labels := value.get(list_key), list):
+                    has_score = any(isinstance(d, dict) and d.get("confidence") is not None for d in labels)
+                    scored[key] = scored.get(key, False) or has_score
     wants = reader.builder.kind
-    names = [name for name, own in scored.items() if own == (wants == "det")] or list(scored)
+    names = [name for name, has_score in scored.items() if has_score == (wants == "det")] or list(scored)
     chosen = _TRUTH if wants != "det" and _TRUTH in scored else (names or [_TRUTH])[0]
     if len(scored) > 1:
         shown = printable(reader.source.path)
@@ -211,8 +211,8 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
     reader = sample.reader
     sample.count_unread(_SAMPLE | {field}, free=True)
     label = sample.object(field, optional=True)
-    held = label.first_key(*_LISTS)
-    boxes = label.rows(held)
+    list_key = label.first_key(*_LISTS)
+    boxes = label.rows(list_key)
     size = sample.object("metadata", optional=True).size("width", "height")
     name, picture = sample.get("filepath"), None
     if isinstance(name, str):
@@ -221,7 +221,7 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
         picture = reader.pictures.named(name) if reader.pictures else None
     if size != BAD_SIZE:
         image = sample.image_named(name, field="filepath", size=size, picture=picture, split=split)
-        boxes.read_relative(image, sample, name, size, _READERS[held], None)
+        boxes.read_relative(image, sample, name, size, _READERS[list_key], None)
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
@@ -236,18 +236,18 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
         box.report(UNKNOWN_CLASS, "label", value=Trusted(show(label)), n=len(names), where=where)
         box.fault()
     (x, y, _, _), (w, h) = box.ltwh("bounding_box")
-    score, given = box.score("confidence"), box.object("attributes", optional=True)
+    score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if box.bad:
         return
     key, pixels = _mask_of(box)
     box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
-    said = _said(box, given)
+    flags_and_track = _said(box, attributes)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
         paint = functools.partial(_stretched, pixels, width=round(w), height=round(h))
         box.paint(box, key, paint, round(x), round(y))
-    box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **said)
+    box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **flags_and_track)
 
 
 def _said(box: Row, attributes: Item) -> dict[str, int]:
@@ -267,9 +267,11 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         box.reader.count("polylines")
         return
     box.need("label", "points")
-    category, given, at = box.category("label"), box.array("points"), box.at / "points"
-    parts = Item(box.reader, {str(i): part for i, part in enumerate(given)}, at, box.origin, box.line, box)
-    least = 1 if len(given) > 1 else 3  # short parts are left out, with a warning
+    category, point_lists, at = box.category("label"), box.array("points"), box.at / "points"
+    parts = Item(
+        box.reader, {str(i): part for i, part in enumerate(point_lists)}, at, box.origin, box.line, box
+    )
+    least = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
     outlines = [[in_pixels(point, size) for point in parts.points(key, least)] for key in parts.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if not outlines and not box.bad:
@@ -284,12 +286,12 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
 
 def _read_keypoints(box: Row, size: Size, _: None) -> None:
     box.need("label", "points")
-    category, given = box.category("label"), box.array("points")
-    unknown = [_is_unknown(point) for point in given]
+    category, raw_points = box.category("label"), box.array("points")
+    unknown = [_is_unknown(point) for point in raw_points]
     clean = {
-        "points": [[0, 0] if left_out else point for point, left_out in zip(given, unknown, strict=True)]
+        "points": [[0, 0] if left_out else point for point, left_out in zip(raw_points, unknown, strict=True)]
     }
-    found = Item(box.reader, clean, box.at, box.origin, box.line, box).points("points", 1)
+    known_points = Item(box.reader, clean, box.at, box.origin, box.line, box).points("points", 1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     score = box.score("confidence") if not isinstance(scores, list) else NAN
     if isinstance(scores, list):
@@ -302,7 +304,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
     box.count_unread(_DRAWN)
     points = [
         [0.0, 0.0, 0] if left_out else [*in_pixels(point, size), 2]
-        for point, left_out in zip(found, unknown, strict=True)
+        for point, left_out in zip(known_points, unknown, strict=True)
     ]
     if any(point[2] for point in points):
         box.add(category, box.only_points(points), score=score, **_said(box, attributes))
@@ -374,19 +376,21 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
             fits = False
     if name is None or not fits:
         return
-    found = _detections(dataset, log, by_name=by_sample)
+    documents = _detections(dataset, log, by_name=by_sample)
     if by_sample:
         field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
         samples = []
-        for image, own in found:
+        for image, detections in documents:
             split = dataset.images.split[image.row]
             sample: dict[str, Any] = {"filepath": f"data/{image.name}", "tags": [split] if split else []}
             if image.size:
                 sample["metadata"] = {"_cls": "ImageMetadata", **image.size}
-            samples.append(dump({**sample, field: {"_cls": "Detections", "detections": own}}))
+            samples.append(dump({**sample, field: {"_cls": "Detections", "detections": detections}}))
         text = '{"samples": [\n' + ",\n".join(samples) + "\n]}\n"
     else:
-        body = ",\n".join(f"{dump(key)}: {dump(own)}" for key, (_, own) in zip(keys, found, strict=True))
+        body = ",\n".join(
+            f"{dump(key)}: {dump(detections)}" for key, (_, detections) in zip(keys, documents, strict=True)
+        )
         text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
     target.write(name, text.encode())
 
@@ -397,7 +401,7 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
     beyond = 0
     for image in images_of(dataset):
-        found = []
+        documents = []
         for box in image.boxes:
             document: dict[str, Any] = {"_cls": "Detection", "label": box.label}
             if not by_name:
@@ -411,8 +415,8 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
                 document |= flags if by_name else {"attributes": flags}
             if tracks is not None and tracks[box.row] >= 0:
                 document["index"] = int(tracks[box.row])
-            found.append(document)
-        yield image, found
+            documents.append(document)
+        yield image, documents
     if beyond:
         log.note(f"{plural(beyond, 'box is', 'boxes are')} written as the box around a mask that is larger")
 
