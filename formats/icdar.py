@@ -146,8 +146,8 @@ def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequ
     rests = [cells[width:] for cells in rows]
     prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
 
-    def most(found: int) -> bool:
-        return 2 * found > len(rests)
+    def most(n: int) -> bool:
+        return 2 * n > len(rests)
 
     numbers = [r for r in rests if r and NUMBER.fullmatch(r[0])]
     difficult = [r for r in numbers if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')]
@@ -208,12 +208,12 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
         """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
-        found = np.zeros((len(rows), 2))
+        marks = np.zeros((len(rows), 2))
         rest = chunk.count[rows] > needed
-        given = chunk.pick((chunk.first[rows] + needed)[rest])
-        found[rest] = [(text in IGNORED, text != EMPTY) for text in given] or np.zeros((0, 2))
-        found[chunk.count[rows] != needed + 1, 0] = 0  # only the start of a transcription
-        return found
+        transcriptions = chunk.pick((chunk.first[rows] + needed)[rest])
+        marks[rest] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros((0, 2))
+        marks[chunk.count[rows] != needed + 1, 0] = 0  # only the start of a transcription
+        return marks
 
     def class_name(name: bytes) -> str | None:
         """The text of a class, which may be any words; None if it cannot be one."""
@@ -269,9 +269,9 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         wrong = good & ~known
         labels.report(UNKNOWN_CLASS, wrong, layout.needed - 1, "class", n=len(names), where=where)
     good &= known & (names is not None)  # a list that is not usable has been reported
-    mark, ignored, told = labels.values[:, layout.width :].T
+    mark, ignored, has_text = labels.values[:, layout.width :].T
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
-    labels.count("transcriptions", good & (told > ignored))
+    labels.count("transcriptions", good & (has_text > ignored))
     xyxy, shapes = labels.upright(good) if layout.width == 8 else (labels.values[:, :4], None)
     more: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
     labels.add(good, labels.class_rows(good), xyxy, **more)
