@@ -137,8 +137,8 @@ def _records(reader: Reader, file: str) -> Iterator[Item]:
     rows = None if data is None else table_rows(data, path, log, reader.builder)
     if not rows or "file_name" not in rows[0][1]:
         if rows is not None:
-            found = repr(",".join(rows[0][1])) if rows else "an empty file"
-            log.report(NO_HEADER, path, line=1 if rows else 0, found=found)
+            shown = repr(",".join(rows[0][1])) if rows else "an empty file"
+            log.report(NO_HEADER, path, line=1 if rows else 0, found=shown)
         return
     header, origin = rows[0][1], Origin(reader.builder, path)
     for line, cells in rows[1:]:
@@ -191,13 +191,13 @@ class _Classes:
         pending = [root] if root is not None else []
         while pending:
             node = pending.pop()
-            held = node.value
-            if isinstance(held, dict):
-                if "class_label" in held and isinstance(held["class_label"].value, dict):
-                    return described_names(held["class_label"].value, self.path, log)
-                pending += reversed(held.values())
-            elif isinstance(held, list):
-                pending += reversed(held)
+            content = node.value
+            if isinstance(content, dict):
+                if "class_label" in content and isinstance(content["class_label"].value, dict):
+                    return described_names(content["class_label"].value, self.path, log)
+                pending += reversed(content.values())
+            elif isinstance(content, list):
+                pending += reversed(content)
         return None
 
     def row(self, box: Row, key: str) -> int:
@@ -247,8 +247,8 @@ def _transposed(objects: Item) -> Rows:
     for key in ("score", "iscrowd", "is_crowd", *_CLASSES):
         if objects.get(key) is not None:
             lists[key] = _column(objects, key)
-            if (found := len(lists[key])) != n:
-                objects.report(WRONG_COUNT, key, expected=f"{n} values, one for each bbox", found=found)
+            if (n_values := len(lists[key])) != n:
+                objects.report(WRONG_COUNT, key, expected=f"{n} values, one for each bbox", found=n_values)
                 objects.reader.builder.skipped += n
                 raise BadRecord
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n)]
@@ -256,10 +256,10 @@ def _transposed(objects: Item) -> Rows:
 
 
 def _column(objects: Item, key: str) -> list[Any]:
-    found = objects.reader.items(objects.get(key), objects.at / key)
-    if found is None:
+    values = objects.reader.items(objects.get(key), objects.at / key)
+    if values is None:
         raise BadRecord
-    return found
+    return values
 
 
 def _read_box(box: Row, classes: _Classes) -> None:
