@@ -83,17 +83,19 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
         for asset in file_items(reader, file, "a list of assets", alone=True):
             with contextlib.suppress(BadRecord):
                 labels = list(asset.items("labels")) or [asset.object("latestLabel", optional=True)]
-                found: tuple[list[Item], list[Item]] = ([], [])
+                labels_by_kind: tuple[list[Item], list[Item]] = ([], [])
                 for label in labels:
                     if label.get("jsonResponse"):
-                        found[label.get("labelType") in _GUESSES].append(label)
-                assets.append((asset, found))
+                        labels_by_kind[label.get("labelType") in _GUESSES].append(label)
+                assets.append((asset, labels_by_kind))
     if builder.kind is None:
-        truth, guesses = (any(found[k] for _, found in assets) for k in (0, 1))
+        truth, guesses = (any(labels_by_kind[k] for _, labels_by_kind in assets) for k in (0, 1))
         builder.kind = "det" if guesses and not truth else "gt"
-    for asset, found in assets:
+    for asset, labels_by_kind in assets:
         with contextlib.suppress(BadRecord):
-            labels = sorted(found[builder.kind == "det"], key=lambda label: str(label.get("createdAt", "")))
+            labels = sorted(
+                labels_by_kind[builder.kind == "det"], key=lambda label: str(label.get("createdAt", ""))
+            )
             _read_asset(asset, labels[-1] if labels else None)
     reader.finish(field="confidence")
 
