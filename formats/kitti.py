@@ -87,8 +87,8 @@ def sniff(source: Source) -> Sniff | None:
     if not label_rows.are_text(source):
         return None
     lines = fits = words = 0
-    for given in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
-        cells = [*given[:1], *(_MARKS.get(cell, cell) for cell in given[1:])]
+    for row in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
+        cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]
         lines += 1
         words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
