@@ -215,13 +215,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
             place: Any = {"top": top, "left": left, "height": height, "width": width}
             if box.outlines:
                 place = [{"x": x, "y": y} for x, y in box.outlines[0]]
-            found = {
+            record_start = {
                 "name": box.label,
                 "value": box.label.lower().replace(" ", "_"),
                 "annotation_kind": "ImagePolygon" if box.outlines else "ImageBoundingBox",
                 "polygon" if box.outlines else "bounding_box": place,
             }
-            objects.append({**found, **box.scored("confidence")})
+            objects.append({**record_start, **box.scored("confidence")})
         annotations = {"objects": objects, "classifications": [], "relationships": []}
         labels = [{"label_kind": "Default", "annotations": annotations}]
         record = {
