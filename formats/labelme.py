@@ -129,17 +129,17 @@ def _name(record: Item, place: Place) -> str | None:
     if not isinstance(path, str):
         record.wrong("imagePath", "text")
         return None
-    said = below(path)
-    if not accept_name(said, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
+    file_name = below(path)
+    if not accept_name(file_name, reader.log, at.path, warn=False, pointer="/imagePath", field="imagePath"):
         return None
     key = without_folder(place, path)
-    said = said.rpartition("/")[2]
+    file_name = file_name.rpartition("/")[2]
     base = key.rpartition("/")[2]
-    if said == base:
+    if file_name == base:
         return key
-    given = stem(said)
-    name = key + said[len(given) :]
-    if given != base:
+    file_stem = stem(file_name)
+    name = key + file_name[len(file_stem) :]
+    if file_stem != base:
         record.report(FILE_NAME_DIFFERS, "imagePath", where="imagePath", value=path, name=name)
     return name
 
@@ -147,8 +147,8 @@ def _name(record: Item, place: Place) -> str | None:
 def _read_shape(shape: Row) -> None:
     kind = shape.get("shape_type")
     if kind is None:
-        given = shape.get("points")
-        kind = "rectangle" if isinstance(given, list) and len(given) == 2 else "polygon"
+        raw_points = shape.get("points")
+        kind = "rectangle" if isinstance(raw_points, list) and len(raw_points) == 2 else "polygon"
     elif not isinstance(kind, str):
         shape.wrong("shape_type", "text")
         raise BadRecord
