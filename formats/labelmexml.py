@@ -100,12 +100,12 @@ def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -
 
 def _name(item: Item, place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``."""
-    said = below(item.get("filename", "")).rpartition("/")[2]
-    if not said:
+    file_name = below(item.get("filename", "")).rpartition("/")[2]
+    if not file_name:
         return with_extension(place.key, item.reader.pictures.find(place.picture, path=item.at.path))
-    name = place.key + said[len(stem(said)) :]
-    if said != place.key.rpartition("/")[2] and stem(said) != place.key.rpartition("/")[2]:
-        item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=said, name=name)
+    name = place.key + file_name[len(stem(file_name)) :]
+    if file_name != place.key.rpartition("/")[2] and stem(file_name) != place.key.rpartition("/")[2]:
+        item.report(FILE_NAME_DIFFERS, "filename", where="filename", value=file_name, name=name)
     return name
 
 
@@ -136,8 +136,8 @@ def _read_shape(shape: Row) -> None:
         points = shape.points("points", 2)
         is_box = shape.get("type") == "bounding_box" and is_upright(points)
         corners = bounds(points) if is_box else shape.around(points, "polygons")
-        said = attributes if "occluded" in shape else {}
-        if is_box and (turn := shape.reader.turn({"occluded": "", **said})):
+        flag_attributes = attributes if "occluded" in shape else {}
+        if is_box and (turn := shape.reader.turn({"occluded": "", **flag_attributes})):
             left, top, right, bottom = corners
             corners = shape.oriented(turned_box(left, top, right - left, bottom - top, turn))
             del attributes["rotation"]
@@ -177,8 +177,8 @@ def _object(number: int, box: Box) -> list[str]:
     outline = box.outlines[0] if box.outlines else corners
     points = "".join(f"<pt><x>{x!r}</x><y>{y!r}</y></pt>" for x, y in outline)
     kind = "" if box.outlines else "<type>bounding_box</type>"
-    held = [f"score={score!r}" for score in box.scored("score").values()]
-    held += [f"{name}=true" for name in box.flags_in(sorted({*FLAG_NAMES} - {"occluded"}))]
+    attributes = [f"score={score!r}" for score in box.scored("score").values()]
+    attributes += [f"{name}=true" for name in box.flags_in(sorted({*FLAG_NAMES} - {"occluded"}))]
     occluded = "yes" if box.flags & Flag.OCCLUDED else "no"
     return [
         "  <object>",
@@ -186,7 +186,7 @@ def _object(number: int, box: Box) -> list[str]:
         f"    <occluded>{occluded}</occluded><date></date><id>{number}</id>",
         f"    <parts><hasparts></hasparts><ispartof></ispartof></parts>{kind}",
         f"    <polygon>{points}<username></username></polygon>",
-        f"    <attributes>{', '.join(held)}</attributes>",
+        f"    <attributes>{', '.join(attributes)}</attributes>",
         "  </object>",
     ]
 
