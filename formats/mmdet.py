@@ -80,8 +80,8 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
-    given, path = given_list(options.classes, source, "", log)
-    rows = add_list(given, builder, log, path) if given else []
+    names, path = given_list(options.classes, source, "", log)
+    rows = add_list(names, builder, log, path) if names else []
     listed = {str(number): row for number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
         for record in file_items(reader, file, "a list of images", alone=True):
@@ -142,18 +142,18 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
 def _read_arrays(item: Item, image: int | None, labels: _Labels, key: str, of: str, flags: int = 0) -> None:
     """Read boxes whose edges, labels and scores stand in lists of the same length."""
     boxes, numbers, scores = item.array(key), item.array(of), item.array("scores") if key == "bboxes" else []
-    held: list[dict[str, Any]] = [{"bbox": box} for box in boxes]
+    records: list[dict[str, Any]] = [{"bbox": box} for box in boxes]
     for name, values in (("bbox_label", numbers), ("bbox_score", scores)):
         if len(values) not in (len(boxes), 0 if name == "bbox_score" or flags else len(boxes)):
             expected = Trusted(f"as many {of if name == 'bbox_label' else 'scores'} as {key} ({len(boxes)})")
             item.report(WRONG_COUNT, key, expected=expected, found=len(values))
             item.reader.builder.skipped += len(boxes)
             return
-        for box, value in zip(held, values, strict=False):
+        for box, value in zip(records, values, strict=False):
             box[name] = value
     at = item.at / key
     origin = Origin(item.reader.builder, at.path, at.pointer)
-    Rows(item.reader, at, held, origin).read(image, _read_array, labels, flags)
+    Rows(item.reader, at, records, origin).read(image, _read_array, labels, flags)
 
 
 def _read_array(box: Row, labels: _Labels, flags: int) -> None:
