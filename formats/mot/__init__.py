@@ -141,16 +141,16 @@ def read(source: Source, builder: Builder, log: Log, options: MotOptions) -> Non
         for file in files
     ]
     first = find_first_class(source, tables, log) if options.first_class is None else int(options.first_class)
-    for file, (found, classes) in zip(files, tables, strict=True):
+    for file, (labels, classes) in zip(files, tables, strict=True):
         if builder.kind is None:
-            no_ids = len(found) and (found.values[:, 1] == -1).all()
+            no_ids = len(labels) and (labels.values[:, 1] == -1).all()
             builder.kind = kind_by_name(source.full(file)) or ("det" if no_ids else "gt")
         sequence = sequence_of(source, file, log, options, several=len(files) > 1)
         if sequence is not None:
             builder.extras.update(sequence.unread)
-            add_sequence(found, file, sequence, classes, options, first)
+            add_sequence(labels, file, sequence, classes, options, first)
         else:
-            builder.skipped += len(found)
+            builder.skipped += len(labels)
     builder.kind = builder.kind or "gt"
     gather.finish()
 
@@ -256,7 +256,7 @@ def _split_videos(dataset: Dataset) -> list[_Target]:
     if images.video is None:
         return [_Target(dataset, every, "", "", None)]
     used = np.unique(images.video).tolist()
-    found = []
+    targets = []
     for video in used:
         rows = np.flatnonzero(images.video == video)
         name = videos.name[video] if video >= 0 else "images"
@@ -265,8 +265,8 @@ def _split_videos(dataset: Dataset) -> list[_Target]:
             rows = rows[np.argsort(images.frame[rows], kind="stable")]
             frames = images.frame[rows].astype(np.int64)
         folder = f"{name}/" if len(used) > 1 else ""
-        found.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
-    return found
+        targets.append(_Target(dataset, rows, name if video >= 0 else "", folder, frames))
+    return targets
 
 
 FORMAT = format_of(
