@@ -78,14 +78,14 @@ def _read_instance(box: Row, key: str) -> None:
         category = box.category_with_id(key, "label")
     else:
         category = box.category_number(box.get("label"), box.at / "label", {})
-    score, given = box.score("score"), box.array("bbox")
-    if given and isinstance(given[0], list):  # of a phrase in the plural
-        found = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(given)]
+    score, values = box.score("score"), box.array("bbox")
+    if values and isinstance(values[0], list):  # of a phrase in the plural
+        boxes = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(values)]
     else:
-        found = [box.number_list("bbox", 4, _EDGES)]
-    if None in found:
+        boxes = [box.number_list("bbox", 4, _EDGES)]
+    if None in boxes:
         box.fault()
-    for edges in found:
+    for edges in boxes:
         if edges is not None:
             left, top, right, bottom = edges
             box.add(category, (left, top, right, bottom), score=score)
