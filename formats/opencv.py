@@ -65,10 +65,10 @@ def _parts(line: str) -> tuple[str, list[str], int] | None:
     """The path in a line, the words after the number of its objects, and it; None if they do not fit it."""
     words = line.split()
     for at in range(1, len(words)):
-        n, said = len(words) - at - 1, words[at]
-        if said.isascii() and said.isdigit() and len(said) < 9 and n in (4 * int(said), 5 * int(said)):
-            return line.rsplit(None, n + 1)[0].strip(), words[at + 1 :], int(said)
-        if words[at - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and said.isdigit():
+        n, count = len(words) - at - 1, words[at]
+        if count.isascii() and count.isdigit() and len(count) < 9 and n in (4 * int(count), 5 * int(count)):
+            return line.rsplit(None, n + 1)[0].strip(), words[at + 1 :], int(count)
+        if words[at - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
             break
     return None
 
@@ -91,10 +91,12 @@ def sniff(source: Source) -> Sniff | None:
     file = next((file for file, (good, total) in counts.items() if 3 * good > 2 * total), None)
     if file is None:
         return None
-    found = lines_are(*counts[file])
+    how_many = lines_are(*counts[file])
     negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
     sure = NARROWER if negatives else SURE  # WIDER FACE takes a list of names for its own
-    return Sniff(sure, f"{found} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers")
+    return Sniff(
+        sure, f"{how_many} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
+    )
 
 
 def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> None:
@@ -102,11 +104,11 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
     reader = Reader(source, builder, log, options)
     files, negatives = [""], []
     if source.is_dir:
-        given = source.with_suffix(*_SUFFIXES)
-        negatives = [file for file in given if file.rpartition("/")[2].lower() in _NEGATIVES]
-        files = [f for f in given if f.endswith((".dat", ".info")) or _fitting(source, f)[0]]
+        candidates = source.with_suffix(*_SUFFIXES)
+        negatives = [file for file in candidates if file.rpartition("/")[2].lower() in _NEGATIVES]
+        files = [f for f in candidates if f.endswith((".dat", ".info")) or _fitting(source, f)[0]]
         files = [file for file in files if file not in negatives]
-        report_unread(source, given, [*files, *negatives], "annotations for OpenCV", log)
+        report_unread(source, candidates, [*files, *negatives], "annotations for OpenCV", log)
     images: dict[str, tuple[int | None, str]] = {}
     """The row of each image, and the file that it was last in."""
     for file in log.track([*files, *negatives], "reading"):
@@ -122,8 +124,8 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 parts = content.strip(), [], 0
             if parts is None:
                 expected = Trusted("a path, a number, and as many times left, top, width and height")
-                found = f"{len(content.split())} values"
-                log.report(WRONG_COUNT, path, line=line, expected=expected, found=found)
+                shown = f"{len(content.split())} values"
+                log.report(WRONG_COUNT, path, line=line, expected=expected, found=shown)
                 builder.skipped += 1
                 continue
             name, words, n = parts
@@ -132,8 +134,8 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 row = reader.image(name, at, file=origin.number, line=line)
             images[name] = row, file
             step = len(words) // max(n, 1)
-            held = [dict(zip(_FIELDS, words[step * i :][:step], strict=False)) for i in range(n)]
-            Rows(reader, at, held, origin).read(row, _read_box, label)
+            records = [dict(zip(_FIELDS, words[step * i :][:step], strict=False)) for i in range(n)]
+            Rows(reader, at, records, origin).read(row, _read_box, label)
     reader.finish()
 
 
@@ -164,8 +166,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) ->
         for box in image.boxes:
             values = [*box.xyxy[:2], *box.wh, *box.scored("score").values()]
             places.setdefault(box.label, []).append(" ".join(map(repr, values)))
-        for label, found in places.items():
-            texts.setdefault(label, []).append(f"{image.name} {len(found)} {' '.join(found)}\n")
+        for label, label_boxes in places.items():
+            texts.setdefault(label, []).append(f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n")
         if not places:
             none.append(f"{image.name}\n")
     for lines in texts.values() if len(texts) > 1 else ():
