@@ -116,8 +116,8 @@ def sniff(source: Source) -> Sniff | None:
     if file is None:
         return None
     where = f"of {printable(file)}: " if file else ""
-    found = lines_are(*_fitting(source, file))
-    return Sniff(SURE, f"{where}{found} a path, a tab and a JSON list of texts, as in PaddleOCR")
+    how_many = lines_are(*_fitting(source, file))
+    return Sniff(SURE, f"{where}{how_many} a path, a tab and a JSON list of texts, as in PaddleOCR")
 
 
 def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) -> None:
@@ -132,10 +132,10 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         return
     files = [""]
     if source.is_dir:
-        given = source.with_suffix(*_LABELS)
-        files = [file for file in given if _fits(source, file)]
-        files = files or [file for file in given if _fitting(source, file)[0] or _USUAL.search(file)]
-        report_unread(source, given, files, "a label file of PaddleOCR", log)
+        candidates = source.with_suffix(*_LABELS)
+        files = [file for file in candidates if _fits(source, file)]
+        files = files or [file for file in candidates if _fitting(source, file)[0] or _USUAL.search(file)]
+        report_unread(source, candidates, files, "a label file of PaddleOCR", log)
     files = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
@@ -147,8 +147,8 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
                 continue
             image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
             texts = reader.items(value, at) or ()
-            held = [{"points": text} if isinstance(text, list) else text for text in texts]
-            Rows(reader, at, held, origin).read(image, _read_text, same)
+            records = [{"points": text} if isinstance(text, list) else text for text in texts]
+            Rows(reader, at, records, origin).read(image, _read_text, same)
     scored, total = reader.counts()
     if builder.kind == "det" and total and not scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
@@ -170,20 +170,22 @@ def _read_results(reader: Reader, same: float | None) -> None:
             points, scores = result.array(f"{kind}_polys"), result.array(f"{kind}_scores")
             if scores and len(scores) != len(points):
                 expected = Trusted(f"as many {kind}_scores as {kind}_polys")
-                found = Trusted(f"{len(scores)} and {len(points)}")
-                result.report(WRONG_COUNT, expected=expected, found=found)
+                counts = Trusted(f"{len(scores)} and {len(points)}")
+                result.report(WRONG_COUNT, expected=expected, found=counts)
                 raise BadRecord
-            held = [{"points": text} for text in points]
-            for text, score in zip(held, scores, strict=False):
+            records = [{"points": text} for text in points]
+            for text, score in zip(records, scores, strict=False):
                 text["score"] = score
             at = result.at / f"{kind}_polys"
-            Rows(reader, at, held, Origin(reader.builder, at.path, at.pointer)).read(image, _read_text, same)
+            Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer)).read(
+                image, _read_text, same
+            )
     reader.finish()
 
 
-def _read_object(found: Row) -> None:
-    corners = found.ltrb("coordinate")
-    found.add(found.category("label"), corners, score=found.score("score"))
+def _read_object(row: Row) -> None:
+    corners = row.ltrb("coordinate")
+    row.add(row.category("label"), corners, score=row.score("score"))
 
 
 def _read_text(text: Row, same: float | None) -> None:
