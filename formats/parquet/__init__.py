@@ -82,8 +82,8 @@ class ParquetOptions(ImageOptions):
 def sniff(source: Source) -> Sniff | None:
     """Whether the files begin as Parquet does."""
     files = source.with_suffix(*SUFFIXES) if source.is_dir else source.files
-    found = [file for file in files[:50] if source.head(file)[:4] == MAGIC]
-    if not found:
+    parquet_files = [file for file in files[:50] if source.head(file)[:4] == MAGIC]
+    if not parquet_files:
         return None
     what = f"{len(files)} files end in .parquet and" if source.is_dir else "it"
     return Sniff(SURE, f"{what} begin{'' if source.is_dir else 's'} with {MAGIC.decode()}")
@@ -147,24 +147,24 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
 
 def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
     """Runs of row groups with up to `rows` rows each."""
-    found: list[Part] = []
+    parts_of_source: list[Part] = []
     log = log.fresh()
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
         opened = open_file(source, file, log)
         if opened is None:  # which is reported when it is read
-            found.append(Part(file, 0, options))
+            parts_of_source.append(Part(file, 0, options))
             continue
         with opened:
             sizes = [opened.metadata.row_group(k).num_rows for k in range(opened.metadata.num_row_groups)]
-        start = held = 0
+        start = n_rows = 0
         for k, size in enumerate(sizes):
-            if held and held + size > rows:
-                found.append(Part(file, held, dataclasses.replace(options, groups=(start, k))))
-                start, held = k, 0
-            held += size
+            if n_rows and n_rows + size > rows:
+                parts_of_source.append(Part(file, n_rows, dataclasses.replace(options, groups=(start, k))))
+                start, n_rows = k, 0
+            n_rows += size
         groups = None if start == 0 else (start, len(sizes))
-        found.append(Part(file, held, dataclasses.replace(options, groups=groups)))
-    return found
+        parts_of_source.append(Part(file, n_rows, dataclasses.replace(options, groups=groups)))
+    return parts_of_source
 
 
 def _table(dataset: Dataset) -> Any:
@@ -218,8 +218,8 @@ def _table(dataset: Dataset) -> Any:
         {"name": name} | ({} if id_ == NO_ID else {"id": id_}) | ({"frequency": often} if often else {})
         for name, id_, often in zip(categories.name, known_ids, frequencies, strict=True)
     ]
-    said = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
-    return pa.table(columns).replace_schema_metadata({METADATA_KEY: said.encode()})
+    metadata = json.dumps({"version": 1, "kind": dataset.kind, "classes": classes})
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: metadata.encode()})
 
 
 def _coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:

@@ -78,26 +78,26 @@ def open_file(source: Source, file: str, log: Log) -> Any:
         metadata, size = opened.metadata, source.size(file)
         groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
         n = sum(group.num_rows for group in groups)
-        held = max((group.total_byte_size for group in groups), default=0)
-        if n <= max(MANY_ROWS, size) and held <= max(MANY_BYTES, 16 * size):
+        most_bytes = max((group.total_byte_size for group in groups), default=0)
+        if n <= max(MANY_ROWS, size) and most_bytes <= max(MANY_BYTES, 16 * size):
             return opened
         opened.close()
         if n > max(MANY_ROWS, size):
             raise ValueError(f"it claims {n} rows in {size} bytes")
-        raise ValueError(f"its {size} bytes would fill {held} bytes of memory")
+        raise ValueError(f"its {size} bytes would fill {most_bytes} bytes of memory")
     return None
 
 
 def described(schema: Any) -> Mapping[str, Any]:
     """The JSON in the schema's metadata under the keys of this program and of `datasets`."""
-    found: dict[str, Any] = {}
+    descriptions: dict[str, Any] = {}
     for key, value in (schema.metadata or {}).items():
         if key in (METADATA_KEY, b"huggingface"):
             with contextlib.suppress(ValueError, RecursionError):
                 data = json.loads(value)
                 if isinstance(data, dict):
-                    found[key.decode()] = data
-    return found
+                    descriptions[key.decode()] = data
+    return descriptions
 
 
 def codes_of(column: Any) -> tuple[list[Any], Ints]:

@@ -65,11 +65,11 @@ class Collect:
         """Add the classes that the metadata list: names, or mappings with name, id and frequency."""
         names = []
         for entry in classes:
-            said = entry if isinstance(entry, dict) else {"name": entry}
-            name = said.get("name")
+            description = entry if isinstance(entry, dict) else {"name": entry}
+            name = description.get("name")
             if not isinstance(name, str) or refuse_class(name) is not None:
                 continue
-            number, frequency = said.get("id"), said.get("frequency")
+            number, frequency = description.get("id"), description.get("frequency")
             self._classes[name] = self.builder.category(
                 name,
                 source_id=number if isinstance(number, int | str) and not isinstance(number, bool) else None,

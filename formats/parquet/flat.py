@@ -50,8 +50,8 @@ class FlatLayout:
             header.roles = {role: i for role, i in header.roles.items() if role not in FORMS[self.form]}
             self.form = box or self.form
             if box is None:
-                found = Trusted("corners or sizes: the file does not say which")
-                header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": found}))
+                shown = Trusted("corners or sizes: the file does not say which")
+                header.faults.append((BOX_FORM_UNCLEAR, self.packed, {"found": shown}))
         header.report_lacking(needed)
         self.faults = header.faults
         self.constants = header.constants
@@ -147,8 +147,8 @@ class FlatRows:
             else:
                 fits, expected = is_number(kind), "numbers"
             if not fits:
-                found = Trusted(f"a column of {kind}")
-                self._log.report(WRONG_TYPE, self._path, field=name, expected=expected, value=found)
+                shown = Trusted(f"a column of {kind}")
+                self._log.report(WRONG_TYPE, self._path, field=name, expected=expected, value=shown)
         if self._log.errors == errors:
             return True
         self._collect.builder.skipped += table.num_rows
@@ -166,8 +166,8 @@ class FlatRows:
             self._report(row, WRONG_COUNT, layout.packed, expected="4 numbers", found=int(length[row]))
         values, null = np.full((n, 4), np.nan), np.repeat(length[:, None] == 0, 4, axis=1)
         four = np.flatnonzero(length == 4)
-        found = floats(compute.list_flatten(lists.take(pyarrow().array(four))))
-        values[four], null[four] = (part.reshape(-1, 4) for part in found)
+        parts = floats(compute.list_flatten(lists.take(pyarrow().array(four))))
+        values[four], null[four] = (part.reshape(-1, 4) for part in parts)
         values[(length != 4) & (length != 0)] = 0  # which is reported
         return values, null.T
 
@@ -245,10 +245,10 @@ class FlatRows:
         names = list(images.rows) if differs else []
         for row in differs:
             name = names[image[row]]
-            found, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
+            shown, other = (f"{w:.0f}x{h:.0f}" for w, h in (size[row], images.sizes[image[row]]))
             where = self._first + row
             self._log.report(
-                SIZE_CONFLICT, self._path, line=where, field="width", value=name, found=found, other=other
+                SIZE_CONFLICT, self._path, line=where, field="width", value=name, found=shown, other=other
             )
 
     def _image_columns(self, table: Any, image: Ints) -> None:

@@ -98,8 +98,8 @@ def find_nested(schema: Any) -> NestedLayout | None:
 
 def _fields(names: Any) -> dict[str, str]:
     there = list(names)
-    found = {role: next((n for n in usual if n in there), "") for role, usual in FIELDS.items()}
-    return {role: name for role, name in found.items() if name}
+    name_of_role = {role: next((n for n in usual if n in there), "") for role, usual in FIELDS.items()}
+    return {role: name for role, name in name_of_role.items() if name}
 
 
 class NestedRows:
@@ -129,11 +129,11 @@ class NestedRows:
         if lists is None:
             return
         counts = lists["bbox"][1]
-        if not all(np.array_equal(counts, own) for _, own in lists.values()):
-            for role, (_, own) in lists.items():
-                for row in np.flatnonzero(own != counts).tolist():
-                    expected, found = f"{counts[row]} as there are boxes", int(own[row])
-                    self._report(row, WRONG_COUNT, layout.lists[role], expected=expected, found=found)
+        if not all(np.array_equal(counts, lengths) for _, lengths in lists.values()):
+            for role, (_, lengths) in lists.items():
+                for row in np.flatnonzero(lengths != counts).tolist():
+                    expected, shown = f"{counts[row]} as there are boxes", int(lengths[row])
+                    self._report(row, WRONG_COUNT, layout.lists[role], expected=expected, found=shown)
             collect.builder.skipped += int(counts.sum())
             return
         owner = np.repeat(np.arange(n), counts)
@@ -162,7 +162,7 @@ class NestedRows:
     def _lists(self, table: Any) -> dict[str, tuple[Any, Any]] | None:
         """The values of each list, one after the other, and (rows,) how many each row has."""
         compute, layout = pyarrow().compute, self._layout
-        found = {}
+        lists = {}
         for role, name in layout.lists.items():
             if not layout.objects:
                 column = table[name].combine_chunks()
@@ -172,7 +172,7 @@ class NestedRows:
                 whole = table[layout.objects].combine_chunks()
                 counts = compute.fill_null(compute.list_value_length(whole), 0)
                 inner = compute.struct_field(compute.list_flatten(whole), name)
-                found[role] = (inner, counts.to_numpy(zero_copy_only=False))
+                lists[role] = (inner, counts.to_numpy(zero_copy_only=False))
                 continue
             kind = column.type
             if not hasattr(kind, "value_type"):
@@ -180,8 +180,8 @@ class NestedRows:
                 self._log.report(WRONG_TYPE, self._path, field=name, expected="lists", value=value)
                 return None
             counts = compute.fill_null(compute.list_value_length(column), 0)
-            found[role] = (compute.list_flatten(column), counts.to_numpy(zero_copy_only=False))
-        return found
+            lists[role] = (compute.list_flatten(column), counts.to_numpy(zero_copy_only=False))
+        return lists
 
     def _numbers(self, boxes: Any, owner: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
         """(n, 4) numbers and which of the n boxes are good."""
@@ -241,8 +241,8 @@ def _find_form(collect: Collect) -> str | None:
         )
         return chosen[0]
     if n:
-        found = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
-        collect.log.report(BOX_FORM_UNCLEAR, collect.nested[0][0], found=Trusted(found))
+        shown = "corners or sizes: both fit all images" if chosen else "neither corners nor sizes"
+        collect.log.report(BOX_FORM_UNCLEAR, collect.nested[0][0], found=Trusted(shown))
         collect.builder.skipped += n
     return None
 
@@ -255,9 +255,9 @@ def class_labels(data: Any, path: tuple[str, ...] = ()) -> list[str] | None:
             return [str(name) for name in data["names"]] if named else None
         for key, value in data.items():
             inner = path if key in ("feature", "dtype", "info", "features") else (*path, str(key))
-            found = class_labels(value, inner)
-            if found is not None:
-                return found
+            names = class_labels(value, inner)
+            if names is not None:
+                return names
     if isinstance(data, list):
-        return next((found for value in data if (found := class_labels(value, path)) is not None), None)
+        return next((names for value in data if (names := class_labels(value, path)) is not None), None)
     return None
