@@ -80,17 +80,17 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
     chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
-    found = _Found({}, Counter(), [])
+    collected = _Found({}, Counter(), [])
     for file in log.track(chosen, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, options.job, split_in_name(file or path), found)
+                _read_record(record, options.job, split_in_name(file or path), collected)
     if builder.kind is None:
-        builder.kind = "det" if found.drawn[False] and not found.drawn[True] else "gt"
-    for box, category, corners, wh, score in found.boxes:
+        builder.kind = "det" if collected.drawn[False] and not collected.drawn[True] else "gt"
+    for box, category, corners, wh, score in collected.boxes:
         box.add(category, corners, wh=wh, score=score if builder.kind == "det" else NAN)
-    if len(found.jobs) > 1 and not options.job:
-        jobs = ", ".join(map(printable, found.jobs))
+    if len(collected.jobs) > 1 and not options.job:
+        jobs = ", ".join(map(printable, collected.jobs))
         log.note(f"{printable(source.path)}: there are several jobs ({jobs}); -O job=NAME chooses one")
     reader.finish(field="confidence")
 
@@ -110,11 +110,11 @@ def _name(reference: str) -> str:
     return reference.partition("://")[2].partition("/")[2] if reference.startswith("s3://") else reference
 
 
-def _read_record(record: Item, job: str, split: str, found: _Found) -> None:
-    reader, held = record.reader, record.record
-    jobs = [k[: -len(_METADATA)] for k, v in held.items() if k.endswith(_METADATA) and isinstance(v, dict)]
-    boxed = [key for key in jobs if isinstance(held.get(key), dict) and "annotations" in held[key]]
-    found.jobs |= dict.fromkeys(boxed)
+def _read_record(record: Item, job: str, split: str, collected: _Found) -> None:
+    reader, content = record.reader, record.record
+    jobs = [k[: -len(_METADATA)] for k, v in content.items() if k.endswith(_METADATA) and isinstance(v, dict)]
+    boxed = [key for key in jobs if isinstance(content.get(key), dict) and "annotations" in content[key]]
+    collected.jobs |= dict.fromkeys(boxed)
     job = job or next(iter(boxed), "")
     if job not in boxed:
         if "source-ref" in record:
@@ -134,11 +134,11 @@ def _read_record(record: Item, job: str, split: str, found: _Found) -> None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
         reader.category(classes[key], record.at / "class-map", listed=True)
-    found.drawn[str(about.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
-    boxes.read(image, _read_box, objects, classes, found)
+    collected.drawn[str(about.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
+    boxes.read(image, _read_box, objects, classes, collected)
 
 
-def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Found) -> None:
+def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: _Found) -> None:
     box.need("class_id")
     name, category = classes.get(str(box.get("class_id"))), -1
     if name is None:
@@ -154,7 +154,7 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], found: _Fou
     if score is None or box.bad:
         box.fault()
         return
-    found.boxes.append((box, category, corners, wh, score))
+    collected.boxes.append((box, category, corners, wh, score))
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions) -> None:
