@@ -92,16 +92,16 @@ def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def _annotations(source: Source) -> list[str]:
     """The annotation files of a folder: what lies below ``ann``, else all but the files about the whole."""
     files = source.with_suffix(".json")
-    found = [f for f in files if "ann" in f.split("/")[:-1]]
+    in_ann = [f for f in files if "ann" in f.split("/")[:-1]]
     about = {"meta.json", "obj_class_to_machine_color.json", "key_id_map.json"}
-    return found or [f for f in files if f.rpartition("/")[2] not in about]
+    return in_ann or [f for f in files if f.rpartition("/")[2] not in about]
 
 
 def sniff(source: Source) -> Sniff | None:
     """Look at the keys of some annotation files."""
     if not source.is_dir:
-        found = check_head(source.head(), _looks_like)
-        return Sniff(*found) if found else None
+        head_answer = check_head(source.head(), _looks_like)
+        return Sniff(*head_answer) if head_answer else None
     files = _annotations(source)
     answers = [answer for file in files[:20] if (answer := check_head(source.head(file), _looks_like))]
     if not answers:
@@ -113,8 +113,10 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
     """Read the annotation files of all data sets."""
     files = _annotations(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_in_data_set, files)):
-        own = frozenset({"objects", "size"})
-        files = choose_files(source, _looks_like, "Supervisely JSON", log, unique_keys=own, among=files)
+        unique_keys = frozenset({"objects", "size"})
+        files = choose_files(
+            source, _looks_like, "Supervisely JSON", log, unique_keys=unique_keys, among=files
+        )
     elif not files and not source.with_suffix("meta.json"):  # a project may have no image yet
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
@@ -196,12 +198,12 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
     corners = _read_drawn(record, str(kind)) if drawn else _read_points(record, kind)
     score, flags = NAN, 0
     for tag in record.items("tags", bare="name"):  # old files have only the names
-        name, held = tag.text("name"), tag.get("value")
+        name, value = tag.text("name"), tag.get("value")
         if name in _SCORES:
             score = tag.score("value", as_text=True)
         elif name not in FLAG_NAMES:
             record.reader.count(f"the tag {name}")
-        elif held is None or is_set(held):
+        elif value is None or is_set(value):
             flags |= FLAG_NAMES[name]
     two = kind == "rectangle" or (not drawn and len(record.object("points").array("exterior")) == 2)
     part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not two
@@ -262,7 +264,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     fits = target.plan(["meta.json", *files], ["the project", *images.name], log)
     if not may_write(dataset, log) or not fits:
         return
-    used, found = sorted(FLAG_NAMES), set[str]()
+    used, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
     """The shapes of each class."""
@@ -272,7 +274,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(used)]
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
-            found.update(tag["name"] for tag in tags)
+            tag_names.update(tag["name"] for tag in tags)
             kind, place = _place(box, image)
             kinds.setdefault(box.label, set()).add(kind)
             about = {"description": "", "geometryType": kind, "tags": tags}
@@ -283,7 +285,10 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
     values = dict.fromkeys(_SCORES, "any_number")
-    shapes = {name: min(own) if len(own) == 1 else "any" for name, own in kinds.items()}
+    shapes = {
+        name: min(kinds_of_class) if len(kinds_of_class) == 1 else "any"
+        for name, kinds_of_class in kinds.items()
+    }
     meta = {
         "classes": [
             {
@@ -295,8 +300,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {"name": name, "value_type": values.get(name, "none"), "color": _colour(i, len(found))}
-            for i, name in enumerate(sorted(found))
+            {"name": name, "value_type": values.get(name, "none"), "color": _colour(i, len(tag_names))}
+            for i, name in enumerate(sorted(tag_names))
         ],
         "projectType": "images",
     }
