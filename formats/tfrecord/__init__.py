@@ -120,20 +120,22 @@ def _shards(
     rows_of: dict[str, list[int]] = {}
     for row, split in enumerate(images.split):
         rows_of.setdefault(split, []).append(row)
-    found = []
+    shards = []
     for split, rows in (rows_of or {"": []}).items():
         name = split or "data"
         n = options.shards
         if n <= 0:
-            held = sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
-            n = -(-held // SHARD)
+            n_bytes = (
+                sum(_size_of(images.path[row]) for row in rows if images.path[row]) if with_pictures else 0
+            )
+            n = -(-n_bytes // SHARD)
         n = max(1, min(n, len(rows)))
         if n == 1:
-            found.append((f"{name}.tfrecord", rows))
+            shards.append((f"{name}.tfrecord", rows))
             continue
         bounds = [len(rows) * i // n for i in range(n + 1)]
-        found += [(f"{name}.tfrecord-{i:05}-of-{n:05}", rows[bounds[i] : bounds[i + 1]]) for i in range(n)]
-    return found
+        shards += [(f"{name}.tfrecord-{i:05}-of-{n:05}", rows[bounds[i] : bounds[i + 1]]) for i in range(n)]
+    return shards
 
 
 def _size_of(path: str) -> int:

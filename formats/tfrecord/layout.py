@@ -118,7 +118,7 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
     errors = log.errors
     text = text_of(data, path, log).decode("utf-8", "replace")
     text = _COMMENT.sub(lambda match: match[1] or "", text)
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     at = len(text) - len(text.lstrip())
     line = 1 + text.count("\n", 0, at)
     while at < len(text):
@@ -133,15 +133,15 @@ def read_label_map(data: bytes, path: str, log: Log) -> dict[int, str] | None:
         number = keys.get("id", "")
         if name is None or not number.isdecimal() or len(number) > 9:
             log.report(BAD_CLASS_LIST, path, line=line, reason="an item has no name, or no id above 0")
-        elif int(number) in found:
+        elif int(number) in names:
             log.report(BAD_CLASS_LIST, path, line=line, reason=f"the id {int(number)} occurs twice")
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=line, value=name, reason=reason)
         else:
-            found[int(number)] = name
+            names[int(number)] = name
         line += text.count("\n", at, item.end())
         at = item.end()
-    return dict(sorted(found.items())) if log.errors == errors else None
+    return dict(sorted(names.items())) if log.errors == errors else None
 
 
 def _plain(text: str) -> str:

@@ -69,13 +69,13 @@ def read(source: Source, builder: Builder, log: Log, options: TfrecordOptions) -
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("a TFRecord file"), n=len(source.files))
     several = len({stem_of(file) for file in files}) > 1
-    given = {file: split_of(file or path, several=several) for file in files}
+    split_by_file = {file: split_of(file or path, several=several) for file in files}
     wanted = None if options.split is None else SPLITS.get(options.split, options.split)
-    files = files_of_split(files, given.__getitem__, wanted, source, log)
+    files = files_of_split(files, split_by_file.__getitem__, wanted, source, log)
     names = _names(source, log, options)
     reader = _Records(source, builder, log, options)
     for file in log.track(files, "reading"):
-        reader.read_file(file, given[file])
+        reader.read_file(file, split_by_file[file])
     reader.hand_over(names)
 
 
@@ -94,17 +94,17 @@ def _names(source: Source, log: Log, options: TfrecordOptions) -> tuple[str, dic
                 break
             except PathError:
                 continue
-    found: tuple[str, dict[int, str] | None] | None = None
+    first_list: tuple[str, dict[int, str] | None] | None = None
     for home, file in lists:
         data, path = home.read(file, log), home.full(file)
         names = None if data is None else read_label_map(data, path, log)
         if names is None:
             return path, None
-        if found is None:
-            found = path, names
-        elif names != found[1]:
-            log.note(f"{printable(path)}: not read, because {printable(found[0])} has other classes")
-    return found
+        if first_list is None:
+            first_list = path, names
+        elif names != first_list[1]:
+            log.note(f"{printable(path)}: not read, because {printable(first_list[0])} has other classes")
+    return first_list
 
 
 class _Records(Reader):
@@ -193,9 +193,9 @@ class _Records(Reader):
         flagged = [key for key in FLAGS if kind == TRUTH and key in there]
         classes = [key for key in (label, text) if key] or [f"{kind}class/label"]
         for key in (*names, *classes, *([score] if kind == FOUND else []), *flagged):
-            found = features.get(key, ())
-            if len(found) != n or isinstance(found, list) != (key == text):
-                shown = f"{len(found)}{' of another kind' if len(found) == n else ''}"
+            feature_values = features.get(key, ())
+            if len(feature_values) != n or isinstance(feature_values, list) != (key == text):
+                shown = f"{len(feature_values)}{' of another kind' if len(feature_values) == n else ''}"
                 self.log.report(LENGTHS, at.path, **at.where, n=n, value=key, found=shown)
                 self.builder.skipped += n
                 return
@@ -232,19 +232,19 @@ class _Records(Reader):
 
     def hand_over(self, names: tuple[str, dict[int, str] | None] | None) -> None:
         """Decide on the kind, give the classes their names, and hand over the boxes."""
-        builder, (truth, found) = self.builder, self.boxes.values()
+        builder, (truth, detections) = self.builder, self.boxes.values()
         if builder.kind is None:
-            builder.kind = "det" if found and not truth else "gt"
-            if found and truth:
+            builder.kind = "det" if detections and not truth else "gt"
+            if detections and truth:
                 path = printable(self.source.path)
                 self.log.note(f"{path}: the objects are read, not the detections (--kind det)")
         else:
             counted = [
                 (sum(len(part.edges) for part in parts), parts[0].at if parts else None)
-                for parts in (truth, found)
+                for parts in (truth, detections)
             ]
             report_other_kind(builder, self.log, counted[0], counted[1])
-        parts = found if builder.kind == "det" else truth
+        parts = detections if builder.kind == "det" else truth
         by_label = dict((names[1] if names else None) or {})
         if names is None:  # labels are named by the texts beside them, or by themselves where no box has one
             bare: set[int] = set()
@@ -304,10 +304,12 @@ class _Records(Reader):
 
 def _text(features: Features, key: str) -> str:
     """The first text of a feature, empty where there is none."""
-    found = features.get(key)
-    return found[0].decode("utf-8", "replace") if isinstance(found, list) and found else ""
+    values = features.get(key)
+    return values[0].decode("utf-8", "replace") if isinstance(values, list) and values else ""
 
 
 def _whole(features: Features, key: str) -> int | None:
-    found = features.get(key)
-    return int(found[0]) if isinstance(found, np.ndarray) and len(found) and np.isfinite(found[0]) else None
+    values = features.get(key)
+    return (
+        int(values[0]) if isinstance(values, np.ndarray) and len(values) and np.isfinite(values[0]) else None
+    )

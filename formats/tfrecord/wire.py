@@ -127,7 +127,7 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
     Damaged
         If the bytes are no such message.
     """
-    found: Features = {}
+    feature_of: Features = {}
     others = []
     for features in _only(memoryview(data)):
         for entry in _only(features):
@@ -138,10 +138,10 @@ def example(data: bytes, wanted: frozenset[str]) -> tuple[Features, list[str]]:
                 elif kind == _BYTES and number == 2:
                     feature = value
             if name in wanted:
-                found[name] = _values(feature)
+                feature_of[name] = _values(feature)
             elif len(feature) > 2:
                 others.append(name)
-    return found, others
+    return feature_of, others
 
 
 def is_other_message(data: bytes) -> bool:
@@ -189,12 +189,12 @@ def _field(number: int, content: bytes) -> bytes:
 
 def _number(value: int) -> bytes:
     value &= 0xFFFFFFFFFFFFFFFF
-    found = bytearray()
+    seven_bits = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        seven_bits.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    seven_bits.append(value)
+    return bytes(seven_bits)
 
 
 def encoded(features: Features) -> bytes:
