@@ -96,21 +96,21 @@ def sniff(source: Source) -> Sniff | None:
         return None
     if not source.is_dir and not source.path.lower().endswith(".txt"):
         return None
-    found = sample(source, labels)
-    if not found.lines:
-        return Sniff(LIKELY, found.empty)
-    if 2 * found.separated > found.lines:
-        what = lines_are(found.separated, found.lines)
+    rows = sample(source, labels)
+    if not rows.lines:
+        return Sniff(LIKELY, rows.empty)
+    if 2 * rows.separated > rows.lines:
+        what = lines_are(rows.separated, rows.lines)
         return Sniff(LIKELY, f"{what} a class and numbers with separators")
-    mine = found.named + found.pixels
+    mine = rows.named + rows.pixels
     # Most lines of labels have at least two numbers: other text has not.
-    numeric = sum(n for count, n in found.counts.items() if count >= 2)
-    if mine < found.relative or 2 * numeric <= sum(found.counts.values()):
+    numeric = sum(n for count, n in rows.counts.items() if count >= 2)
+    if mine < rows.relative or 2 * numeric <= sum(rows.counts.values()):
         return None
-    what = f"{lines_are(found.rows, found.lines)} a class and numbers"
-    if not found.rows:
+    what = f"{lines_are(rows.rows, rows.lines)} a class and numbers"
+    if not rows.rows:
         return Sniff(POOR, f"these are .txt files with numbers, although {what}")
-    if found.named >= found.pixels:
+    if rows.named >= rows.pixels:
         return Sniff(LIKELY, f"{what}, and the classes are words")
     return Sniff(LIKELY, f"{what} in pixels")
 

@@ -196,18 +196,18 @@ def _grammar(sep: str) -> Grammar:
             marks = [m for m in (",", ";", "|") if len(cells) == 1 and cells[0][1].count(m.encode()) >= 4]
             if not marks or sep:
                 return False
-            found = f"1 value (if the columns are separated by {marks[0]!r}, use --sep {marks[0]!r})"
-            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=found)
+            shown = f"1 value (if the columns are separated by {marks[0]!r}, use --sep {marks[0]!r})"
+            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=shown)
             return True
         words = [word for _, word in cells[: shape.name[1]]]
         name = b" ".join(words)
         if not sep and _too_many(name):
-            found = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
+            shown = f"{sum(NUMBER.fullmatch(word) is not None for _, word in cells)} numbers"
             if at := second_row(words, 4):
                 begin = repr(shorten(words[at]))
-                found = f"a second row in the same line, from {begin} on (was a line break lost?)"
+                shown = f"a second row in the same line, from {begin} on (was a line break lost?)"
             place["column"] = cells[at or len(words) - 1][0]
-            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=Trusted(found))
+            log.report(WRONG_COUNT, path, **place, expected=_EXPECTED, found=Trusted(shown))
         elif "\ufffd" in (text := name.decode(errors="replace")) or refuse_class(text) is not None:
             return False
         else:
@@ -269,15 +269,15 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
 def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Decided]:
     """What the numbers of these sources mean together; the first one's log gets the issues."""
     sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
-    own = log.fresh()
-    meaning = _find_meaning(sides, own, options)
+    meaning_log = log.fresh()
+    meaning = _find_meaning(sides, meaning_log, options)
     if meaning.clear:
         values = np.concatenate([side.values for side in sides])
         is_whole = meaning.is_relative and options.coords is None and bool((values == np.rint(values)).all())
         others = BOXES if options.box is None else ()
         meaning = replace(meaning, n=len(values), may_be_pixels=is_whole, others=others)
         meaning = replace(meaning, others=find_alternatives(values, meaning))
-    return [Decided(side, meaning, own if side is sides[0] else log.fresh()) for side in sides]
+    return [Decided(side, meaning, meaning_log if side is sides[0] else log.fresh()) for side in sides]
 
 
 def decide_together(
@@ -358,7 +358,7 @@ def _find_coords(sides: list[Labels], log: Log) -> bool | None:
         clear[rows] = False
         small = bool((np.abs(box) <= FAR).all()) and not whole.all()
         if len(rows) and (small or 2 * int(clear.sum()) > len(side)):
-            found = {"inside": len(side) - len(rows), "outside": len(rows)}
-            side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=found: found)  # type: ignore[misc]
+            counts = {"inside": len(side) - len(rows), "outside": len(rows)}
+            side.rows.report(log, COORDS_UNCLEAR, rows[:1], lambda _, found=counts: found)  # type: ignore[misc]
             return None
     return False
