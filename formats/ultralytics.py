@@ -139,11 +139,11 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
 def _key_points(values: list[float], size: Size) -> list[list[float]]:
     """x, y and a mark of each point, in threes if they fit; without a mark all but (0, 0) are visible."""
     dims = 2 if len(values) % 3 else 3
-    found = []
+    points = []
     for i in range(0, len(values) - dims + 1, dims):
         x, y = in_pixels(values[i : i + 2], size)
-        found.append([x, y, values[i + 2] if dims == 3 else 2.0 if x or y else 0.0])
-    return found
+        points.append([x, y, values[i + 2] if dims == 3 else 2.0 if x or y else 0.0])
+    return points
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
@@ -161,15 +161,15 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     texts = [dump({**about, "class_names": {str(number): label for label, number in numbers.items()}})]
     for image in images_of(dataset):
         split = usual_split(dataset.images.split[image.row])
-        found: dict[str, list[list[float | int]]] = {"boxes": []}
+        image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
             place = [value for point in relative_points(ring, (image.width, image.height)) for value in point]
             row = [numbers[box.label], *(place or places(box.row)), *box.scored("confidence").values()]
-            found.setdefault(kind if place else "boxes", []).append(row)
+            image_annotations.setdefault(kind if place else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}
         record |= {"split": split} if split else {}
-        texts.append(dump({**record, "annotations": found}))
+        texts.append(dump({**record, "annotations": image_annotations}))
     if n := sum(not split for split in dataset.images.split):
         log.note(f"{plural(n, 'image')} without a split, on which Ultralytics does not train (--split-into)")
     target.write(name, "".join(f"{text}\n" for text in texts).encode())
