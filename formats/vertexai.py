@@ -107,13 +107,13 @@ def _read_record(record: Item, wanted: str | None, seen: set[str]) -> None:
     if wanted not in (None, split):
         return
     if "prediction" in record:
-        held, key = record.object("instance"), "content"
+        instance, key = record.object("instance"), "content"
         boxes = _predicted(record.object("prediction"))
     else:
-        held, key = record, "imageGcsUri"
+        instance, key = record, "imageGcsUri"
         boxes = record.rows("boundingBoxAnnotations")
-    image = held.image(key, _name, split=split)
-    boxes.read_relative(image, held, _name(str(held.get(key))), None, _read_box)
+    image = instance.image(key, _name, split=split)
+    boxes.read_relative(image, instance, _name(str(instance.get(key))), None, _read_box)
 
 
 def _predicted(prediction: Item) -> Rows:
@@ -122,13 +122,13 @@ def _predicted(prediction: Item) -> Rows:
     at = prediction.at / "bboxes"
     if len(set(map(len, lists))) > 1:
         expected = Trusted(f"as many {_LISTS[0]} and {_LISTS[1]} as bboxes")
-        found = Trusted(" and ".join(str(len(values)) for values in lists))
-        prediction.report(WRONG_COUNT, expected=expected, found=found)
+        counts = Trusted(" and ".join(str(len(values)) for values in lists))
+        prediction.report(WRONG_COUNT, expected=expected, found=counts)
         raise BadRecord
-    held: list[Any] = [
+    records: list[Any] = [
         dict(zip(("displayName", "confidence", "bbox"), v, strict=True)) for v in zip(*lists, strict=True)
     ]
-    return Rows(prediction.reader, at, held, Origin(prediction.reader.builder, at.path))
+    return Rows(prediction.reader, at, records, Origin(prediction.reader.builder, at.path))
 
 
 def _read_box(box: Row, size: Size) -> None:
@@ -155,12 +155,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) 
         split = dataset.images.split[image.row]
         labels = {"dataItemResourceLabels": {_USE: uses.get(split, split)}} if split else {}
         if dataset.kind == "det":
-            found = {
+            prediction = {
                 "displayNames": [box.label for box in image.boxes],
                 "confidences": [box.score for box in image.boxes],
                 "bboxes": [[places(box.row)[i] for i in (0, 2, 1, 3)] for box in image.boxes],
             }
-            record = {"instance": {"content": prefix + image.name}, "prediction": found}
+            record = {"instance": {"content": prefix + image.name}, "prediction": prediction}
         else:
             boxes = [
                 {"displayName": box.label, **dict(zip(_PLACE, places(box.row), strict=True))}
