@@ -175,15 +175,15 @@ def _read_project(whole: Item, waiting: _Waiting) -> None:
         if not shape or metadata.get("z"):
             reader.count("attributes of images, or segments of videos")
             continue
-        found: dict[str, Any] = {}
+        attributes_of_region: dict[str, Any] = {}
         for id_, value in metadata.object("av", optional=True).record.items():
             about = attributes.get(id_)
             options = about.get("options") if about else None
             known = (
                 options.get(value, value) if isinstance(options, dict) and isinstance(value, str) else value
             )
-            found[str(about.get("aname", id_)) if about else id_] = known
-        region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": found}
+            attributes_of_region[str(about.get("aname", id_)) if about else id_] = known
+        region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
     origin = Origin(reader.builder, at.path, at.pointer)
     for vid, view in whole.object("view").objects():
@@ -204,15 +204,15 @@ def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:
 
 
 def _option_texts(attributes: Any) -> _OptionTexts:
-    found = {}
+    options_of = {}
     regions = attributes.get("region") if isinstance(attributes, dict) else None
     for name, about in regions.items() if isinstance(regions, dict) else ():
         options = about.get("options") if isinstance(about, dict) else None
         if isinstance(options, dict) and all(
             id_.isdecimal() and text and isinstance(text, str) for id_, text in options.items()
         ):
-            found[name] = options
-    return found
+            options_of[name] = options
+    return options_of
 
 
 def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
@@ -235,11 +235,11 @@ def _class_attribute(waiting: _Waiting, source: Source, log: Log, options: ViaOp
     """The attribute that holds the class, decided over all regions; None if there is none."""
     regions = [region for rows, image, _ in waiting if image is not None for region in rows]
     pairs = [(region.get("region_attributes") or {}, region.get("shape_attributes")) for region in regions]
-    held = [attributes for attributes, shape in pairs if type(attributes) is type(shape) is dict]
-    if options.attribute is not None or not held:
+    attribute_sets = [attributes for attributes, shape in pairs if type(attributes) is type(shape) is dict]
+    if options.attribute is not None or not attribute_sets:
         return options.attribute
-    found: dict[str, None] = dict.fromkeys(key for attributes in held for key in attributes)
-    names = [key for key in found if key not in FLAG_NAMES and key != "score"]
+    keys: dict[str, None] = dict.fromkeys(key for attributes in attribute_sets for key in attributes)
+    names = [key for key in keys if key not in FLAG_NAMES and key != "score"]
     if len(names) == 1:
         return names[0]
     by_word = {name.lower(): name for name in reversed(names)}
@@ -299,7 +299,7 @@ def _read_region(
         raise BadRecord
     category = region.category_named(value, attributes.at / (attribute or ""))
     score = attributes.score("score", as_text=True)
-    rest = {key: held for key, held in attributes.record.items() if key not in (attribute, "score")}
+    rest = {key: content for key, content in attributes.record.items() if key not in (attribute, "score")}
     if not region.bad:
         region.add(category, corners, wh=wh, score=score, flags=reader.flags(rest))
 
@@ -313,7 +313,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     regions = []
     empty: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
     for image in images_of(dataset):
-        found = []
+        region_records = []
         for box in image.boxes:
             place = dict(zip(_NUMBERS["rect"], (*box.xyxy[:2], *box.wh), strict=True))
             shape: dict[str, Any] = {"name": "rect", **place}
@@ -322,8 +322,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
                 shape = {"name": "polygon", "all_points_x": xs, "all_points_y": ys}
             attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
             attributes |= {key: str(score) for key, score in box.scored("score").items()}
-            found.append({"shape_attributes": shape, "region_attributes": attributes})
-        regions.append((image.name, found))
+            region_records.append({"shape_attributes": shape, "region_attributes": attributes})
+        regions.append((image.name, region_records))
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
@@ -342,11 +342,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
         target.write(name, f"{{\n{entries}}}\n".encode())
         return
     used = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
-    held = [attribute, *used, *(["score"] if dataset.kind == "det" else [])]
+    attribute_names = [attribute, *used, *(["score"] if dataset.kind == "det" else [])]
     if options.layout == "via3":
-        target.write(name, f"{_project(regions, held)}\n".encode())
+        target.write(name, f"{_project(regions, attribute_names)}\n".encode())
         return
-    described = {key: {"type": "text", "description": "", "default_value": ""} for key in held}
+    described = {key: {"type": "text", "description": "", "default_value": ""} for key in attribute_names}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
     parts = [
         f'"_via_settings": {dump({"core": core, "project": {"name": "annotations"}})}',
