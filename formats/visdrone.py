@@ -121,12 +121,12 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
         labels.count("degrees of occlusion", good & (occlusion == 2))
     names, where = given_list(options.classes, source, "classes.txt", log)
-    own = bool(where)
-    if not own:
+    is_listed = bool(where)
+    if not is_listed:
         names, where = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
-    rows, known = labels.numbered_classes(category, good, names, in_order=own)
+    rows, known = labels.numbered_classes(category, good, names, in_order=is_listed)
     if names is not None:
         wrong = good & ~known
         labels.report(UNKNOWN_CLASS, wrong, 5, "object_category", n=len(names), where=where)
