@@ -178,10 +178,10 @@ def read(source: Source, builder: Builder, log: Log, options: VocOptions) -> Non
     if files[0] and not files[0].lower().endswith(".xml"):
         lasts = [place._replace(key=place.key.rpartition("/")[2]) for place in places]
         places = lasts if len({place.key for place in lasts}) == len(lasts) else places
-    found = list(zip(files, places, strict=True))
-    roots = sorted({place.root for _, place in found if place.root is not None})
-    found.sort(key=lambda location: location[1].key)
-    chosen, splits = find_splits(source, found, roots, options.split, log)
+    file_places = list(zip(files, places, strict=True))
+    roots = sorted({place.root for _, place in file_places if place.root is not None})
+    file_places.sort(key=lambda location: location[1].key)
+    chosen, splits = find_splits(source, file_places, roots, options.split, log)
     name_strays(source, set(files), roots, log)
     masks = ObjectMasks(find_masks(source, chosen) if builder.wants else {}, builder, log)
     reader = Reader(gather, splits, {place.key: place.picture for _, place in chosen}, options.origin, masks)
@@ -321,13 +321,13 @@ def _turned(dataset: Dataset, origin: int) -> list[bytes | Column]:
         return []
     rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
     texts = decimals(as_rectangles(shapes.corners(rows) + origin).ravel())
-    found = [b""] * len(dataset.boxes)
+    texts_of_boxes = [b""] * len(dataset.boxes)
     for i, row in enumerate(rows.tolist()):
         values = zip(("cx", "cy", "w", "h", "angle"), texts[5 * i : 5 * i + 5], strict=True)
         inner = "".join(f"\t\t\t<{tag}>{text}</{tag}>\n" for tag, text in values)
         text = f"\t\t<type>robndbox</type>\n\t\t<robndbox>\n{inner}\t\t</robndbox>\n"
-        found[row] = text.encode()
-    return [np.array(found, np.bytes_)]
+        texts_of_boxes[row] = text.encode()
+    return [np.array(texts_of_boxes, np.bytes_)]
 
 
 _KEEPS = frozenset(("size", "extension", "empty", "split", "score", "video", "track", *FLAGS)).union(

@@ -20,14 +20,14 @@ _BORDER = 255
 
 def find_masks(source: Source, places: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
     """The path of the picture of masks of each image in a tree, by its key, and what reads it."""
-    found = {}
+    masks = {}
     for file, place in places:
         if place.root is not None and source.is_dir:
             inner = file[len(place.root) :].partition("/")[2]
             picture = f"{place.root}SegmentationObject/{inner.rpartition('.')[0]}.png"
             if (read := png_below(source, picture, numbers_of_png)) is not None:
-                found[place.key] = source.full(picture), read
-    return found
+                masks[place.key] = source.full(picture), read
+    return masks
 
 
 class ObjectMasks:

@@ -241,34 +241,34 @@ class Reader:
         self, element: Any, known: Collection[str], path: str, field: str = ""
     ) -> tuple[dict[str, Any], bool]:
         """The known elements in another one, and whether all is sound; what is not is reported."""
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         sound = True
         for child in element:
             tag = child.tag
             if tag not in known:
                 if tag not in _PASSED or element.tag != "annotation":
                     sound &= self._unread(child, path, element.tag)
-            elif tag in found or (tag in SCORES and not found.keys().isdisjoint(SCORES)):
+            elif tag in members or (tag in SCORES and not members.keys().isdisjoint(SCORES)):
                 code = DUPLICATE_BOX_KEY if field.startswith("object") else DUPLICATE_KEY
                 self._log.report(code, path, line=child.sourceline, field=field + tag, value=tag)
                 sound = False
             else:
-                found[tag] = child
-        return found, sound
+                members[tag] = child
+        return members, sound
 
     def _text(self, element: Any, path: str, field: str) -> str | None:
         """The text of an element; None, and an issue, if it holds elements."""
         if not len(element):
             return element.text or ""
-        found = str(element[0].tag)
+        tag = str(element[0].tag)
         if field.startswith("object"):
             line, expected = element.sourceline, f"text in <{element.tag}>"
-            value = f"the element <{found}>"
+            value = f"the element <{tag}>"
             self._log.report(WRONG_BOX_TYPE, path, line=line, field=field, expected=expected, value=value)
         else:  # a fault of the whole file
             about: dict[str, Any] = {"where": f"in <{element.tag}>", "expected": "the value alone"}
             self._log.report(
-                STRANGE_ELEMENT, path, line=element[0].sourceline, field=field, value=found, **about
+                STRANGE_ELEMENT, path, line=element[0].sourceline, field=field, value=tag, **about
             )
         return None
 
@@ -310,14 +310,14 @@ class Reader:
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
         """Remember a head for `_head_like`, if all of it is in plain values and nothing else is read."""
         tags, values = pieces[1::3], pieces[2::3]
-        own = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
+        values_of_head = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
         if (
             len(self._heads) < _MOST_FORMS
             and not any(mark in text + form[-1] for mark in (b"<!", b"<video", b"<frame", b"<pose"))
-            and all(tag in tags and text.count(b"<" + tag) == 1 for tag in own)
-            and all(values[tags.index(tag)].decode() == value for tag, value in own.items())
+            and all(tag in tags and text.count(b"<" + tag) == 1 for tag in values_of_head)
+            and all(values[tags.index(tag)].decode() == value for tag, value in values_of_head.items())
         ):
-            self._heads[form] = [3 * tags.index(tag) + 2 for tag in own], head
+            self._heads[form] = [3 * tags.index(tag) + 2 for tag in values_of_head], head
 
     def _head(self, root: Any, path: str) -> _Head | None:
         """What a file says of its image; None, and an issue, if that cannot be used."""
@@ -354,10 +354,10 @@ class Reader:
         about: dict[str, Any] = {"line": head.line, "field": "filename", "where": "<filename>"}
         name = key
         if filename:
-            said, base = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
-            if said != base:
-                name = key + said[len(stem(said)) :]
-                if stem(said) not in (base, stem(base)):
+            file_name, base = filename.replace("\\", "/").rsplit("/", 1)[-1], key.rpartition("/")[2]
+            if file_name != base:
+                name = key + file_name[len(stem(file_name)) :]
+                if stem(file_name) not in (base, stem(base)):
                     log.report(FILE_NAME_DIFFERS, path, **about, value=filename, name=name)
         picture = None
         if gather.pictures:
@@ -492,14 +492,14 @@ class Reader:
                 turned = None  # it is its box
         score: float | None = np.nan
         for tag in SCORES:
-            if given := texts.get(tag, "").strip(BLANKS):
-                score = number_of(given, self._log, path, line, f"object/{tag}")
+            if value := texts.get(tag, "").strip(BLANKS):
+                score = number_of(value, self._log, path, line, f"object/{tag}")
         flags = 0
         for tag, flag in FLAGS.items():
-            given = texts.get(tag, "0").strip(BLANKS)
-            if (mark := _TRUTH.get(given.lower())) is None:
+            value = texts.get(tag, "0").strip(BLANKS)
+            if (mark := _TRUTH.get(value.lower())) is None:
                 expected, field = "0 or 1 (or no, yes, false, true)", f"object/{tag}"
-                self._log.report(BAD_FLAG, path, line=line, field=field, value=given, expected=expected)
+                self._log.report(BAD_FLAG, path, line=line, field=field, value=value, expected=expected)
                 sound = False
             flags |= flag if mark else 0
         if not sound or category < 0 or score is None or image is None or None in corners:

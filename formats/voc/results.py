@@ -69,10 +69,10 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
         category = builder.category(name)
         number = builder.file(path)
         data = data.removeprefix(b"\xef\xbb\xbf")
-        found = _split_results(data)
-        if found is None:
-            found = _split_slowly(data, path, builder, log)
-        loaded.append((category, number, path, *found))
+        split_rows = _split_results(data)
+        if split_rows is None:
+            split_rows = _split_slowly(data, path, builder, log)
+        loaded.append((category, number, path, *split_rows))
     first: dict[bytes, tuple[str, int]] = {}
     for _, _, path, names, _, lines in loaded:
         for raw in dict.fromkeys(names):
@@ -131,8 +131,8 @@ def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[l
             continue
         words = [cell.encode() for cell in cells[:-5]]
         if at := second_row(words, 5):
-            found = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
-            log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(found))
+            shown = f"a second row in the same line, from {shorten(cells[at])!r} on (was a line break lost?)"
+            log.report(WRONG_COUNT, path, line=number, expected=expected, found=Trusted(shown))
             continue
         if _has_columns(cells[:-5]):
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=f"{len(cells)} values")

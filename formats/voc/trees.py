@@ -136,8 +136,8 @@ def _read_list(
         for candidate in (name, stem(name)):
             if prefix + candidate in keys:
                 return prefix + candidate
-            if len(found := ends.get(candidate, [])) == 1:
-                return found[0]
+            if len(matches := ends.get(candidate, [])) == 1:
+                return matches[0]
         return None
 
     members: dict[str, None] = {}
