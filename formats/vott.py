@@ -258,8 +258,8 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
     for path, rows in tables(source, builder, log, options):
         header = rows[0][1] if rows else []
         if header not in _HEADERS:
-            found = repr(",".join(header)) if header else "an empty file"
-            log.report(NO_HEADER, path, line=1 if header else 0, found=found)
+            shown = repr(",".join(header)) if header else "an empty file"
+            log.report(NO_HEADER, path, line=1 if header else 0, found=shown)
             continue
         n, kept = len(header), []
         for line, cells in rows[1:]:
