@@ -84,7 +84,7 @@ def _kind_of(header: list[str]) -> str | None:
 
 def sniff(source: Source) -> Sniff | None:
     """The header of train.csv, or that of a submission above strings of five numbers a box."""
-    found: list[str] = []
+    headers: list[str] = []
     for file in source.with_suffix(".csv")[:20]:
         rows = head_rows(source, file)
         kind = _kind_of(rows[0]) if rows else None
@@ -94,8 +94,8 @@ def sniff(source: Source) -> Sniff | None:
             if not fives or not all(is_number(x) for w in words for x in w):
                 continue
         if kind is not None:
-            found.append(",".join(rows[0]))
-    return Sniff(SURE, f"the header is {found[0]}, as in Kaggle's wheat competition") if found else None
+            headers.append(",".join(rows[0]))
+    return Sniff(SURE, f"the header is {headers[0]}, as in Kaggle's wheat competition") if headers else None
 
 
 def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> None:
@@ -107,8 +107,8 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
         if (kind := _kind_of(header)) is not None:
             files[path] = kind, rows
         else:
-            found = repr(",".join(header)) if header else "an empty file"
-            log.report(NO_HEADER, path, line=rows[0][0] if rows else 0, found=found)
+            shown = repr(",".join(header)) if header else "an empty file"
+            log.report(NO_HEADER, path, line=rows[0][0] if rows else 0, found=shown)
     kinds = {kind for kind, _ in files.values()}
     wanted = kinds
     if len(kinds) > 1:
@@ -129,7 +129,7 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
     extras = table.builder.extras
     kept: Rows = []
     for line, cells in rows[1:]:
-        expected, found = f"{len(header)} cells as in the header", str(len(cells))
+        expected, shown = f"{len(header)} cells as in the header", str(len(cells))
         if len(cells) == len(header):
             row = {"class": CLASS, "score": "", "source": "", **dict(zip(header, cells, strict=True))}
             text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
@@ -140,8 +140,8 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
                 if row["source"]:
                     extras["source"] += 1
                 continue
-            expected, found = "[left, top, width, height]", f"{len(numbers)} values"
-        table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=found)
+            expected, shown = "[left, top, width, height]", f"{len(numbers)} values"
+        table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=shown)
         table.builder.skipped += 1
     table.add(path, LAYOUT, kept)
 
