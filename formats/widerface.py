@@ -155,8 +155,8 @@ def _files(source: Source, kind: Kind | None = None) -> list[str]:
     labels = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
     named = {f: match[2] for f in labels if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
     for tail in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
-        if found := [f for f, its in named.items() if its == tail]:
-            return found
+        if files := [f for f, its in named.items() if its == tail]:
+            return files
     return labels
 
 
@@ -196,8 +196,8 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
         block = _Block(line, at)
         if _is_row(line):  # rows without an image
             block.name, block.stray = b"", [(at, line)]
-        elif at < n and (said := lines[at].strip(b" \t")).isdigit() and len(said) < 10:
-            block.said, block.count = said, int(said)
+        elif at < n and (count_text := lines[at].strip(b" \t")).isdigit() and len(count_text) < 10:
+            block.said, block.count = count_text, int(count_text)
             at += 1
             end = min(n, at + block.count)
             while at < end and _is_row(row := lines[at].strip(b" \t")):
@@ -280,14 +280,14 @@ def _read_file(file: str, split: str, gather: Gather, *, several: bool) -> None:
     for block in _blocks(text_of(data, path, log).split(b"\n")):
         n, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
         if not block.name:
-            line, expected, found = block.line, "the name of an image", "a row of numbers"
+            line, expected, shown = block.line, "the name of an image", "a row of numbers"
         elif block.count is None:
             expected = "the number of faces"
-            found = repr(shorten(block.said)) if block.said else "the end of the file"
+            shown = repr(shorten(block.said)) if block.said else "the end of the file"
         elif n != block.count or block.stray:
-            expected, found = f"{plural(block.count, 'row')}, as the line above them says", str(n)
+            expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n)
         if expected:
-            log.report(BAD_COUNT, path, line=line, expected=expected, found=found)
+            log.report(BAD_COUNT, path, line=line, expected=expected, found=shown)
             builder.skipped += n
             continue
         name = block.name.decode("utf-8", "replace")
@@ -328,14 +328,14 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
     if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
         _explain(row, n, name, at, gather.log)
         return False
-    given = dict(zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False))
-    invalid, occlusion = given.pop("invalid", 0.0), given.pop("occlusion", 0.0)
+    attributes = dict(zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False))
+    invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
     for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
         if value not in known:
             expected = " or ".join(map(str, known))
             gather.log.report(BAD_FLAG, at.path, line=at.line, field=field, value=value, expected=expected)
             return False
-    for field in [*(field for field, value in given.items() if value), *[_HEAVY] * (occlusion == 2)]:
+    for field in [*(field for field, value in attributes.items() if value), *[_HEAVY] * (occlusion == 2)]:
         extras[field] += 1
     left, top, width, height = values[:4]
     category = gather.builder.category(text)
@@ -369,8 +369,8 @@ def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
 
 
 def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
-    found = cells(row, None)
-    numbers = found[: 10 if len(found) >= 10 else 5 if len(found) == 5 else 4]
+    placed_cells = cells(row, None)
+    numbers = placed_cells[: 10 if len(placed_cells) >= 10 else 5 if len(placed_cells) == 5 else 4]
     if report_numbers(numbers, FIELDS[: len(numbers)], at.path, at.line, log):
         return
     try:
@@ -381,7 +381,7 @@ def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
         log.report(BAD_CLASS_NAME, at.path, line=at.line, value=name, reason=reason)
         return
     expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
-    log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(found)} values")
+    log.report(WRONG_COUNT, at.path, line=at.line, expected=expected, found=f"{len(placed_cells)} values")
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:
