@@ -127,10 +127,10 @@ def sniff(source: Source) -> Sniff | None:
         return Sniff(SURE, f"{data_file} describes a darknet data set")
     if any(f.lower().endswith(".xml") for f in source.files):
         return None
-    found = listing(source)
-    below = [f for f in found.labels if "labels" in f.split("/")[:-1]]
-    answer = _sniff_lines(source, below or found.labels)
-    if answer is not None and below and any("images" in f.split("/")[:-1] for f in found.pictures):
+    files = listing(source)
+    below = [f for f in files.labels if "labels" in f.split("/")[:-1]]
+    answer = _sniff_lines(source, below or files.labels)
+    if answer is not None and below and any("images" in f.split("/")[:-1] for f in files.pictures):
         return Sniff(SURE, f"labels/ is beside images/, and {answer.reason}")
     return answer
 
@@ -149,18 +149,18 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
         return None
     if points := find_key_points(source, labels):
         return Sniff(SURE, f"its rows are a box and {points // 3} key points, as in YOLO's pose labels")
-    found = sample(source, labels)
-    if not found.lines:
-        return Sniff(LIKELY, found.empty)
-    if found.relative < found.named + found.pixels:
+    rows = sample(source, labels)
+    if not rows.lines:
+        return Sniff(LIKELY, rows.empty)
+    if rows.relative < rows.named + rows.pixels:
         return None
-    usual = max(found.counts, key=lambda n: (found.counts[n], n))
+    usual = max(rows.counts, key=lambda n: (rows.counts[n], n))
     if usual == 0:
         return None
-    how = f"all {found.lines}" if found.relative == found.lines else f"{found.relative} of {found.lines}"
-    among = "" if found.files <= 1 or len(labels) <= found.files else f" of {found.files} files looked at"
-    have = "its one line has" if found.lines == 1 else f"{how} lines{among} have"
-    if found.tracked:
+    how = f"all {rows.lines}" if rows.relative == rows.lines else f"{rows.relative} of {rows.lines}"
+    among = "" if rows.files <= 1 or len(labels) <= rows.files else f" of {rows.files} files looked at"
+    have = "its one line has" if rows.lines == 1 else f"{how} lines{among} have"
+    if rows.tracked:
         return Sniff(LIKELY, f"{have} a whole number, {usual - 1} numbers in 0..1 and the id of a track")
     return Sniff(LIKELY, f"{have} a whole number and {usual} numbers in 0..1")
 
@@ -174,11 +174,11 @@ def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builde
         plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
         n = plan.key_points // plan.dims
         log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
-    elif not plan.key_points and (found := find_key_points(plan.source, files, builder.kind)):
-        plan.key_points = found
+    elif not plan.key_points and (n_numbers := find_key_points(plan.source, files, builder.kind)):
+        plan.key_points = n_numbers
         read = "" if builder.wants else ", which are not read"
         log.note(
-            f"{shown}: rows have a box and {found // 3} key points{read} (kpt_shape in data.yaml decides)"
+            f"{shown}: rows have a box and {n_numbers // 3} key points{read} (kpt_shape in data.yaml decides)"
         )
 
 
@@ -252,14 +252,14 @@ def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
         source.holds(described)  # so that the folder of a file that the user named is listed
         read_description = read_data_file if described.lower().endswith(".data") else read_yaml
         read_description(plan, described, options, log)
-    found = listing(source)
+    files = listing(source)
     if not plan.groups and plan.sound:
-        find_groups(plan, found, options, log)
+        find_groups(plan, files, options, log)
     elif described:
-        found = listed_in(found, plan.places)
+        files = listed_in(files, plan.places)
     if source.is_dir:
-        report_others(source, undescribed(found, plan.lists), log)
-    settle_names(plan, found, options, log)
+        report_others(source, undescribed(files, plan.lists), log)
+    settle_names(plan, files, options, log)
     return plan
 
 
@@ -282,9 +282,9 @@ _ADVICE = {
 
 def adapt(options: YoloOptions) -> dict[str, Any]:
     """Rows of each task keep other shapes; pictures that are put in the target keep the size of images."""
-    found = _SHAPES[options.task or ""]
-    own = {"size"} if options.link_images or options.copy_images else set()
-    return {**found, "keeps": KEEPS | own | found["keeps"]}
+    declared = _SHAPES[options.task or ""]
+    with_pictures = {"size"} if options.link_images or options.copy_images else set()
+    return {**declared, "keeps": KEEPS | with_pictures | declared["keeps"]}
 
 
 def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
@@ -299,8 +299,8 @@ def settle(options: YoloOptions, dataset: Dataset, shapes: str) -> YoloOptions:
     elif shapes == "same" and dataset.boxes.keypoints is not None:
         task = "pose"
     elif shapes != "same":
-        asked = {"box": "detect", "polygon": "segment", "mask": "segment", "oriented": "obb"}
-        task = asked.get(shapes, task)
+        task_of = {"box": "detect", "polygon": "segment", "mask": "segment", "oriented": "obb"}
+        task = task_of.get(shapes, task)
     return dataclasses.replace(options, task=task)
 
 

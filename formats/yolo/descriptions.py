@@ -174,12 +174,12 @@ def _add_splits(
                 )
                 plan.sound = False
                 continue
-            held, split_of = owners[location], split
-            if len(held) > 1 and wanted is None:
+            splits, split_of = owners[location], split
+            if len(splits) > 1 and wanted is None:
                 # A place that several splits share is none of them, unless it bears the name of one.
                 name = location.rpartition("/")[2]
                 name = ALIASES.get(name, name)
-                split_of = name if name in held else ""
+                split_of = name if name in splits else ""
             if item.value.lower().endswith(tuple(PICTURE_SUFFIXES)):
                 pictures.setdefault(split_of, []).append((item, split))
             elif not _add_place(plan, item.value, split_of, path, item.line, options, log):
@@ -273,15 +273,15 @@ def _bases(source: Source, text: str) -> list[str]:
     ``datasets`` in it or beside it, where Ultralytics looks. Else, as on another machine, places are looked
     for beside the file.
     """
-    found = []
+    folders = []
     if text and isinstance(source, NamedSource):
         homes = [os.path.join(top, *more) for more in _DATASETS for top in (source.path, os.curdir)]
         paths = [os.path.join(home, text.strip()) for home in homes]
-        found = [source.named(path) for path in paths if os.path.isdir(path)]
+        folders = [source.named(path) for path in paths if os.path.isdir(path)]
     inside = _inside(source, text)
     if inside is None:
         inside = next((tail for tail in _tails(text) if source.holds(tail) or source.below(tail)), "")
-    return list(dict.fromkeys((*found, inside, "")))
+    return list(dict.fromkeys((*folders, inside, "")))
 
 
 _DATASETS = ((), ("datasets",), (os.pardir, "datasets"))
@@ -311,13 +311,13 @@ def _candidates(plan: Plan, text: str) -> list[str]:
     """Where the source may have a place, best first; none where it lies outside and may not be read."""
     source, text = plan.source, text.strip().replace("\\", "/")
     absolute, inside = text.startswith("/"), _inside(source, text)
-    found = []
+    paths = []
     if isinstance(source, NamedSource) and "://" not in text:
         ways = [text] if absolute else [text, _without_dots(text)]
-        found = [source.named(os.path.join(source.full(base), way)) for base in plan.bases for way in ways]
+        paths = [source.named(os.path.join(source.full(base), way)) for base in plan.bases for way in ways]
     if inside is not None:
-        found += [inside] if absolute else [_join(base, inside) for base in plan.bases]
-    return list(dict.fromkeys(found))
+        paths += [inside] if absolute else [_join(base, inside) for base in plan.bases]
+    return list(dict.fromkeys(paths))
 
 
 def _join(folder: str, location: str) -> str:
@@ -365,15 +365,15 @@ def _labels_of(location: str) -> str:
 def _folder_group(source: Source, location: str, split: str) -> Group | None:
     folder = _labels_of(location)
     inner = _join(location, "labels")
-    own, beside, below = ({*source.below(place)} for place in (location, folder, inner))
-    found = listing(source)
-    labels = [f for f in found.labels if f in beside]
-    pictures = [f for f in found.pictures if f in own]
+    inside, beside, below = ({*source.below(place)} for place in (location, folder, inner))
+    files = listing(source)
+    labels = [f for f in files.labels if f in beside]
+    pictures = [f for f in files.pictures if f in inside]
     if folder == location and not below.isdisjoint(labels):
         # ``train: train`` with train/images and train/labels
         labels, folder, location = [f for f in labels if f in below], inner, _join(location, "images")
     elif not labels:
-        labels, folder = [f for f in found.labels if f in own], location
+        labels, folder = [f for f in files.labels if f in inside], location
     if not labels and not pictures:
         return None
     cut = len(folder) + 1 if folder else 0
@@ -483,8 +483,8 @@ def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: L
     """Report the lines of a list that cannot be pictures; False if there is none."""
     wrong = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
     for number, entry in wrong:
-        found = repr(shorten(entry))
-        log.report(WRONG_COUNT, path, line=number, expected="the path of a picture", found=found)
+        shown_entry = repr(shorten(entry))
+        log.report(WRONG_COUNT, path, line=number, expected="the path of a picture", found=shown_entry)
     plan.sound &= not wrong
     return bool(wrong)
 

@@ -168,9 +168,9 @@ def describes(head: bytes) -> bool:
 
 def yaml_file_of(source: Source) -> str | None:
     """The file at the root that describes the data set, if there is one."""
-    found = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
-    usual = [f for f in found if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
-    for file in usual + found:
+    yaml_files = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
+    usual = [f for f in yaml_files if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
+    for file in usual + yaml_files:
         head = source.head(file)
         if file in usual or (describes(head) and re.search(rb"(?m)^[\"' ]*(names|nc)[\"']?[ ]*:", head)):
             return file
@@ -190,7 +190,7 @@ def is_data_file(head: bytes) -> bool:
     return re.search(rb"(?m)^[ \t]*(train|names)[ \t]*=", head) is not None
 
 
-def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
+def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
     """The groups of a source without a description."""
     source = plan.source
     if not source.is_dir:
@@ -200,14 +200,14 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
         plan.groups.append(Group("", {image_key(source, ""): ""}, folders, only_listed=True))
         return
     groups: dict[tuple[str, str], Group] = {}
-    in_labels = any("labels" in f.split("/")[:-1] for f in found.labels) or any(
-        "images" in f.split("/")[:-1] for f in found.pictures
+    in_labels = any("labels" in f.split("/")[:-1] for f in source_files.labels) or any(
+        "images" in f.split("/")[:-1] for f in source_files.pictures
     )
-    above = {part for f in found.pictures for part in f.split("/")[:-1]}
+    above = {part for f in source_files.pictures for part in f.split("/")[:-1]}
     kinds = [kind for kind in PICTURE_FOLDERS if kind in above or kind == "images"]
     sibling = _sibling(source.path)
     skipped = []
-    for file in [*found.labels, *(found.pictures if in_labels else ())]:
+    for file in [*source_files.labels, *(source_files.pictures if in_labels else ())]:
         parts = file.split("/")
         is_label = file.lower().endswith(".txt")
         if in_labels:
@@ -241,7 +241,7 @@ def find_groups(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> N
                 log.report(
                     DUPLICATE_IMAGE, source.full(file), value=key, first=source.full(group.labels[key])
                 )
-    if not groups and not in_labels and found.pictures:
+    if not groups and not in_labels and source_files.pictures:
         groups["", ""] = Group("", {}, (source.path,))
     if skipped:
         shown = first_few(skipped, 5)
@@ -271,19 +271,19 @@ def _sibling(folder: str) -> str:
     return place if os.path.isabs(folder) else os.path.relpath(place)
 
 
-def undescribed(found: Listing, lists: set[str]) -> Listing:
+def undescribed(source_files: Listing, lists: set[str]) -> Listing:
     """The listing without the files that belong to a data set of this format."""
-    lists = lists.union(_class_lists(found, described=False))
+    lists = lists.union(_class_lists(source_files, described=False))
     known = [
         f
-        for f in found.known
+        for f in source_files.known
         if f.rsplit("/", 1)[-1].lower() not in _BELONGS and not f.endswith(".cache") and f not in lists
     ]
-    others = [f for f in found.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
-    return Listing(found.labels, found.pictures, others, known)
+    others = [f for f in source_files.others if f.rsplit("/", 1)[-1].lower() not in _BELONGS]
+    return Listing(source_files.labels, source_files.pictures, others, known)
 
 
-def listed_in(found: Listing, places: set[str]) -> Listing:
+def listed_in(source_files: Listing, places: set[str]) -> Listing:
     """The listing of the files in the folders that a description names, and of the class lists beside it.
 
     Other files beside it are no concern of the data set.
@@ -294,29 +294,34 @@ def listed_in(found: Listing, places: set[str]) -> Listing:
         return [f for f in files if "" in places or f.startswith(tops) or f.lower() in beside]
 
     return Listing(
-        kept(found.labels), kept(found.pictures), kept(found.others), kept(found.known, _FIRST_LISTS)
+        kept(source_files.labels),
+        kept(source_files.pictures),
+        kept(source_files.others),
+        kept(source_files.known, _FIRST_LISTS),
     )
 
 
-def _class_lists(found: Listing, *, described: bool) -> list[str]:
+def _class_lists(source_files: Listing, *, described: bool) -> list[str]:
     """The files that list the names of classes; `described` says that a description has named some."""
     for usual in (_FIRST_LISTS,) if described else (_FIRST_LISTS, _OTHER_LISTS):
-        if files := [file for file in found.known if file.rsplit("/", 1)[-1].lower() in usual]:
+        if files := [file for file in source_files.known if file.rsplit("/", 1)[-1].lower() in usual]:
             return files
-    files = [file for file in found.known if file.lower().endswith(".names")]  # as coco.names of darknet
+    files = [
+        file for file in source_files.known if file.lower().endswith(".names")
+    ]  # as coco.names of darknet
     return files if len(files) == 1 and not described else []
 
 
-def settle_names(plan: Plan, found: Listing, options: YoloOptions, log: Log) -> None:
+def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: Log) -> None:
     """Choose the list of class names; all that were found must agree."""
     lists, in_use = plan.name_lists, bool(plan.name_lists)
     if options.classes is not None:
-        given = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
-        chosen = read_list(given, "", log)
+        list_source = Source(options.classes, follow_links=True, encoding=plan.source.encoding)
+        chosen = read_list(list_source, "", log)
         plan.names, plan.names_from = chosen, options.classes
         plan.sound &= chosen is not None
         return
-    for file in _class_lists(found, described=bool(lists)):
+    for file in _class_lists(source_files, described=bool(lists)):
         path = plan.source.full(file)
         if any(path == other for other, _ in lists):
             continue
@@ -387,7 +392,7 @@ class Image(msgspec.Struct, eq=False):
 def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) -> list[Image]:
     """All images in code-point order of their names."""
     source = plan.source
-    found: list[Image] = []
+    images: list[Image] = []
     first: Pictures | None = None
     taken: dict[str, str] = {}
     shown = printable(source.path)
@@ -398,7 +403,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
         missing: list[Image] = []
         matched = 0
         keys = dict.fromkeys([*group.labels, *group.listed])
-        before = len(found)
+        before = len(images)
         seen = set()
         for key in keys:
             label = group.labels.get(key)
@@ -419,7 +424,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
             if label is not None and taken.setdefault(label, group.split) != group.split:
                 log.note(f"{shown}: labels shared by two splits are read once, as {taken[label]!r}")
                 continue
-            found.append(image)
+            images.append(image)
         apart = find_apart([image.key for image in missing], pictures)
         for image in missing:
             image.lonely = bool(matched or apart) and image.key not in apart
@@ -434,12 +439,12 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
                 if picture.location not in seen and key not in group.labels:
                     if taken.setdefault(picture.location, group.split) != group.split:
                         continue
-                    found.append(Image(key, None, picture, group.split, pictures))
-        members.append((group, found[before:]))
+                    images.append(Image(key, None, picture, group.split, pictures))
+        members.append((group, images[before:]))
     _report_bare(plan, members, builder, log)
-    if len({image.split for image in found}) > 1:
-        _part_splits(found, plan, log)
-    return sorted(found, key=lambda image: (image.name, image.split))
+    if len({image.split for image in images}) > 1:
+        _part_splits(images, plan, log)
+    return sorted(images, key=lambda image: (image.name, image.split))
 
 
 def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
@@ -457,12 +462,12 @@ def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: 
         where = f" of the split {group.split!r}" if group.split else ""
         value = bare[0].picture.location if bare and bare[0].picture else source.path
         if none_has and (strange or (bare and not labelled and builder.kind != "det")):
-            found = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
-            if found:
-                found = f"; there are text files in {found}, which is not searched for labels"
+            shown = ", ".join(repr(shorten(folder or ".")) for folder in strange[:3])
+            if shown:
+                shown = f"; there are text files in {shown}, which is not searched for labels"
             if any("labeltxt" in folder.lower().split("/") for folder in strange):
-                found += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
-            log.report(NO_LABELS, source.path, n=len(bare), where=Trusted(where), found=Trusted(found))
+                shown += " (labelTxt/ contains DOTA labels: give the folder above it, with the format dota)"
+            log.report(NO_LABELS, source.path, n=len(bare), where=Trusted(where), found=Trusted(shown))
         elif bare:
             what: dict[str, Any] = {"n": len(bare), "total": len(images), "where": Trusted(where)}
             log.report(BARE_PICTURES, source.path, value=value, **what)
@@ -507,8 +512,8 @@ def add_images(
     """The row of each image (-1 = refused) and the (n, 2) sizes in pixels, 0 where unknown."""
     frames: list[tuple[str, int]] = []
     if tracked:  # `yolo track` calls the files of a video video_12
-        found = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
-        frames = [(match[1], int(match[2])) for match in found]
+        matches = filter(None, map(_FRAME.fullmatch, (image.key for image in images)))
+        frames = [(match[1], int(match[2])) for match in matches]
         frames = frames if len(set(frames)) == len(images) else []
     unknown: list[Unsized] = []
     needed = np.zeros(len(images), bool)

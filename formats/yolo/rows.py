@@ -128,10 +128,10 @@ class ParsedRows:
             return {"column": column, "field": "score", "value": value}
 
         def say_joined(cells: list[Cell]) -> dict[str, Any]:
-            found = f"{len(cells)} values, as of {len(cells) // size} rows (was a line break lost?)"
+            shown = f"{len(cells)} values, as of {len(cells) // size} rows (was a line break lost?)"
             expected = "a class id and 4 numbers" + (", and a confidence" if is_det else "")
             column = cells[size][0] if len(cells) > size else 0
-            return {"column": column, "expected": expected, "found": Trusted(found)}
+            return {"column": column, "expected": expected, "found": Trusted(shown)}
 
         def say_odd(cells: list[Cell]) -> dict[str, Any]:
             expected = "a class id and 4 numbers, or pairs of coordinates"
@@ -294,8 +294,18 @@ def _rows(
             after.append((rest, n_coordinates, coordinates))
     n_after, values = _in_order(after, sound)
     kept = np.flatnonzero(sound)
-    found = (columns, outline, far, count.astype(np.int32), joined, track, n_after, chunk.file, chunk.line)
-    part = first[kept].astype(np.int64), *(column[kept] for column in found)
+    columns_of_rows = (
+        columns,
+        outline,
+        far,
+        count.astype(np.int32),
+        joined,
+        track,
+        n_after,
+        chunk.file,
+        chunk.line,
+    )
+    part = first[kept].astype(np.int64), *(column[kept] for column in columns_of_rows)
     return part, values, np.flatnonzero(~sound)
 
 
@@ -318,15 +328,15 @@ def _in_order(
 
 def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     """(n,) the id of the track that ends a row, `NO_ID` where the row has none."""
-    found = np.full(len(chunk.first), NO_ID)
+    track_ids = np.full(len(chunk.first), NO_ID)
     extra = chunk.count - 5 - key_points
     rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
     last, bad = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
     with np.errstate(invalid="ignore"):
         is_id = (last >= 1) & (last < 2.0**53) & (last == np.rint(last))
     is_id[bad] = False
-    found[rows[is_id]] = last[is_id].astype(np.int64)
-    return found
+    track_ids[rows[is_id]] = last[is_id].astype(np.int64)
+    return track_ids
 
 
 def _outlines(
@@ -369,8 +379,8 @@ def _explain(cells: list[Cell], path: str, line: int, log: Log) -> None:
     column, value = cells[0]
     if len(cells) < 5:
         expected = "a class id and 4 numbers, optionally followed by a confidence"
-        found = plural(len(cells), "value")
-        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=found)
+        shown = plural(len(cells), "value")
+        log.report(WRONG_COUNT, path, line=line, column=column, expected=expected, found=shown)
         return
     if not _WHOLE.fullmatch(value) or float(value) >= 2.0**53:
         log.report(BAD_ID, path, line=line, column=column, field="class", value=value)
@@ -399,15 +409,17 @@ def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: boo
     have the corners of an outline. An id is a whole number from 1, and no file has one twice. More than
     half of all rows have one.
     """
-    found: dict[int, list[tuple[str, list[float]]]] = {0: [], 1: []}
+    rows_by_kind: dict[int, list[tuple[str, list[float]]]] = {0: [], 1: []}
     total = 0
     for file, row in _sampled(source, files):
         total += 1
         extra = len(row) - 5 - after_box
         if extra > 0:
-            found[extra % 2].append((file, row))
-    found = {kind: rows for kind, rows in found.items() if rows and _are_tracks(rows, kind, is_det=is_det)}
-    return frozenset(found if 2 * sum(map(len, found.values())) > total else ())
+            rows_by_kind[extra % 2].append((file, row))
+    rows_by_kind = {
+        kind: rows for kind, rows in rows_by_kind.items() if rows and _are_tracks(rows, kind, is_det=is_det)
+    }
+    return frozenset(rows_by_kind if 2 * sum(map(len, rows_by_kind.values())) > total else ())
 
 
 def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool) -> bool:

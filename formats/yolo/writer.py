@@ -131,10 +131,10 @@ def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
         table[boxes.keypoints.counts() > 0] = boxes.keypoints.xyv.reshape(-1, n, 3)
     places = (table[:, :, :2] / dataset.limits()[boxes.image][:, None]).reshape(-1, 2 * n)
     cells = relative(places, images.width[boxes.image], images.height[boxes.image])
-    found: list[Sequence[str] | Cells] = []
+    point_columns: list[Sequence[str] | Cells] = []
     for i in range(n):
-        found += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], decimals(table[:, i, 2])]
-    return found
+        point_columns += [cells[2 * i :: 2 * n], cells[2 * i + 1 :: 2 * n], decimals(table[:, i, 2])]
+    return point_columns
 
 
 def _split_folders(dataset: Dataset) -> list[str]:
