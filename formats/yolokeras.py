@@ -152,8 +152,8 @@ def _split_of(file: str) -> str:
     """The split in the name of a file or of its folder, or an empty string."""
     folder, _, name = file.rpartition("/")
     match = _USUAL.fullmatch(name)
-    said = match[1].lower() if match else ""
-    return _SPLITS.get(said) or _SPLITS.get(folder.rpartition("/")[2].lower(), "")
+    word = match[1].lower() if match else ""
+    return _SPLITS.get(word) or _SPLITS.get(folder.rpartition("/")[2].lower(), "")
 
 
 def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) -> None:
@@ -161,9 +161,11 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
     path = source.path.replace("\\", "/")
     files = [""]
     if source.is_dir:
-        given = _candidates(source)
-        files = [f for f in given if _USUAL.fullmatch(f.rpartition("/")[2]) or _fitting(source.head(f))[0]]
-        report_unread(source, given, files, "YOLO-Keras text", log)
+        candidates = _candidates(source)
+        files = [
+            f for f in candidates if _USUAL.fullmatch(f.rpartition("/")[2]) or _fitting(source.head(f))[0]
+        ]
+        report_unread(source, candidates, files, "YOLO-Keras text", log)
     names = _names(source, log, options)
     wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
@@ -182,9 +184,9 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         tables.append((source.full(file), _split_of(file or path), rows))
     categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
-    for at, split, found in tables:
-        kept = [(line, [*row, split]) for line, *row in found if row[5] in categories]
-        builder.skipped += len(found) - len(kept)
+    for at, split, split_rows in tables:
+        kept = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
+        builder.skipped += len(split_rows) - len(kept)
         for _, row in kept:
             row[5] = categories[row[5]]
         table.add(at, LAYOUT, kept)
@@ -220,8 +222,8 @@ def _rows(
             cells = box.split(",")
             if len(cells) not in (5, 6):
                 expected = "x_min,y_min,x_max,y_max,class_id, or these and a score"
-                found = f"{len(cells)} values in {box!r}"
-                log.report(WRONG_COUNT, path, line=number, expected=expected, found=found)
+                shown = f"{len(cells)} values in {box!r}"
+                log.report(WRONG_COUNT, path, line=number, expected=expected, found=shown)
                 builder.skipped += 1
             else:
                 rows.append((number, name, *cells, *[""] * (6 - len(cells))))
@@ -234,25 +236,25 @@ def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, li
     """Where the names of the classes stand, and these; an empty list where they cannot be used."""
     if options.classes is not None:
         return options.classes, given_list(options.classes, source, "", log)[0] or []
-    found: tuple[str, list[str]] | None = None
+    first_list: tuple[str, list[str]] | None = None
     for home, file in _lists(source):
         names = read_list(home, file, log)
         if names is None:
             return home.full(file), []
-        if found is None:
-            found = home.full(file), names
-        elif names != found[1]:
-            report_other_list(CLASS_LISTS_DISAGREE, home.full(file), names, found, log)
-            return found[0], []
-    return found
+        if first_list is None:
+            first_list = home.full(file), names
+        elif names != first_list[1]:
+            report_other_list(CLASS_LISTS_DISAGREE, home.full(file), names, first_list, log)
+            return first_list[0], []
+    return first_list
 
 
 def _lists(source: Source) -> list[tuple[Source, str]]:
     """The lists of classes in a folder, else beside a file, as sources and the file in each."""
     if source.is_dir:
-        found = [f for f in source.files if _CLASSES.fullmatch(f.rpartition("/")[2])]
-        usual = [f for f in found if f.rpartition("/")[2].lower() in _BESIDE[:2]]
-        return [(source, file) for file in usual or found]
+        class_files = [f for f in source.files if _CLASSES.fullmatch(f.rpartition("/")[2])]
+        usual = [f for f in class_files if f.rpartition("/")[2].lower() in _BESIDE[:2]]
+        return [(source, file) for file in usual or class_files]
     for name in _BESIDE:
         path = os.path.join(os.path.dirname(source.path), name)
         with contextlib.suppress(PathError):
@@ -270,20 +272,20 @@ def _categories(
     """The name of each id, as it is written; those that have none are reported, at every box."""
     texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)
     numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
-    found = {"": ""}
+    category_of = {"": ""}
     if names is None:
         builder.named = False
         known = sorted(set(numbers.values()))
         for number in known:
             builder.category(str(number), source_id=number)
-        found |= {text: str(number) for text, number in numbers.items()}
+        category_of |= {text: str(number) for text, number in numbers.items()}
         if known:
             log.report(NUMBERED_CLASSES, source.path, value=first_few(known, 10), near="")
     else:
         add_list(names[1], builder, log, names[0])
         listed = dict(enumerate(names[1], first_id(names[1])))
-        found |= {text: listed[n] for text, n in numbers.items() if n in listed}
-    wrong = texts.keys() - found.keys()
+        category_of |= {text: listed[n] for text, n in numbers.items() if n in listed}
+    wrong = texts.keys() - category_of.keys()
     for path, rows in tables if wrong else ():
         for line, *_, text, _ in rows:
             place = {"line": line, "field": "class_id", "value": text}
@@ -293,7 +295,7 @@ def _categories(
                 log.report(NOT_A_NUMBER, path, **place)
             elif names and names[1]:  # a list that is not usable has been reported
                 log.report(UNKNOWN_CLASS, path, **place, n=len(names[1]), where=names[0])
-    return found
+    return category_of
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions) -> None:
