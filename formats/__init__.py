@@ -69,11 +69,11 @@ class Registry(Mapping[str, Format]):
         self._names = sorted(self._found)
 
     def __getitem__(self, name: str) -> Format:
-        found = self._found[name]
-        if found is None:
+        format_ = self._found[name]
+        if format_ is None:
             module = importlib.import_module(f"{__name__}.{DIALECTS.get(name, name)}")
-            found = self._found[name] = cast("Format", module.FORMAT)
-        return found
+            format_ = self._found[name] = cast("Format", module.FORMAT)
+        return format_
 
     def __contains__(self, name: object) -> bool:
         return name in self._found
@@ -127,14 +127,14 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
         If no format does, and there are files that cannot be read.
     """
     names = tuple(among or FORMATS)
-    asked = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
+    candidates = {name: FORMATS[name] for name in _detect.possible(source, names, SIGNS)}
 
     def explain(source: Source) -> tuple[str, bool]:
         from odm.formats import _unread
 
         return _unread.explain(source, {name: FORMATS[name] for name in names}, SIGNS)
 
-    return _detect.detect(source, log, asked, explain, flag)
+    return _detect.detect(source, log, candidates, explain, flag)
 
 
 def with_flags(flags: Iterable[str]) -> list[str]:

@@ -210,13 +210,13 @@ def format_of(module: str, **declared: Any) -> Format:
     Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
     options that its ``read`` takes are fields; it is no single file unless declared.
     """
-    held = vars(sys.modules[module])
-    fields = {key: held[key] for key in _DEFINED if key in held}
+    members = vars(sys.modules[module])
+    fields = {key: members[key] for key in _DEFINED if key in members}
     if "options" not in declared:
-        fields["options"] = held[held["read"].__annotations__["options"]]
+        fields["options"] = members[members["read"].__annotations__["options"]]
     name = module.rpartition(".")[2]
     return Format(
-        **{"name": name, "doc": held["__doc__"], "single": False, "write": None, **fields, **declared}
+        **{"name": name, "doc": members["__doc__"], "single": False, "write": None, **fields, **declared}
     )
 
 
@@ -270,7 +270,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
     if options in _SPECS:
         return _SPECS[options]
     hints = typing.get_type_hints(options)
-    found = []
+    specs = []
     for field in dataclasses.fields(options):
         if not field.metadata:  # not an option of the user: the framework fills it
             continue
@@ -282,8 +282,8 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
             parse = usual.get(plain[0], str) if len(plain) == 1 else str
         about: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
         about["type"] = kind | os.PathLike[str] if field.metadata["spec"]["is_path"] else kind
-        found.append(OptionSpec(parse=parse, **about, **field.metadata["spec"]))
-    return _SPECS.setdefault(options, tuple(found))
+        specs.append(OptionSpec(parse=parse, **about, **field.metadata["spec"]))
+    return _SPECS.setdefault(options, tuple(specs))
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word

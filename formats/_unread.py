@@ -74,11 +74,11 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     if all(texts):
         shown = f"{printable(data[0])} is " if data[0] else "this is "
         return shown + texts[0], True
-    asked = {
+    suffixes_of = {
         name: {suffix for suffix in signs[name][0] if suffix} if name in signs else set(format_.suffixes)
         for name, format_ in formats.items()
     }
-    known = set[str]().union(*asked.values())
+    known = set[str]().union(*suffixes_of.values())
     file = next((file for file in data if _suffix_of(source, file) in known), data[0])
     suffix, head = _suffix_of(source, file), source.head(file).decode("utf-8", "replace")
     what = _describe(head, suffix)
@@ -89,7 +89,7 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     near = []
     for name, format_ in formats.items():
         marks = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
-        if suffix in asked[name] and marks:
+        if suffix in suffixes_of[name] and marks:
             share, reason = _compare(head, marks, needs_all=bool(format_.expects))
             near.append((-share, suffix not in format_.suffixes, USES.index(format_.use), name, reason))
     reasons = "; ".join(f"{name}, but {reason}" for *_, name, reason in sorted(near)[:3])
