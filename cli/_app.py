@@ -63,6 +63,16 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"odm.cli.{cmd_name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a subcommand, whose messages name flags."""
+        from odm.issues import AS_FLAGS
+
+        token = AS_FLAGS.set(True)
+        try:
+            return super().invoke(ctx)
+        finally:
+            AS_FLAGS.reset(token)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands and options that begin so; the base class would import every command."""
         from click.shell_completion import CompletionItem
@@ -153,7 +163,7 @@ def _changed() -> str:
 
 
 def _run(args: list[str]) -> int:
-    from odm.issues import AS_FLAGS, DataError, OdmError
+    from odm.issues import DataError, OdmError
 
     if instruction := os.environ.get("_ODM_COMPLETE"):
         from odm.cli.completion import answer
@@ -162,7 +172,6 @@ def _run(args: list[str]) -> int:
     if not args:  # versions of click differ in what they do
         show(app.make_context("odm", [], resilient_parsing=True).get_help(), err=True)
         return 2
-    token = AS_FLAGS.set(True)
     try:
         result: Any = app.main(args, prog_name="odm", standalone_mode=False)
     except click.exceptions.Exit as e:
@@ -190,8 +199,6 @@ def _run(args: list[str]) -> int:
         return _fail(
             f"internal error, please report it with the command and, if you can, the data: {_trace(e)}", 70
         )
-    finally:
-        AS_FLAGS.reset(token)
     return result if isinstance(result, int) else 0
 
 

@@ -21,6 +21,8 @@ from odm.issues import KEPT_PER_CODE, Log, PathError, printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from odm.verbs.options import Options
+
 MOST_NAMED = 5
 """The help of an option names the formats that have it if they are at most so many."""
 
@@ -66,7 +68,7 @@ def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = Fa
                 value = given.pop(key)
                 if value not in (None, False):
                     values[side][name] = value
-            for text in given.pop(TEXTS):
+            for text in given.pop(_help.TEXTS):
                 side, name, value = _split_option(text, sides, numbered=numbered)
                 if side not in writing:
                     _check_reading(name, text)
@@ -85,7 +87,7 @@ def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = Fa
         texts = option(
             "-O NAME=VALUE",
             f"Any format option, see `odm formats FORMAT`.{prefixes}",
-            TEXTS,
+            _help.TEXTS,
             multiple=True,
             shell_complete=_complete_option,
         )
@@ -139,7 +141,7 @@ class FormatCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        at = next(i for i, param in enumerate(params) if param.name == TEXTS)
+        at = next(i for i, param in enumerate(params) if param.name == _help.TEXTS)
         sides, writing = (getattr(self.callback, name, ()) for name in ("sides", "writing"))
         flags = _flags(tuple(ctx.meta.get(_NAMED, FORMATS)), sides, writing)
         return [*params[: at + 1], *flags, *params[at + 1 :], self._brief]
@@ -152,16 +154,16 @@ class FormatCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the common ones for ``-h``, else all of them under headings."""
         params = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
-        name = ctx.info_name or ""
         helps = {"-h", "--help"}
         options = [p for p in params if helps.isdisjoint(p.opts)]
-        if _BRIEF in ctx.meta and name in _help.COMMON:
-            wanted = _help.common(name, options)
-            rows = [row for p in wanted if (row := p.get_help_record(ctx))]
+        record: type[Options] | None = getattr(self.callback, "record", None)
+        if _BRIEF in ctx.meta and record and record.common:
+            common = _help.common(record, options)
+            rows = [row for p in common if (row := p.get_help_record(ctx))]
             _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return
         sides = getattr(self.callback, "sides", ())
-        for heading, own in _help.groups(name, options):
+        for heading, own in _help.groups(options):
             rows = [row for p in own if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
@@ -219,9 +221,6 @@ def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None)
         raise PathError(f"{param.opts[0]} {printable(value)}: this is a file; give the folder of images")
     return value
 
-
-TEXTS = "format_option_texts"
-"""The argument for ``-O``."""
 
 _BOUNDS = re.compile(r"; (?:\d+<=)?x[<>]=?\d+|  \[x[<>]=?\d+\]")
 _NAMED = "odm.cli.formats"

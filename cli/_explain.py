@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import pkgutil
 import string
@@ -11,10 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import odm.converters
-import odm.evaluate
-import odm.formats
-from odm.issues import CODES, Code
+from odm.issues import Code
 from odm.terminal import json_text, markdown
 
 HEAD = """\
@@ -25,14 +21,6 @@ page is the output of `odm validate --explain all --output markdown`. Data with 
 evaluated; after a *warning* it is read as usual. Errors *of one box* can be left out with `--skip-bad`, and
 errors *of one file* together with the file with `--skip-bad-files`; no others can.
 """
-
-
-def all_codes() -> dict[str, Code]:
-    """Every code by name, in the order of the names; the modules that declare them are imported for it."""
-    for package in (odm.converters, odm.evaluate, odm.formats):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
-    return dict(sorted(CODES.items()))
 
 
 def explain(codes: Sequence[Code], output: str) -> str:

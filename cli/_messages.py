@@ -5,29 +5,22 @@ Issues of one code stand together. A few of each are printed and all counted, so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
 
 from odm.cli._print import say, show
+from odm.cli._records import GITHUB, PER_CODE, MessageOptions
 from odm.issues import CODES, Code, Issue, Log, Usual, grouped, plural
 
-GITHUB = "github"
-"""The output whose messages are annotations of GitHub Actions."""
-SHOWN = 100
-"""How many issues are printed unless ``--max-errors`` says otherwise."""
-PER_CODE = 3
-PER_CODE_VALIDATE = 10
-"""How many of one code, unless ``--max-per-code`` says otherwise."""
 NOTES = 3
 """How many notes, unless ``--verbose`` asks for all."""
 
 
-def print_notes(log: Log, given: Mapping[str, Any]) -> None:
-    """Print the decisions that were taken to the standard error stream, as the options in `given` say."""
-    if given["quiet"]:
+def print_notes(log: Log, options: MessageOptions) -> None:
+    """Print the decisions that were taken to the standard error stream."""
+    if options.quiet:
         return
     notes = sorted(log.notes, key=lambda text: isinstance(text, Usual))
-    kept = log.notes if given["verbose"] else notes[:NOTES]
+    kept = log.notes if options.verbose else notes[:NOTES]
     for text in log.notes:
         if text in kept:
             say(f"note: {text}")
@@ -35,19 +28,19 @@ def print_notes(log: Log, given: Mapping[str, Any]) -> None:
         say(f"note: ... and {more} more (-v prints {'it' if more == 1 else 'them'})")
 
 
-def print_log(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
-    """Print notes, issues and their counts, as the `common_options` in `given` say; errors before warnings.
+def print_log(log: Log, options: MessageOptions, *, first: Iterable[Code] = ()) -> None:
+    """Print notes, issues and their counts; errors before warnings.
 
     Issues of the codes in `first` come before all others; these and doubts are not hidden by ``--quiet``.
     """
-    quiet, limit = given["quiet"], given["max_errors"]
-    per_code = PER_CODE if given["max_per_code"] is None else given["max_per_code"]
+    quiet, limit = options.quiet, options.max_errors
+    per_code = PER_CODE if options.max_per_code is None else options.max_per_code
     urgent = _never_hidden(log, first) if quiet else {code.name for code in first}
     shown = 0
     for issue in issue_lines(log, only=urgent, limit=limit, per_code=per_code):
         shown += isinstance(issue, Issue)
         say(issue)
-    print_notes(log, given)
+    print_notes(log, options)
     others = [
         name for name in log.counts if name not in urgent and (not quiet or CODES[name].severity == "error")
     ]
@@ -74,14 +67,14 @@ def print_failed(gates: Iterable[str], *, github: bool) -> None:
             say(f"odm: gate failed: {line}")
 
 
-def print_annotations(log: Log, given: Mapping[str, Any], *, first: Iterable[Code] = ()) -> None:
+def print_annotations(log: Log, options: MessageOptions, *, first: Iterable[Code] = ()) -> None:
     """Print the issues that `log` keeps as annotations of GitHub, and the notes as text; see `print_log`."""
     from odm.cli._issue_formats import Report, render
     from odm.converters.validation import sort_issues
 
-    print_notes(log, given)
+    print_notes(log, options)
     urgent = _never_hidden(log, first)
-    issues = [i for i in log.issues if not given["quiet"] or i.severity == "error" or i.code in urgent]
+    issues = [i for i in log.issues if not options.quiet or i.severity == "error" or i.code in urgent]
     show(render(Report(log, sort_issues(issues), []), GITHUB), commands=True)
 
 

@@ -1,15 +1,12 @@
-"""How options are declared, and those that several commands have."""
+"""How options of the small commands are declared, and what types and shells know of the values of all."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from odm.cli._messages import PER_CODE, PER_CODE_VALIDATE, SHOWN
-from odm.files import MAX_SIZE
 from odm.formats import FORMATS, WRITTEN
 from odm.issues import hint
 
@@ -43,26 +40,7 @@ def choice(flag: str, words: Iterable[str], text: str, **settings: Any) -> Optio
     return option(flag, text, of=click.Choice(list(words)), **settings)
 
 
-def all_of(*options: Option) -> Option:
-    """Several options as one decorator, in this order."""
-
-    def decorate(function: Command) -> Command:
-        for one in reversed(options):
-            function = one(function)
-        return function
-
-    return decorate
-
-
-_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-def number_of_bytes(text: str | int) -> int:
-    """The number that ``500M`` or ``2G`` means."""
-    match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", str(text), re.IGNORECASE | re.ASCII)
-    if not match:
-        raise click.BadParameter(f"{text!r} is not a size such as 500M or 2G")
-    return int(match[1]) * _SIZES[match[2].upper()]
+wide_option = switch("--wide", "Show all columns of a table, even if it is wider than the terminal.")
 
 
 def complete_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -121,59 +99,3 @@ class TargetPath(click.Path):
 
 
 PATH, TARGET = click.Path(), TargetPath()
-
-
-def format_choice(flag: str, of: str, *names: str, **settings: Any) -> Option:
-    """An option that names the format `of` a file; the formats are listed once, at the end of the help."""
-    text = of if " " in of else f"{of}; auto-detected if omitted"
-    flag, text = f"{flag} FORMAT", f"Format of {text}."
-    complete = complete_target if flag.startswith("--to ") else complete_format
-    return option(flag, text, *names, shell_complete=complete, **settings)
-
-
-kind_option = choice("--kind", ["gt", "det"], "Read SRC as ground truth or as detections.")
-gt_option = option("--gt FILE", "Ground truth that a results file refers to.", of=PATH)
-skip_bad_option = switch("--skip-bad", "Skip rows with errors instead of failing.")
-skip_bad_files_option = switch(
-    "--skip-bad-files", "Skip whole files with errors, and their images; each is named."
-)
-wide_option = switch("--wide", "Show all columns of a table, even if it is wider than the terminal.")
-
-source_options = all_of(
-    format_choice("--format", "SRC", "--from", "format_"),
-    kind_option,
-    gt_option,
-    skip_bad_option,
-    skip_bad_files_option,
-)
-"""How a single source is read."""
-
-common_options = all_of(
-    switch("--quiet", "Print only results, errors, and warnings that cast doubt on the results.", "-q"),
-    switch("--verbose", "Print all notes instead of the first three.", "-v"),
-    option(
-        "--max-errors N",
-        "Print at most N errors and warnings; all are counted.",
-        of=click.IntRange(0),
-        default=SHOWN,
-    ),
-    option(
-        "--max-per-code N",
-        f"Print at most N issues with the same code. [default: {PER_CODE}; validate: {PER_CODE_VALIDATE}]",
-        of=click.IntRange(0),
-    ),
-    option(
-        "--max-size SIZE",
-        "Refuse larger files: 500M, 2G. [default: 64G]",
-        of=number_of_bytes,
-        default=MAX_SIZE,
-        show_default=False,
-    ),
-    option(
-        "--encoding NAME",
-        "Read text files in this encoding: gb18030, shift_jis ... [default: UTF-8, or detected]",
-        default="",
-    ),
-    switch("--follow-links", "Follow symbolic links that lead outside the source."),
-)
-"""The options of every command that reads: what is opened, and how much is printed beside the result."""

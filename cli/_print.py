@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from odm.issues import Issue, printable
@@ -152,9 +152,9 @@ def is_terminal() -> bool:
     return _err().isatty()
 
 
-def table_width(given: Mapping[str, Any]) -> int | None:
+def table_width(*, wide: bool) -> int | None:
     """How wide a table may be: as the terminal, 80 where there is none, None = any width."""
-    return None if given["wide"] else _columns(_out()) or 80
+    return None if wide else _columns(_out()) or 80
 
 
 def _columns(screen: Screen) -> int | None:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._common import FormatCommand, terminal_log
+from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._options import (
-    TARGET,
-    choice,
-    common_options,
-    format_choice,
-    option,
-    skip_bad_option,
-    switch,
-    wide_option,
-)
 from odm.cli._print import show, table_width
-from odm.cli._report import report_options, say_written
+from odm.cli._records import MessageOptions, WideOptions
+from odm.cli._report import say_written
 from odm.evaluate import OUTPUTS
-from odm.evaluate.analysis.agree import IOU
 from odm.evaluate.analysis.render_agreement import render_agreement
-from odm.verbs.agreement import agreement, write
+from odm.verbs.agreement import AgreeOptions, measure, write
+from odm.verbs.options import OUTPUT, Options, option
 
 EXAMPLES = """
 \b
@@ -35,21 +26,27 @@ Examples:
 """
 
 
+class OutputOptions(Options, heading=OUTPUT):
+    """How the result is printed."""
+
+    output: str = option("Output format.", default="table", choices=OUTPUTS)
+
+
+class AgreeCommand(
+    OutputOptions,
+    WideOptions,
+    AgreeOptions,
+    MessageOptions,
+    common="iou output save report images a_format b_format",
+):
+    """The options of ``odm agree``."""
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("other", metavar="B", type=click.Path())
-@option("--iou IOU", "Minimum IoU for pairing two boxes.", of=float, default=IOU)
-@choice("--output", OUTPUTS, "Output format.", default="table")
-@wide_option
-@option("--save DIR", "Also write JSON and CSV files to DIR, with a list of the pairs.", "save_to", of=TARGET)
-@report_options()
-@switch("--overwrite", "Replace existing files in the targets of --save and --report.")
-@format_choice("--a-format", "A")
-@format_choice("--b-format", "B")
-@skip_bad_option
-@format_options("a", "b")
-@common_options
-def command(first: str, other: str, **given: Any) -> int:
+@takes(AgreeCommand)
+def command(options: AgreeCommand) -> int:
     """Measure the agreement between two annotators, A and B, of the same images.
 
     Boxes are paired by IoU regardless of class, then the classes of each pair are compared. Crowd and
@@ -57,12 +54,12 @@ def command(first: str, other: str, **given: Any) -> int:
     """
     log = terminal_log()
     try:
-        found = agreement(first, other, (first, other), {**given, "verb": "agree"}, log)
+        agreement = measure(options, log)
     finally:
-        print_log(log, given)
+        print_log(log, options)
     try:
-        print_notes_of = functools.partial(print_notes, given=given)
-        say_written(write(found, (first, other), given, log, print_notes_of), given)
-    finally:  # the result is the last thing on the screen
-        show(render_agreement(found, given["output"], width=table_width(given)))
+        notes = functools.partial(print_notes, options=options)
+        say_written(write(agreement, options, log, notes), options)
+    finally:  # the numbers are the last thing on the screen
+        show(render_agreement(agreement, options.output, width=table_width(wide=options.wide)))
     return 0

@@ -27,12 +27,12 @@ Examples:
 @switch("--brief", "Show only the first paragraph and the options of NAME.")
 @choice("--output", ["table", "markdown", "json"], "Output format of the list.", default="table")
 @wide_option
-def command(name: str | None, output: str, **given: bool) -> None:
+def command(name: str | None, output: str, *, brief: bool, wide: bool) -> None:
     """List the formats, or describe the format NAME: its files, its options and what it preserves."""
-    if given["brief"] and not name:
+    if brief and not name:
         raise click.UsageError("--brief needs the NAME of a format")
-    width = table_width(given)
-    show(page(get(name), width, brief=given["brief"]) if name else listing(output, width))
+    width = table_width(wide=wide)
+    show(page(get(name), width, brief=brief) if name else listing(output, width))
 
 
 def page(format_: Format, width: int | None = None, *, brief: bool = False) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._common import FormatCommand, terminal_log
+from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._options import common_options, source_options, switch
 from odm.cli._print import say
-from odm.cli._report import report_options, say_written
-from odm.verbs.reports import report_target, write_report
-from odm.verbs.showing import load_shown, page_of
+from odm.cli._records import MessageOptions
+from odm.cli._report import say_written
+from odm.verbs.options import OUTPUT, option
+from odm.verbs.reports import check_report, write_report
+from odm.verbs.shared import PAGE_HELP
+from odm.verbs.showing import ShowOptions, load_shown, page_of
+from odm.verbs.sources import paths_of
+from odm.verbs.words import Path
 
 EXAMPLES = """
 \b
@@ -25,34 +29,40 @@ Examples:
 """
 
 
+class ShowCommand(
+    ShowOptions,
+    MessageOptions,
+    common="out images report_images open_ overwrite format gt",
+):
+    """The options of ``odm show``."""
+
+    out: Path | None = option(PAGE_HELP, "FILE|DIR", default=None, path="written", required=True)
+    open_: bool = option("Open the page in a browser.", default=False, heading=OUTPUT, after="language")
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@report_options(name="--out", required=True)
-@switch("--open", "Open the page in a browser.", "open_")
-@switch("--overwrite", "Replace existing files of the page.")
-@source_options
-@format_options()
-@common_options
-def command(source: str, **given: Any) -> int:
+@takes(ShowCommand)
+def command(options: ShowCommand) -> int:
     """Write an HTML page with the boxes of SRC, annotations or detections, drawn on their images.
 
     The page works offline. Give the image folder with --images.
     """
     from odm.report import what_images_have
 
-    given = {**given, "verb": "show"}
-    report_target(given, sources=(source,))
+    sources = paths_of(options.source)
+    check_report(options.out, options, sources)
     log = terminal_log()
     try:
-        dataset, sides = load_shown(source, given, log)
+        dataset, sides = load_shown(options, log)
     finally:
-        print_log(log, given)
-    notes = functools.partial(print_notes, given=given)
-    page = page_of(dataset, sides, given, log, notes)
-    path = write_report(page, given, (source,), notes)
-    if not given["quiet"]:
+        print_log(log, options)
+    notes = functools.partial(print_notes, options=options)
+    page = page_of(dataset, sides, options, log, notes)
+    path = write_report(page, options.out, options, sources, notes)
+    if not options.quiet:
         say(what_images_have(page))
-    say_written(path, given)
-    if given["open_"]:
+    say_written(path, options)
+    if options.open_:
         click.launch(os.path.abspath(path))
     return 0

@@ -8,20 +8,22 @@ from typing import Any
 
 import click
 
-from odm.cli._common import FormatCommand, format_options, terminal_log
+from odm.cli._common import FormatCommand, terminal_log
+from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._options import TARGET, choice, common_options, option, source_options, switch, wide_option
 from odm.cli._print import say, show, table_width
-from odm.cli._report import report_options, say_written
+from odm.cli._records import MessageOptions, WideOptions
+from odm.cli._report import say_written
 from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Statistics, ValueRange
 from odm.document import Column, Document, Line, Section, Table, draw
 from odm.issues import printable
 from odm.numbers import share, size
 from odm.terminal import cell, json_text
-from odm.verbs.reports import report_target
-from odm.verbs.showing import load_one, measure, write_statistics_page
-from odm.verbs.sources import only
+from odm.verbs.options import OUTPUT, Options, option
+from odm.verbs.reports import check_report
+from odm.verbs.showing import StatsOptions, load_measured, measure, write_statistics_page
+from odm.verbs.sources import only, paths_of
 
 EXAMPLES = """
 \b
@@ -33,40 +35,49 @@ Examples:
 """
 
 
+class OutputOptions(Options, heading=OUTPUT):
+    """How the statistics are printed."""
+
+    output: str = option("Output format.", default="table", choices=["table", "json", "markdown"])
+
+
+class StatsCommand(
+    OutputOptions,
+    WideOptions,
+    StatsOptions,
+    MessageOptions,
+    common="format images image_size output plots report",
+):
+    """The options of ``odm stats``."""
+
+
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
 @click.argument("source", metavar="SRC", type=click.Path())
-@source_options
-@choice("--output", ["table", "json", "markdown"], "Output format.", default="table")
-@wide_option
-@option("--plots DIR", "Also draw plots as PNG and SVG (extra [plot]).", of=TARGET)
-@report_options()
-@switch("--overwrite", "Replace existing files in the targets of --plots and --report.")
-@format_options()
-@common_options
-def command(source: str, **given: Any) -> int:
+@takes(StatsCommand)
+def command(options: StatsCommand) -> int:
     """Summarise SRC: objects and images per class, sizes of images and boxes, scores.
 
     Areas use COCO's ranges: small below 32 x 32 pixels, large from 96 x 96.
     """
-    given = {**given, "verb": "stats"}
-    report_target(given, sources=(source,))
+    check_report(options.report, options, paths_of(options.source))
     log = terminal_log()
     try:
-        loaded = load_one(source, given, log)
-        statistics, files = measure(only(loaded), given, log)
+        loaded = load_measured(options, log)
+        statistics, files = measure(only(loaded), options, log)
     finally:
-        print_log(log, given)
-    if given["report"]:
-        notes = functools.partial(print_notes, given=given)
-        say_written(write_statistics_page(only(loaded), statistics, given, log, notes), given)
-    if files and not given["quiet"]:
-        say(f"{len(files)} pictures written to {given['plots']}")
-    if given["output"] == "json":
+        print_log(log, options)
+    if options.report:
+        notes = functools.partial(print_notes, options=options)
+        say_written(write_statistics_page(only(loaded), statistics, options, log, notes), options)
+    if files and not options.quiet:
+        say(f"{len(files)} pictures written to {options.plots}")
+    if options.output == "json":
         assert isinstance(loaded, Loaded)
-        head = {"path": printable(source), "format": loaded.format.name, "left_out": loaded.bad}
+        path = printable(str(options.source))
+        head = {"path": path, "format": loaded.format.name, "left_out": loaded.bad}
         show(json_text(head | statistics.to_dict()))
     else:
-        show(render(statistics, given["output"], width=table_width(given)))
+        show(render(statistics, options.output, width=table_width(wide=options.wide)))
     return 0
 
 

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from odm.checks import TOLERANCE
-from odm.cli._common import FormatCommand, format_options, terminal_log
-from odm.cli._explain import all_codes, explain
+from odm.cli._common import FormatCommand, terminal_log
+from odm.cli._explain import explain
+from odm.cli._flags import takes
 from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
-from odm.cli._messages import PER_CODE_VALIDATE, issue_lines, print_notes
-from odm.cli._options import (
-    PATH,
-    TARGET,
-    choice,
-    common_options,
-    complete_list,
-    format_choice,
-    kind_option,
-    option,
-    switch,
-)
+from odm.cli._messages import issue_lines, print_notes
 from odm.cli._print import laid_out, say, show
-from odm.cli._report import check_markdown, markdown_option, report_options, say_written, write_markdown
+from odm.cli._records import PER_CODE_VALIDATE, MarkdownOptions, MessageOptions
+from odm.cli._report import check_markdown, say_written, write_markdown
 from odm.converters import Ledger, Loaded, chosen
-from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, first_of_each, sort_issues
 from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten
-from odm.verbs.reports import report_target
-from odm.verbs.sources import split_names
-from odm.verbs.validation import check_sides, examine_files, repaired, write_page
+from odm.verbs.options import CHECKS, OUTPUT, Options, option
+from odm.verbs.reports import check_report
+from odm.verbs.sources import paths_of, split_names
+from odm.verbs.validation import (
+    ValidateOptions,
+    all_codes,
+    check_options,
+    examine_files,
+    write_page,
+    write_repaired,
+)
 
 EXAMPLES = """
 \b
@@ -53,98 +50,87 @@ KEPT_FOR_MACHINES = 1_000_000
 """How many issues of one code an output for machines has; more would fill the memory."""
 
 
-def _names(texts: Iterable[str]) -> tuple[str, ...]:
+class OutputOptions(Options, heading=OUTPUT):
+    """How the issues are printed."""
+
+    output: str = option("Output format.", default="text", choices=OUTPUTS)
+
+
+class ValidateCommand(
+    OutputOptions,
+    MarkdownOptions,
+    ValidateOptions,
+    MessageOptions,
+    common="format images gt against output select ignore strict explain fix out report",
+):
+    """The options of ``odm validate``."""
+
+    strict: bool = option("Fail on warnings too (exit 1).", default=False, heading=CHECKS, after="ignore")
+    explain: str | None = option(
+        "Explain a code, or `all`, and exit.",
+        "CODE",
+        default=None,
+        completions=all_codes,
+        heading=CHECKS,
+        after="tolerance",
+    )
+
+
+def _split_each(texts: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for name in split_names(text))
 
 
 @click.command(cls=FormatCommand, epilog=EXAMPLES)
-@click.argument("sources", metavar="SRC...", type=click.Path(), nargs=-1)
-@format_choice("--format", "SRC", "--from", "format_")
-@kind_option
-@option("--gt FILE", "Ground truth that SRC, a results file, refers to.", of=PATH)
-@option("--against DET", "Detections to compare with SRC, the ground truth.", of=PATH)
-@format_choice("--gt-format", "--gt")
-@format_choice("--det-format", "DET")
-@choice("--output", OUTPUTS, "Output format.", default="text")
-@option(
-    "--select CODES",
-    "Report only these codes; * is a wildcard.",
-    multiple=True,
-    shell_complete=complete_list(all_codes),
-)
-@option(
-    "--ignore CODES", "Do not report these codes.", multiple=True, shell_complete=complete_list(all_codes)
-)
-@switch("--strict", "Fail on warnings too (exit 1).")
-@option("--tolerance PX", "How far a box may reach beyond its image, in pixels.", of=float, default=TOLERANCE)
-@option(
-    "--explain CODE",
-    "Explain a code, or `all`, and exit.",
-    "explained",
-    shell_complete=complete_list(all_codes),
-)
-@option(
-    "--fix A,B|all",
-    f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
-    shell_complete=complete_list(lambda: REPAIRS),
-)
-@option("--out DST", "Where to write the repaired copy.", of=TARGET)
-@format_choice("--to", "the repaired copy; the same as SRC if omitted")
-@switch("--skip-bad", "Leave rows that still have errors out of the copy.")
-@switch("--skip-bad-files", "Leave whole files with errors out of the copy; each is named.")
-@markdown_option
-@report_options()
-@switch("--overwrite", "Replace existing files in DST, or the report; others are kept.")
-@switch("--dry-run", "Print the summary of --fix and write nothing.")
-@format_options("gt", "det", writing=("",))
-@common_options
-def command(sources: tuple[str, ...], explained: str | None, **given: Any) -> int:
+@click.argument("path", metavar="SRC...", type=click.Path(), nargs=-1)
+@takes(ValidateCommand, writing=("",))
+def command(options: ValidateCommand) -> int:
     """Report every problem in SRC, with its location and how to fix it.
 
     SRC is annotations or detections in any format; several sources are checked one by one. Exit code
     0: no errors; 1: errors, or warnings with --strict.
     """
-    if explained is not None:
-        return _explain(explained, given["output"])
+    if options.explain is not None:
+        return _explain(options.explain, options.output)
+    sources: Any = options.path
     if not sources:
         raise click.UsageError("Missing argument 'SRC'.")
-    check_sides(given)
-    for name in ("gt", "against", "fix", "report"):
-        if len(sources) > 1 and given[name] is not None:
+    check_options(options, markdown=bool(options.markdown))
+    single = {"gt": options.gt, "against": options.against, "fix": options.fix, "report": options.report}
+    for name, value in single.items():
+        if len(sources) > 1 and value is not None:
             raise click.UsageError(f"--{name} needs a single SRC, found {len(sources)}")
-    source = sources[0]
-    named = [path for path in (source, given["against"]) if path is not None]
-    report_target(given, sources=named)
-    check_markdown(given)
-    if given["select"] or given["ignore"]:
+    source, paths = sources[0], paths_of(sources[0], options.against)
+    check_report(options.report, options, paths)
+    check_markdown(options.markdown, overwrite=options.overwrite)
+    if options.select or options.ignore:
         all_codes()
-    select, ignore = check_codes(_names(given["select"])), check_codes(_names(given["ignore"]))
+    select, ignore = check_codes(_split_each(options.select)), check_codes(_split_each(options.ignore))
     log = terminal_log(
         keep=KEPT_FOR_MACHINES
-        if given["output"] in MACHINE_OUTPUTS
-        else max(KEPT_PER_CODE, given["max_per_code"] or 0)
+        if options.output in MACHINE_OUTPUTS
+        else max(KEPT_PER_CODE, options.max_per_code or 0)
     )
     ledger: Ledger | None = None
     refused: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
-    if given["fix"] is not None:
+    if options.fix is not None:
         try:
-            ledger = repaired(source, given, log)
+            ledger = write_repaired(source, options, log)
         except DataError as e:
             refused = e
     elif len(sources) > 1:
-        loaded, refused = _examine_each(sources, given, log)
+        loaded, refused = _examine_each(sources, options, log)
     else:
-        loaded = examine_files(source, given, log)
+        loaded = examine_files(source, options, log)
     log = chosen(log, select, ignore)
-    if given["report"]:
+    if options.report:
         datasets = [one.dataset for one in loaded]
-        notes = functools.partial(print_notes, given=given)
-        say_written(write_page(log, datasets, named, given, notes), given)
-    _print(log, loaded, ledger, given)
+        notes = functools.partial(print_notes, options=options)
+        say_written(write_page(log, datasets, paths, options, notes), options)
+    _print(log, loaded, ledger, options)
     if refused is not None:
         raise refused
-    failed = (log.errors and ledger is None) or (given["strict"] and log.warnings)
+    failed = (log.errors and ledger is None) or (options.strict and log.warnings)
     return 1 if failed else 0
 
 
@@ -164,7 +150,7 @@ def _explain(name: str, output: str) -> int:
 
 
 def _examine_each(
-    sources: tuple[str, ...], given: dict[str, Any], log: Log
+    sources: Sequence[str], options: ValidateCommand, log: Log
 ) -> tuple[tuple[Loaded, ...], OdmError | None]:
     """Examine several sources one by one. Returns what was read, and the error of those that cannot be.
 
@@ -173,21 +159,21 @@ def _examine_each(
     loaded: list[Loaded] = []
     refused: dict[str, OdmError] = {}
     for source in log.track(list(dict.fromkeys(sources)), "sources"):
-        own = log.fresh()
+        log_of_source = log.fresh()
         try:
-            loaded += examine_files(source, given, own)
+            loaded += examine_files(source, options, log_of_source)
         except OdmError as e:
             refused.setdefault(str(e.args[0]), e)
-        log.extend(own)
+        log.extend(log_of_source)
     errors = list(refused.values())
     for error in errors[:-1]:
         say(f"odm: error: {error.args[0]}")
     return tuple(loaded), errors[-1] if errors else None
 
 
-def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: dict[str, Any]) -> None:
+def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options: ValidateCommand) -> None:
     """The report on the standard output; notes, and the ledger beside a report for machines, elsewhere."""
-    output, quiet = given["output"], given["quiet"]
+    output, quiet = options.output, options.quiet
     sources = [
         {
             "path": printable(one.source.path) if one.source else "",
@@ -200,10 +186,11 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         }
         for one in loaded
     ]
-    if given["markdown"]:
-        write_markdown(render(Report(log, _lines(log, "markdown", given), sources), "markdown"), (), given)
-    report = Report(log, _lines(log, output, given), sources)
-    print_notes(log, given)
+    if options.markdown:
+        text = render(Report(log, _lines(log, "markdown", options), sources), "markdown")
+        write_markdown(options.markdown, text, (), overwrite=options.overwrite)
+    report = Report(log, _lines(log, output, options), sources)
+    print_notes(log, options)
     people = output == "text"
     show(
         render(report, output),
@@ -217,18 +204,20 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, given: d
         show(ledger, err=output != "text")
 
 
-def _lines(log: Log, output: str, given: dict[str, Any]) -> list[Issue | str]:
+def _lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]:
     """The issues that an output shows, and among them what is said of those that it does not."""
-    per_code = given["max_per_code"]
+    per_code = options.max_per_code
     if output in MACHINE_OUTPUTS:  # not cut unless a number was given
-        asked = click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
+        is_limited = (
+            click.get_current_context().get_parameter_source("max_errors") is not ParameterSource.DEFAULT
+        )
         issues = sort_issues(log.issues if per_code is None else first_of_each(log.issues, per_code))
-        return [*issues[: given["max_errors"] if asked else None]]
+        return [*issues[: options.max_errors if is_limited else None]]
     return [
         *issue_lines(
             log,
             only=log.counts,
-            limit=given["max_errors"],
+            limit=options.max_errors,
             per_code=PER_CODE_VALIDATE if per_code is None else per_code,
         )
     ]

@@ -376,10 +376,17 @@ def words() -> str:
         listed = textwrap.fill(", ".join(map(json.dumps, values)), 106, break_on_hyphens=False)
         return f'{title} = Literal[\n{textwrap.indent(listed, "    ")}\n]\n"""{text}"""\n'
 
-    def options(title: str, base: str, text: str, fields: Iterable[tuple[str, set[str]]]) -> str:
-        rows = [f"    {side}{name}: {kinds[name]}" for side, own in fields for name in sorted(own)]
-        rows = [textwrap.fill(row, 106, subsequent_indent="        ") for row in rows]
-        return "\n".join([f"class {title}({base}, total=False):", f'    """{text}"""', "", *rows, ""])
+    def options(title: str, base: str, names_of_sides: dict[str, set[str]]) -> str:
+        sides = [side for side in names_of_sides if side]
+        rows = [
+            f"    {side and f'{side}_'}{name}: {kinds[name]}|None=None"
+            for side, own in names_of_sides.items()
+            for name in sorted(own)
+        ]
+        rows = [textwrap.fill(row, 100, subsequent_indent="        ") for row in rows]
+        rows = [row.replace("|None=None", " | None = None") for row in rows]
+        head = f"class {title}({base}, sides={json.dumps(sides)}):"
+        return "\n".join([head, '    """Options of formats, also for one side only."""', "", *rows, ""])
 
     parts = [
         names("ProtocolName", [*PROTOCOLS, *SHAPE_PROTOCOLS, *TUBE_PROTOCOLS], "A name of a protocol."),
@@ -390,22 +397,20 @@ def words() -> str:
         ),
         names("Analysis", ANALYSES, "A name of an analysis."),
         names("FormatName", (f.name for f in own), "A name of a format; other packages may add some."),
-        options("ReadOptions", "TypedDict", "Options of formats for reading.", [("", reading)]),
-        options("WriteOptions", "TypedDict", "Options of formats for writing.", [("", writing)]),
-        options("BothOptions", "ReadOptions", "Options of formats.", [("", writing - reading)]),
-        *(
-            options(title, base, "Options of formats, and for one side only.", sides)
-            for title, base, sides in [
-                ("PairOptions", "ReadOptions", [("gt_", reading), ("det_", reading)]),
-                (
-                    "ValidateOptions",
-                    "TypedDict",
-                    [("", (reading | writing) - {"images"}), ("gt_", reading), ("det_", reading)],
-                ),
-                ("AgreeOptions", "ReadOptions", [("a_", reading), ("b_", reading)]),
-                ("DiffOptions", "ReadOptions", [("old_", reading), ("new_", reading)]),
-                ("ConvertOptions", "BothOptions", [("from_", reading), ("to_", writing)]),
-            ]
+        options("ReadFormatOptions", "Options", {"": reading}),
+        options("WriteFormatOptions", "Options", {"": writing}),
+        options("PairFormatOptions", "ReadFormatOptions", {"gt": reading, "det": reading}),
+        options(
+            "ValidateFormatOptions",
+            "Options",
+            {"": (reading | writing) - {"images"}, "gt": reading, "det": reading},
+        ),
+        options("AgreeFormatOptions", "ReadFormatOptions", {"a": reading, "b": reading}),
+        options("DiffFormatOptions", "ReadFormatOptions", {"old": reading, "new": reading}),
+        options(
+            "ConvertFormatOptions",
+            "ReadFormatOptions",
+            {"": writing - reading, "from": reading, "to": writing},
         ),
     ]
     return '''"""The words that arguments take, and the options of formats, for editors and type checkers.
@@ -414,8 +419,12 @@ Written by ``python docs/generate.py``.
 """
 # fmt: off
 
+from __future__ import annotations
+
 import os
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from odm.verbs.options import Options
 
 Path = str | os.PathLike[str]
 

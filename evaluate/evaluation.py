@@ -81,6 +81,7 @@ def evaluate(
     hierarchy: Mapping[str, Any] | None = None,
     class_agnostic: bool = False,
     diagnose: bool = False,
+    is_default: bool = False,
     log: Log | None = None,
 ) -> Evaluation:
     """Evaluate detections against ground truth.
@@ -136,6 +137,8 @@ def evaluate(
     diagnose
         Try to explain the result by other readings of boxes, classes, images and scores, and note if none
         does. Without it that is tried where the best F1 is below 0.55, and only what is found is reported.
+    is_default
+        Whether nobody chose the `protocol`, which is then reported, as where it is omitted.
     log
         Collects issues and notes.
 
@@ -165,12 +168,8 @@ def evaluate(
         sigmas=sigmas,
     )
     rules = without_pixels(rules, log) if truth.relative and detections.relative else rules
-    choice: dict[str, Any] = {
-        "extra_images": extra_images,
-        "only_classes": only_classes,
-        "only_images": only_images,
-        "score_min": score_min,
-    }
+    choice: dict[str, Any] = {"extra_images": extra_images, "score_min": score_min}
+    choice |= {"only_classes": only_classes, "only_images": only_images}
     over_tracks = any(p.tubes for p in rules)
     if over_tracks:  # videos are the images, and tubes the boxes
         ours, theirs = tubes.tubes_of_both(truth, detections, log)
@@ -184,7 +183,8 @@ def evaluate(
     report_before(joined, rules, source_of(truth), log)
     all_matches = tubes.match_tubes(joined, rules, ours, theirs) if over_tracks else match_all(joined, rules)
     results = [replace(accumulate(matches, at_score=at_score), joined=joined) for matches in all_matches]
-    _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=protocol is None)
+    is_default = is_default or protocol is None
+    _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=is_default)
     return Evaluation(joined, results, log, truth, detections)
 
 
@@ -231,7 +231,8 @@ def checked_rules(
     """
     rules = resolve(protocol, **switches)
     check_scores(at_score=at_score, score_min=score_min)
-    check_tubes(rules, {"image_labels": image_labels, "hierarchy": hierarchy})
+    unfit = {"image_labels": image_labels, "hierarchy": hierarchy}
+    check_tubes(rules, [name for name, value in unfit.items() if value is not None])
     if hierarchy is not None and not any(p.hierarchical for p in rules):
         raise UsageError("a class hierarchy is used only by openimages and openimages-challenge")
     if image_labels is not None and not any(p.labelled_only for p in rules):

@@ -47,28 +47,28 @@ def detect(
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }
-    shown, flag = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
+    shown, option = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
     if not answers:
         if not any(source.head(file).strip() for file in source.files[:1000]):
             _report_unreadable(source, log)
             kind = (
                 "an empty file" if not source.is_dir else "empty files" if source.files else "an empty folder"
             )
-            raise UsageError(f"{shown}: no format recognises {kind}; name one with {flag} ({_LIST})")
+            raise UsageError(f"{shown}: no format recognises {kind}; name one with {option} ({_LIST})")
         text, is_other_task = explain(source)
         if is_other_task:
             raise UsageError(f"{shown}: {text}")
         _report_unreadable(source, log)
         n_files = plural(len(source.files), "file") if source.is_dir else "this file"
         raise UsageError(
-            f"{shown}: no format recognises {n_files}: {text}; name another with {flag} ({_LIST})"
+            f"{shown}: no format recognises {n_files}: {text}; name another with {option} ({_LIST})"
         )
     best = max(answer.confidence for answer in answers.values())
     winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
     if len(winners) > 1:
         _report_unreadable(source, log)
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
-        flags = " or ".join(f"{flag} {name}" for name in winners)
+        flags = " or ".join(f"{option} {name}" for name in winners)
         raise AmbiguousFormat(f"{shown}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
     others = [other for other in answers if other != name and best < SURE]

@@ -176,7 +176,7 @@ def fixture(folder):
 
 def cases(families=FAMILIES):
     """The code and the folder of every fixture of these families, the plainest example of each code first."""
-    from odm.cli._explain import all_codes
+    from odm.verbs.validation import all_codes
 
     codes = all_codes()
     folders = [

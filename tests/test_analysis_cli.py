@@ -240,7 +240,7 @@ def test_agreement_of_two_files(data):
     shown = run("agree", "h.csv", "h.csv", "--quiet", "--output", "markdown")
     assert "\\|" in shown
     assert not any(name in shown for name in HOSTILE)
-    with pytest.raises(OdmError, match="iou 2"):
+    with pytest.raises(OdmError, match="--iou 2"):
         run("agree", "gt.csv", "b.csv", "--iou", "2")
 
 

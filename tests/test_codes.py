@@ -7,8 +7,9 @@ import fixture_cases as written
 from selection import SLOW, of_each
 
 from odm import checks
-from odm.cli._explain import advice, all_codes, examples, message
+from odm.cli._explain import advice, examples, message
 from odm.issues import Code
+from odm.verbs.validation import all_codes
 
 REGISTRY = all_codes()
 CODES = [code for code in REGISTRY if not code.startswith("test-")]

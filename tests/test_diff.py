@@ -292,7 +292,7 @@ def test_exit_codes(files):
     run("old.json", "new.json", "-q", "--fail-on-change", code=1)
     assert run("old.json", "old.json", "-q", "--fail-on-change").endswith("\nno difference\n")
     for option in ("--iou", "--tolerance"):
-        with pytest.raises(UsageError, match=option):
+        with pytest.raises(UsageError, match=f"{option} nan: give"):
             run("old.json", "new.json", option, "nan")
 
 

@@ -8,6 +8,7 @@ import pytest
 from odm.cli import _app, _help
 from odm.cli._common import _flags, _plain_flag
 from odm.formats import FORMATS, option_specs, with_flags
+from odm.verbs.options import HEADINGS
 
 COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "example", "completion")]
 BRIEF_LINES = 54
@@ -33,15 +34,14 @@ def long_options(text):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_a_heading(name):
-    """A new one gets its line in `GROUPS` of `odm.cli._help`."""
+    """A record states it, or the option."""
     options = [p for p in command_of(name).params if isinstance(p, click.Option)]
-    assert [p.name for p in options if _help.heading_of(name, p.name) is None] == []
+    assert {p.heading for p in options if p.name != _help.TEXTS} <= set(HEADINGS)
 
 
-def test_no_heading_names_what_no_command_has():
-    known = {p.name for name in _app.COMMANDS for p in command_of(name).params}
-    for heading, names in _help.GROUPS.items():
-        assert set(names) <= known, heading
+def test_each_heading_is_of_some_command():
+    options = [p for name in COMMANDS for p in command_of(name).params if isinstance(p, click.Option)]
+    assert {p.heading for p in options if p.name != _help.TEXTS} == set(HEADINGS)
 
 
 @pytest.mark.parametrize("name", _app.COMMANDS)
@@ -59,10 +59,11 @@ def test_the_short_help_is_short_and_names_the_long_one(capsys, name):
     assert len(brief.splitlines()) <= BRIEF_LINES
     assert re.search(r"^  --help +Show all options", brief, re.MULTILINE)
     assert long_options(brief) < long_options(full)
-    named = {f"fo____{n}" for n in _help.COMMON[name]} | set(_help.COMMON[name])
     context = click.Context(command_of(name), info_name=name)
+    common = context.command.callback.record.common
+    named = {f"fo____{n}" for n in common} | set(common)
     params = {p.name for p in context.command.get_params(context)}
-    assert len(named & params) == len(_help.COMMON[name])
+    assert len(named & params) == len(common)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -78,7 +79,7 @@ def test_the_full_help_has_every_option_once_and_the_formats_once(capsys, name):
 
 
 def test_a_command_without_a_list_of_common_options_shows_all(capsys, monkeypatch):
-    monkeypatch.delitem(_help.COMMON, "stats")
+    monkeypatch.setattr(command_of("stats").callback.record, "common", ())
     assert text_of(capsys, "stats", "-h") == text_of(capsys, "stats", "--help")
 
 

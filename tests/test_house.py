@@ -23,13 +23,13 @@ import odm.converters
 import odm.evaluate
 import odm.formats
 import odm.report
-from odm.cli._explain import all_codes
 from odm.files import Source
 from odm.formats import FORMATS, make_options, option_specs
 from odm.formats._detect import possible
 from odm.formats._signs import SIGNS
 from odm.issues import CODES
 from odm.tables import Flag, LabelState
+from odm.verbs.validation import all_codes
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = {

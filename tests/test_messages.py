@@ -13,6 +13,7 @@ from odm.cli import _app, _print
 from odm.cli._common import terminal_log
 from odm.cli._messages import print_log
 from odm.cli._print import say
+from odm.cli._records import MessageOptions
 from odm.converters.validation import first_of_each
 from odm.files import Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff
@@ -31,11 +32,8 @@ def log_of(errors, warnings):
     return log
 
 
-GIVEN = {"quiet": False, "verbose": False, "max_errors": 100, "max_per_code": None}
-
-
 def printed(capsys, log, first=(), **given):
-    print_log(log, GIVEN | given, first=first)
+    print_log(log, MessageOptions(**given), first=first)
     return capsys.readouterr().err.splitlines()
 
 

@@ -111,10 +111,10 @@ def test_the_words_for_editors_are_those_that_there_are():
     specs = [spec for f in own.values() for spec in option_specs(f.options)]
     reading = {spec.name for spec in specs if spec.side != "write"}
     writing = {spec.name for spec in specs if spec.side != "read"}
-    assert set(words.ReadOptions.__annotations__) == reading
-    assert set(words.WriteOptions.__annotations__) == writing
-    hints = typing.get_type_hints(words.PairOptions)
-    assert set(hints) == {f"{side}{name}" for side in ("", "gt_", "det_") for name in reading}
+    assert set(words.ReadFormatOptions.__annotations__) == reading
+    assert set(words.WriteFormatOptions.__annotations__) == writing
+    of_pair = set(words.PairFormatOptions.__annotations__)
+    assert of_pair == {f"{side}_{name}" for side in ("gt", "det") for name in reading}
 
 
 def test_there_is_one_default_protocol_and_a_training_loop_names_its_own():

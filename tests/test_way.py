@@ -2,10 +2,24 @@
 
 from pathlib import Path
 
-from way import yolo_to_coco
+from way import LEVELS, iou_to_matching, yolo_to_coco
 
 
 def test_a_box_passes_through_few_files_and_functions(tmp_path: Path) -> None:
     way = yolo_to_coco(tmp_path)
     assert len({file for file, _, _ in way}) <= 39
-    assert len(way) <= 262
+    assert len(way) <= 264
+
+
+def level_of(file: str) -> int:
+    return next(i for i, part in enumerate(LEVELS) if file.startswith(part))
+
+
+def test_an_option_goes_from_the_command_to_the_matching_and_never_back_up(tmp_path: Path) -> None:
+    steps = iou_to_matching(tmp_path)
+    assert [step for step in steps if level_of(step[1]) < level_of(step[0])] == []
+    files = [file for _, file, _ in steps]
+    assert files[0].startswith("cli/")
+    assert any(file.startswith("evaluate/matching/") for file in files)
+    resolved = [step for step in steps if step[2] == "_ious"]
+    assert len(resolved) == 1, "the protocols are resolved once, where the options are checked"

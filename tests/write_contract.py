@@ -23,9 +23,9 @@ import click
 import msgspec
 
 from odm.cli import _app
-from odm.cli._explain import all_codes
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.formats import FORMATS, option_specs
+from odm.verbs.validation import all_codes
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = Path(__file__).parent / "data" / "contract.json"

@@ -65,8 +65,9 @@ def text_of(found):
 
 def main():
     from odm.cli import _explain
+    from odm.verbs.validation import all_codes
 
-    codes = _explain.all_codes()
+    codes = all_codes()
     found = examples()
     (ROOT / "cli" / "examples.json").write_text(text_of(found), encoding="utf-8", newline="\n")
     _explain.examples.cache_clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from msgspec.structs import replace
@@ -213,13 +213,13 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
     return result
 
 
-def check_tubes(rules: Sequence[Protocol], options: dict[str, Any]) -> bool:
+def check_tubes(rules: Sequence[Protocol], options: Iterable[str]) -> bool:
     """Return whether tracks are to be measured.
 
     Raises
     ------
     UsageError
-        If boxes are to be measured too, or an option is `options` that has no meaning for tracks.
+        If boxes are to be measured too, or one of the `options` in use has no meaning for tracks.
     """
     over_tracks = [p.name for p in rules if p.tubes]
     if not over_tracks:
@@ -230,9 +230,8 @@ def check_tubes(rules: Sequence[Protocol], options: dict[str, Any]) -> bool:
         raise UsageError(
             f"{spell('protocol')} {names} measures tracks and {others[0]} boxes: evaluate them one by one"
         )
-    for name, value in options.items():
-        if value is not None and value is not False:
-            raise UsageError(f"{spell(name)} does not apply to {names}, which measures tracks")
+    for name in options:
+        raise UsageError(f"{spell(name)} does not apply to {names}, which measures tracks")
     return True
 
 

@@ -37,16 +37,20 @@ def check_call(
     keywords: Mapping[str, Any],
     open_words: Sequence[Any] = (),
 ) -> None:
-    """Raise UsageError, which begins with the name, for the first argument that its annotation does not
-    allow.
+    """Check the arguments of a call by the annotations of the function, as `check_values` does."""
+    hints = hints_of(function)
+    check_values(hints, {**dict(zip(hints, args, strict=False)), **keywords}, open_words)
+
+
+def check_values(hints: Mapping[str, Any], values: Mapping[str, Any], open_words: Sequence[Any] = ()) -> None:
+    """UsageError, which begins with the name, for the first of the values that its type does not allow.
 
     Parameters
     ----------
     open_words
         Literals that list only some of the words, or whose words are checked with better advice later.
     """
-    hints = hints_of(function)
-    for name, value in [*zip(hints, args, strict=False), *keywords.items()]:
+    for name, value in values.items():
         if _has_null(value):
             raise UsageError(f"{name}: {shorten(repr(value))} has a null character")
         if name in hints and not _is_open(hints[name]):

@@ -12,6 +12,7 @@ is the copy that the system kills. A program that merely imports odm is never fo
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import select
 import signal
@@ -251,7 +252,8 @@ def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             failed.append(e)
 
-    threads = [threading.Thread(target=run) for _ in range(min(worker_count(), len(items)) - 1)]
+    n = min(worker_count(), len(items)) - 1
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(run,)) for _ in range(n)]
     for thread in threads:
         thread.start()
     run()

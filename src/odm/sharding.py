@@ -35,6 +35,7 @@ def evaluate_shards(
     scratch: str | None = None,
     rows_per_task: int | None = None,
     memory: int | None = None,
+    is_default: bool = False,
     log: Log | None = None,
     tell: Callable[[str], None] | None = None,
     **options: Any,
@@ -49,7 +50,7 @@ def evaluate_shards(
         The ground truth: a path, a request, or a dataset. It is held in the memory of this process.
     detections
         A file or folder in a format that can be read a part at a time: Parquet, or results of COCO.
-    protocol, options
+    protocol, is_default, options
         As `odm.evaluate.evaluate` takes them.
     executor
         Runs the tasks: any executor of `concurrent.futures`, or of an engine, such as
@@ -115,7 +116,7 @@ def evaluate_shards(
             unread=unread,
             rows_per_task=rows,
             log=log,
-            is_default=protocol is None,
+            is_default=is_default or protocol is None,
             **options,
         )
     finally:

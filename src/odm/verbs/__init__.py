@@ -1,6 +1,6 @@
 """The functions of Python: one for each command, with its name, its options as keywords, and their defaults.
 
-Each makes of its arguments the same mapping, ``given``, that its command makes of the options, and both hand
-it to the same code here. A new function takes its parameters from its command, is decorated with `verb`,
-calls `gathered`, and is listed in ``odm._HOMES``; `tests/test_verbs.py` compares the two.
+Each has a record of its options (`options.py`), which its command has too, and both hand it to the same code
+here. A new function is decorated with `verb` and its record, and is listed in ``odm._HOMES``; the suite in
+`tests/test_verbs.py` compares the two.
 """

@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack
-
 from msgspec.structs import replace
 
 from odm.converters.pending import SHAPE_WORDS
 from odm.evaluate.analysis.agree import IOU, Agreement, share
 from odm.evaluate.analysis.agree import agree as agree_boxes
 from odm.evaluate.analysis.render_agreement import save_agreement
-from odm.files import MAX_SIZE, Output
-from odm.issues import Log, UsageError, plural, printable
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
-from odm.verbs.sources import Source, gathered, load_sides, paths_of, verb
-from odm.verbs.words import AgreeOptions, FormatName, Path
+from odm.issues import Log, UsageError, plural, printable, spell
+from odm.verbs.options import OUTPUT, PROTOCOL, A, B, argument, option
+from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.shared import ReportOptions
+from odm.verbs.sources import Source, load_sides, paths_of, verb
+from odm.verbs.words import AgreeFormatOptions, FormatName, Path
 
 
-@verb
-def agree(
-    first: Source,
-    other: Source,
-    *,
-    iou: float = IOU,
-    a_format: FormatName | None = None,
-    b_format: FormatName | None = None,
-    save: Path | None = None,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    skip_bad: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[AgreeOptions],
-) -> Agreement:
+class AgreeOptions(ReportOptions, AgreeFormatOptions, verb="agree"):
+    """The options of `odm.agree`."""
+
+    first: Source = argument(kw_only=False)
+    other: Source = argument(kw_only=False)
+    iou: float = option("Minimum IoU for pairing two boxes.", "IOU", default=IOU, heading=PROTOCOL)
+    save: Path | None = option(
+        "Also write JSON and CSV files to DIR, with a list of the pairs.",
+        "DIR",
+        default=None,
+        heading=OUTPUT,
+        path="written",
+    )
+    a_format: FormatName | None = option(
+        "Format of A; auto-detected if omitted.", "FORMAT", default=None, heading=A
+    )
+    b_format: FormatName | None = option(
+        "Format of B; auto-detected if omitted.", "FORMAT", default=None, heading=B
+    )
+    log: Log | None = None
+
+
+@verb(AgreeOptions)
+def agree(options: AgreeOptions) -> Agreement:
     """Measure the agreement between two annotators of the same images, as ``odm agree`` does.
 
     Boxes are paired by IoU regardless of class, then the classes of each pair are compared. Crowd and
@@ -66,54 +66,53 @@ def agree(
     DataError, UsageError, PathError
         As `odm.eval`.
     """
-    given = gathered(locals(), "agree", "a", "b")
-    log = Log() if log is None else log
-    sources = paths_of(first, other)
-    found = agreement(first, other, sources, given, log)
-    write(found, sources, given, log, log.extend)
-    return found
+    log = Log() if options.log is None else options.log
+    agreement = measure(options, log)
+    write(agreement, options, log, log.extend)
+    return agreement
 
 
-def agreement(
-    first: Any, other: Any, sources: Sequence[str], given: Mapping[str, Any], log: Log
-) -> Agreement:
-    """What two annotators agree on, as the arguments say; targets that cannot be used are refused first."""
-    if not 0 < given["iou"] <= 1:
-        raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
-    if given["save_to"]:
-        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
-    report_target(given, sources=sources)
-    given = {**given, "wants": SHAPE_WORDS} if given["report"] else given  # the page draws shapes
-    sides = load_sides(first, other, given, log, names=("a", "b"), kinds=("gt", "gt"))
-    a, b, classes, left_out = share(*sides)
-    for side, (images, groups) in zip(sides, left_out, strict=True):
-        said = f"{printable(side.path)}: left out:"
+def measure(options: AgreeOptions, log: Log) -> Agreement:
+    """Measure the agreement of two annotators, after refusing targets that cannot be used."""
+    if not 0 < options.iou <= 1:
+        raise UsageError(f"{spell('iou')} {options.iou}: give an IoU above 0 and up to 1, as in 0.5")
+    check_target(options.save, overwrite=options.overwrite)
+    check_report(options.report, options, paths_of(options.first, options.other))
+    datasets = load_sides(
+        options.first,
+        options.other,
+        (options.side("a", options.a_format, "gt"), options.side("b", options.b_format, "gt")),
+        options,
+        log,
+        wants=SHAPE_WORDS if options.report else frozenset(),  # the page draws shapes
+        draws=bool(options.report),
+    )
+    a, b, classes, left_out = share(*datasets)
+    for dataset, (images, groups) in zip(datasets, left_out, strict=True):
+        place = f"{printable(dataset.path)}: left out:"
         if images:
-            log.note(f"{said} {plural(images, 'image')} that the other side lacks")
+            log.note(f"{place} {plural(images, 'image')} that the other side lacks")
         if groups:
-            log.note(f"{said} {plural(groups, 'box')} of crowds or groups")
-    found = agree_boxes(a, b, classes, iou=given["iou"])
-    return replace(found, sides=((sides[0], a), (sides[1], b)))
+            log.note(f"{place} {plural(groups, 'box')} of crowds or groups")
+    agreement = agree_boxes(a, b, classes, iou=options.iou)
+    return replace(agreement, sides=((datasets[0], a), (datasets[1], b)))
 
 
-def write(
-    found: Agreement, sources: Sequence[str], given: Mapping[str, Any], log: Log, print_log: PrintLog
-) -> str:
-    """Write the files that were asked for, and answer the path of the page."""
-    if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
-            save_agreement(found, output.write)
-    if not given["report"]:
+def write(agreement: Agreement, options: AgreeOptions, log: Log, print_log: PrintLog) -> str:
+    """Write the files that the options name, and answer the path of the page."""
+    write_files(options.save, lambda put: save_agreement(agreement, put), overwrite=options.overwrite)
+    if not options.report:
         return ""
     from odm.report import agreement_page
 
-    (first, _), (other, _) = found.sides
+    (first, _), (other, _) = agreement.sides
+    sources = paths_of(options.first, options.other)
     page = agreement_page(
-        found,
-        pictures_of(first.images.name, (first, other), given, print_log),
+        agreement,
+        pictures_of(first.images.name, (first, other), options, print_log),
         log=log,
         sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
     )
-    return write_report(page, given, sources, print_log)
+    return write_report(page, options.report, options, sources, print_log)

@@ -6,7 +6,8 @@ The files of ``--tags`` give properties of images, such as weather or camera, as
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from os.path import basename, splitext
 from typing import TYPE_CHECKING, Any
 
@@ -16,62 +17,62 @@ from msgspec.structs import replace
 from odm.evaluate import Evaluation, Protocol
 from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.files import Output, Unreadable, read_bytes
-from odm.issues import Log, PathError, UsageError, plural, printable, shorten
+from odm.issues import Log, PathError, UsageError, plural, printable, shorten, spell
 from odm.names import stem
 from odm.tables import Dataset
 from odm.terminal import json_text
-from odm.verbs.sources import text_of_file
+from odm.verbs.evaluating import AnalysedOptions
+from odm.verbs.sources import listed, text_of_file
+from odm.verbs.words import Path
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """The analyses that are asked for, checked before anything is read."""
+class Analyzer(msgspec.Struct, frozen=True):
+    """The analyses of an evaluation, whose options were checked before anything is read."""
 
-    given: dict[str, Any]
-    analyses: tuple[str, ...]
+    options: AnalysedOptions
+    names: tuple[str, ...]
     thresholds: dict[str, Any] | None
+    """The file of ``at_scores``."""
 
     @classmethod
-    def of(cls, given: dict[str, Any], rules: Sequence[Protocol]) -> Asked:
-        """UsageError, or PathError for a file of thresholds, where options make no sense."""
-        analyses: tuple[str, ...] = ()
-        try:
-            if given["analyze"] is not None:
-                from odm.evaluate.analysis.analyses import parse_analyses
+    def from_options(cls, options: AnalysedOptions, rules: Sequence[Protocol]) -> Analyzer:
+        """Raises UsageError if options conflict, PathError if the file of thresholds cannot be read."""
+        names: tuple[str, ...] = ()
+        if options.analyze is not None:
+            from odm.evaluate.analysis.analyses import parse_analyses
 
-                analyses = parse_analyses(given["analyze"])
-            if given["ci"] or given["replicates"] < 1 or given["seed"] < 0:
-                from odm.evaluate.analysis.bootstrap import Resampling
+            names = parse_analyses(options.analyze)
+        if options.ci or options.replicates < 1 or options.seed < 0:
+            from odm.evaluate.analysis.bootstrap import Resampling
 
-                Resampling(given["replicates"], given["seed"]).check()
-            if given["thresholds"] is not None:
-                from odm.evaluate.analysis.thresholds import parse_rule
+            Resampling(options.replicates, options.seed).check()
+        thresholds = spell("thresholds")
+        if options.thresholds is not None:
+            from odm.evaluate.analysis.thresholds import parse_rule
 
-                parse_rule(given["thresholds"])
-        except UsageError as e:
-            raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
-        if given["save_thresholds"] and given["thresholds"] is None:
-            raise UsageError("--save-thresholds needs --thresholds, as in --thresholds f1")
-        if given["thresholds"] is not None and len(rules) > 1:
-            raise UsageError("--thresholds works with a single protocol and IoU")
-        if given["at_scores"] and given["at_score"] is not None:
-            raise UsageError("--at-scores and --at-score cannot be combined")
-        if given["bootstrap_areas"] and not given["ci"]:
-            raise UsageError("--bootstrap-areas needs --ci")
-        if given["confusion"] and given["output"] == "csv":
-            raise UsageError("--confusion cannot be printed as CSV: --save DIR writes it to confusion.csv")
-        if given["tags"] and "slices" not in analyses:
-            raise UsageError("--tags needs --analyze slices")
-        return cls(given, analyses, _read_json(given["at_scores"]) if given["at_scores"] else None)
+            parse_rule(options.thresholds)
+            if len(rules) > 1:
+                raise UsageError(f"{thresholds} works with a single protocol and IoU")
+        elif options.save_thresholds:
+            raise UsageError(f"{spell('save_thresholds')} needs {thresholds}, as in {thresholds} f1")
+        if options.at_scores and options.at_score is not None:
+            raise UsageError(f"{spell('at_scores')} and {spell('at_score')} cannot be combined")
+        if options.bootstrap_areas and not options.ci:
+            raise UsageError(f"{spell('bootstrap_areas')} needs {spell('ci')}")
+        if options.tags and "slices" not in names:
+            raise UsageError(f"{spell('tags')} needs {spell('analyze')} slices")
+        return cls(options, names, _read_json(os.fspath(options.at_scores)) if options.at_scores else None)
 
-    def applied(
+    def analyze(
         self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
     ) -> Evaluation:
-        """The evaluation with what was asked for; `truth` is its ground truth, `warn` takes warnings."""
-        given, path = self.given, self.given["at_scores"]
+        """The evaluation with its analyses; `truth` is its ground truth, `warn` takes warnings."""
+        options = self.options
         if self.thresholds is not None:
             from odm.evaluate.analysis.analyses import at_scores, digest_of
             from odm.evaluate.analysis.thresholds import read_thresholds
 
+            path = os.fspath(options.at_scores or "")
             scores, default = read_thresholds(self.thresholds)
             if self.thresholds.get("images") == digest_of(evaluation.joined.evaluated):
                 log.note(
@@ -85,18 +86,18 @@ class Asked(msgspec.Struct, frozen=True):
                 )
             results = [at_scores(result, scores, default, path) for result in evaluation.results]
             evaluation = replace(evaluation, results=results)
-        if self.analyses or given["ci"]:
+        if self.names or options.ci:
             from odm.evaluate.analysis.analyses import analyze
             from odm.evaluate.analysis.bootstrap import Resampling
 
             slices = []
-            if "slices" in self.analyses:
-                slices = slices_of(given, evaluation.joined.images, truth, log)
-            n = given["replicates"] if given["ci"] else 0
-            resampling = Resampling(n, given["seed"], areas=given["bootstrap_areas"], track=log.track)
-            evaluation = analyze(evaluation, self.analyses, slices=slices, resampling=resampling)
-        if given["confusion"] is not None:
-            of = None if given["confusion"] == "counts" else given["confusion"]
+            if "slices" in self.names:
+                slices = slices_of(options.tags, options.encoding, evaluation.joined.images, truth, log)
+            n = options.replicates if options.ci else 0
+            resampling = Resampling(n, options.seed, areas=options.bootstrap_areas, track=log.track)
+            evaluation = analyze(evaluation, self.names, slices=slices, resampling=resampling)
+        if options.confusion is not None:
+            of = None if options.confusion == "counts" else options.confusion
             results = [
                 replace(one, analysis=Analyses({**one.analysis, "confusion": one.confusion().to_dict(of)}))
                 for one in evaluation.results
@@ -105,15 +106,15 @@ class Asked(msgspec.Struct, frozen=True):
         return self._with_thresholds(evaluation, warn)
 
     def _with_thresholds(self, evaluation: Evaluation, warn: Callable[[str], None]) -> Evaluation:
-        """The evaluation with the thresholds of its only result, if they are asked for."""
-        if self.given["thresholds"] is None:
+        """The evaluation with the thresholds of its only result, if there is a rule for them."""
+        if self.options.thresholds is None:
             return evaluation
         from odm.evaluate.analysis.analyses import digest_of
         from odm.evaluate.analysis.table import table_of
         from odm.evaluate.analysis.thresholds import choose_thresholds
 
         result = evaluation.result
-        chosen = choose_thresholds(table_of(result), self.given["thresholds"])
+        chosen = choose_thresholds(table_of(result), self.options.thresholds)
         unreachable = [name for name, own in chosen["classes"].items() if own["score"] is None]
         if unreachable:
             names = ", ".join(shorten(name) for name in unreachable[:10])
@@ -126,10 +127,10 @@ class Asked(msgspec.Struct, frozen=True):
         return replace(evaluation, results=[result])
 
     def save_thresholds(self, evaluation: Evaluation) -> None:
-        """Write the file of thresholds, if one is asked for."""
-        if target := self.given["save_thresholds"]:
+        """Write the file of thresholds, if the options name one."""
+        if target := self.options.save_thresholds:
             text = json_text(evaluation.result.analysis["thresholds"]) + "\n"
-            with Output(target, overwrite=self.given["overwrite"], single=True) as output:
+            with Output(os.fspath(target), overwrite=self.options.overwrite, single=True) as output:
                 output.write("", text.encode())
 
 
@@ -143,11 +144,11 @@ def _read_json(path: str) -> dict[str, Any]:
     except Unreadable as e:
         raise PathError(f"{name}: {e}") from None
     except (ValueError, RecursionError) as e:
-        raise UsageError(f"--at-scores {name}: invalid JSON: {e}") from None
+        raise UsageError(f"{spell('at_scores')} {name}: invalid JSON: {e}") from None
     try:
         read_thresholds(data)
     except UsageError as e:
-        raise UsageError(f"--at-scores {name}: {e.args[0]}") from None
+        raise UsageError(f"{spell('at_scores')} {name}: {e.args[0]}") from None
     found: dict[str, Any] = data
     return found
 
@@ -163,9 +164,9 @@ LISTED = "listed"
 
 
 def slices_of(
-    arguments: Mapping[str, Any], images: Sequence[str], truth: Dataset | None, log: Log
+    paths: Path | Sequence[Path], encoding: str, images: Sequence[str], truth: Dataset | None, log: Log
 ) -> list[ImageSlice]:
-    """The parts of the images by the files of ``--tags``, and by the splits of the ground truth.
+    """The parts of the images by the files of tags at `paths`, and by the splits of the ground truth.
 
     Raises
     ------
@@ -175,15 +176,15 @@ def slices_of(
     from odm.evaluate.analysis.slices import slices_by_tags
 
     tags = _splits(images, truth)
-    given: Tags = {}
-    for path in arguments["tags"]:
-        for tag, values in read_tags(path, images, log, arguments["encoding"]).items():
-            if tag in given:
+    of_files: Tags = {}
+    for path in listed(paths):
+        for tag, values in read_tags(path, images, log, encoding).items():
+            if tag in of_files:
                 raise UsageError(
-                    f"--tags {printable(path)}: {shorten(tag)!r} is already a tag of another file"
+                    f"{spell('tags')} {printable(path)}: {shorten(tag)!r} is already a tag of another file"
                 )
-            given[tag] = values
-    return slices_by_tags(images, tags | given)
+            of_files[tag] = values
+    return slices_by_tags(images, tags | of_files)
 
 
 def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
@@ -217,7 +218,9 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
     tags: Tags = {header[i]: {} for i in others}
     for line, row in rows:
         if len(row) != len(header):
-            raise UsageError(f"--tags {name}:{line}: expected {len(header)} columns, found {len(row)}")
+            raise UsageError(
+                f"{spell('tags')} {name}:{line}: expected {len(header)} columns, found {len(row)}"
+            )
         found = images_of.find(row[at].strip())
         if found is None:
             unknown += 1
@@ -228,8 +231,10 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
                 values.append(value)
     if not any(tags.values()):
         if not unknown:
-            raise UsageError(f"--tags {name}: names no image")
-        raise UsageError(f"--tags {name}: names no image that is evaluated ({plural(unknown, 'row')})")
+            raise UsageError(f"{spell('tags')} {name}: names no image")
+        raise UsageError(
+            f"{spell('tags')} {name}: names no image that is evaluated ({plural(unknown, 'row')})"
+        )
     if unknown:
         what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
         log.note(f"--tags {name}: {what} not evaluated")
@@ -251,13 +256,13 @@ def _table(path: str, text: str) -> tuple[list[str], list[tuple[int, list[str]]]
     for line, _, cells in records(text):
         if isinstance(cells, QuoteFault):
             at = f"{printable(path)}:{line + cells.lines}"
-            raise UsageError(f"--tags {at}: expected cells of a CSV file, found {cells}")
+            raise UsageError(f"{spell('tags')} {at}: expected cells of a CSV file, found {cells}")
         rows.append((line, cells))
     header = rows.pop(0)[1] if rows else []
     if "image" not in header or len(header) < 2 or len(set(header)) < len(header):
         raise UsageError(
-            f"--tags {printable(path)}:1: expected a header with a column image and others, no two alike, "
-            f"found {shorten(','.join(header))}"
+            f"{spell('tags')} {printable(path)}:1: expected a header with a column image and others, no two "
+            f"alike, found {shorten(','.join(header))}"
         )
     return header, rows
 

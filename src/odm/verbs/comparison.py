@@ -5,89 +5,81 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from odm.converters import KeptTruth
-from odm.evaluate import Evaluation, Protocol
+from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, Evaluation, Protocol
 from odm.evaluate.analysis.bootstrap import LEVEL, REPLICATES, Resampling
 from odm.evaluate.analysis.compare import Comparison, Delta
 from odm.evaluate.analysis.compare import compare as compare_tables
 from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
-from odm.evaluate.matching.sides import ExtraImages, Label
-from odm.evaluate.scores.protocol_overrides import Areas
-from odm.evaluate.scores.protocols import IouType
-from odm.files import MAX_SIZE, Output
+from odm.evaluate.scores.protocols import DEFAULT
 from odm.issues import Log, UsageError
 from odm.verbs.analyses import slices_of
-from odm.verbs.evaluation import evaluate_sources, rules_of
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
-from odm.verbs.sources import Source, gathered, is_path, paths_of, verb
-from odm.verbs.words import BoxProtocolName, FormatName, PairOptions, Path
+from odm.verbs.evaluating import PairOptions
+from odm.verbs.evaluation import Plan
+from odm.verbs.options import ANALYSIS, OUTPUT, PROTOCOL, argument, option
+from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.shared import ReportOptions
+from odm.verbs.sources import Source, is_path, paths_of, verb
+from odm.verbs.words import BoxProtocolName, Path
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
-    from odm.report import Page
-
+    from odm.report import ClassDelta, Page
 
 KEPT = 4
 """Of at most so many runs the evaluations stay in memory, for a page that may be asked for."""
 
 
-@verb
-def compare(
-    gt: Source,
-    runs: Mapping[str, Source] | Sequence[Path],
-    protocol: BoxProtocolName | Protocol | None = None,
-    *,
-    iou: float | None = None,
-    iou_type: IouType | None = None,
-    sigmas: str | Sequence[float] | None = None,
-    replicates: int = REPLICATES,
-    seed: int = 0,
-    level: float = LEVEL,
-    bootstrap_areas: bool = False,
-    tags: Path | Sequence[Path] = (),
-    save: Path | None = None,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    at_score: float | None = None,
-    diagnose: bool = False,
-    class_agnostic: bool = False,
-    score_min: float | None = None,
-    max_dets: int | None = None,
-    recall_at: Sequence[int] | None = None,
-    area: Areas | None = None,
-    interpolation: Literal["all", "11", "101"] | None = None,
-    pixels: Literal["edges", "inclusive"] | None = None,
-    keep_difficult: bool | None = None,
-    only_classes: str | Sequence[str] | None = None,
-    only_images: str | Sequence[str] | None = None,
-    extra_images: ExtraImages = "error",
-    rename: Mapping[str, str] | str | Sequence[str] = (),
-    ignore_regions: Source | None = None,
-    image_labels: Path | Sequence[Label] | None = None,
-    merge_runs: bool = False,
-    hierarchy: Path | Mapping[str, Any] | None = None,
-    gt_format: FormatName | None = None,
-    det_format: FormatName | None = None,
-    gt_encoding: str = "",
-    det_encoding: str = "",
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[PairOptions],
-) -> Comparison:
+class CompareOptions(PairOptions, verb="compare"):
+    """The options of `odm.compare`."""
+
+    runs: Mapping[str, Source] | Sequence[Path] = argument(kw_only=False)
+    protocol: BoxProtocolName | Protocol | None = option(
+        f"Evaluation protocol: {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}. [default: {DEFAULT}]",
+        "NAME",
+        default=None,
+        heading=PROTOCOL,
+        choices=[*PROTOCOLS, *SHAPE_PROTOCOLS],
+        kw_only=False,
+    )
+    iou: float | None = option(
+        "IoU threshold. [default: the protocol's]", "IOU", default=None, heading=PROTOCOL
+    )
+    at_score: float | None = option(
+        "Score threshold for counts per image. [default: that of the best F1]", "SCORE", default=None
+    )
+    diagnose: bool = option(
+        "Try other readings of the files even if the result is good.", default=False, heading=ANALYSIS
+    )
+    replicates: int = option("Bootstrap replicates.", "N", default=REPLICATES, heading=ANALYSIS)
+    seed: int = option("Random seed; the same seed gives the same numbers.", default=0, heading=ANALYSIS)
+    level: float = option("Coverage of the intervals.", "SHARE", default=LEVEL, heading=ANALYSIS)
+    bootstrap_areas: bool = option(
+        "Also compute intervals for area ranges (slower).", default=False, heading=ANALYSIS
+    )
+    tags: Path | Sequence[Path] = option(
+        "CSV of image properties (columns: image, others), or list of images: compare each value "
+        "separately (repeatable).",
+        "FILE",
+        default=(),
+        heading=ANALYSIS,
+        repeatable=True,
+        path="read",
+    )
+    save: Path | None = option(
+        "Also write JSON and CSV files to DIR.", "DIR", default=None, heading=OUTPUT, path="written"
+    )
+    log: Log | None = None
+
+
+@verb(CompareOptions)
+def compare(options: CompareOptions) -> Comparison:
     """Compare runs with the first of them as ``odm compare`` does, with an interval for each difference.
 
     >>> c = odm.compare(truth, {"old": a, "new": b}, protocol="coco")  # doctest: +SKIP
@@ -113,20 +105,19 @@ def compare(
     DataError, UsageError, PathError
         As `odm.eval`; UsageError also for fewer than two runs.
     """
-    given = gathered(locals(), "compare", "gt", "det", repeated="iou protocol tags rename")
-    log = Log() if log is None else log
-    sources = dict(runs) if isinstance(runs, Mapping) else named(runs)
-    if len(sources) < 2:
-        raise UsageError(f"compare takes two runs or more, found {len(sources)}")
-    check(gt, sources, given)
-    given["keep"] = len(sources) <= KEPT
-    tables, evaluations, slices = tables_of(gt, sources, given, log)
-    comparison = compared(tables, slices, given, log)
-    write(comparison, evaluations, paths_of(gt, *sources.values()), given, log, log.extend)
-    return replace(comparison, evaluations=tuple(evaluations)) if given["keep"] else comparison
+    log = Log() if options.log is None else options.log
+    runs = dict(options.runs) if isinstance(options.runs, Mapping) else paths_as_runs(options.runs)
+    if len(runs) < 2:
+        raise UsageError(f"compare takes two runs or more, found {len(runs)}")
+    plan = plan_runs(options, runs)
+    keep = len(runs) <= KEPT
+    tables, evaluations, slices = tables_of(options, plan, runs, log, keep=keep)
+    comparison = compare_runs(tables, slices, options, log)
+    write(comparison, evaluations, paths_of(options.gt, *runs.values()), options, log, log.extend)
+    return replace(comparison, evaluations=tuple(evaluations)) if keep else comparison
 
 
-def named(runs: Any) -> dict[str, Any]:
+def paths_as_runs(runs: Any) -> dict[str, Any]:
     """Paths by themselves. UsageError for what is no list of paths, or has one twice."""
     if not isinstance(runs, (list, tuple)) or not all(map(is_path, runs)):
         raise UsageError(
@@ -139,48 +130,46 @@ def named(runs: Any) -> dict[str, Any]:
     return dict(zip(paths, paths, strict=True))
 
 
-def check(gt: Any, runs: Mapping[str, Any], given: dict[str, Any]) -> Protocol:
-    """The protocol. UsageError or PathError, before anything is read, for what does not fit together."""
-    given["diagnose"] = False
-    (rules,) = rules_of(given)
-    try:
-        Resampling(given["replicates"], given["seed"], given["level"]).check()
-    except UsageError as e:
-        raise UsageError(f"--{e.args[0]}") from None  # a message begins with the name of what is wrong
-    if given["save_to"]:
-        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
-    report_target(given, sources=paths_of(gt, *runs.values()))
-    return rules
+def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
+    """How each run is evaluated. UsageError or PathError, before anything is read, for what does not fit."""
+    plan = Plan.from_options(options, options.protocol, options.iou, diagnose=False)
+    Resampling(options.replicates, options.seed, options.level).check()
+    check_target(options.save, overwrite=options.overwrite)
+    check_report(options.report, options, paths_of(options.gt, *runs.values()))
+    return plan
 
 
 def tables_of(
-    gt: Any, runs: Mapping[str, Any], given: dict[str, Any], log: Log
+    options: CompareOptions, plan: Plan, runs: Mapping[str, Any], log: Log, *, keep: bool = False
 ) -> tuple[dict[str, Table], list[Evaluation], list[ImageSlice]]:
-    """The tables by name; all evaluations for a page, else the first; and the slices of ``tags``."""
-    given = {**given, "at_score": None}  # which would be the operating point of the evaluation
+    """The tables by name; all evaluations to `keep` or for a page, else the first; the slices of ``tags``."""
     tables: dict[str, Table] = {}
     evaluations: list[Evaluation] = []
     kept = KeptTruth()
     for name, run in runs.items():
-        own = log.fresh()
+        log_of_run = log.fresh()
         try:
-            evaluation = evaluate_sources(gt, run, given, own, kept)
+            evaluation = plan.evaluate(run, log_of_run, kept)
         finally:
-            _add_new(log, own)
+            _add_new(log, log_of_run)
         tables[name] = table_of(evaluation.result)
-        if given["report"] or given.get("keep") or not evaluations:
+        if options.report or keep or not evaluations:
             evaluations.append(evaluation)
-    images = next(iter(tables.values())).images
-    return tables, evaluations, slices_of(given, images, evaluations[0].truth_dataset, log)
+    images, truth = next(iter(tables.values())).images, evaluations[0].truth_dataset
+    return tables, evaluations, slices_of(options.tags, options.encoding, images, truth, log)
 
 
-def compared(
-    tables: Mapping[str, Table], slices: Sequence[ImageSlice], given: Mapping[str, Any], log: Log
+def compare_runs(
+    tables: Mapping[str, Table], slices: Sequence[ImageSlice], options: CompareOptions, log: Log
 ) -> Comparison:
-    """The runs compared, as the arguments say."""
+    """Compare the tables of the runs as the options say."""
     return compare_tables(
         tables,
-        **{name: given[name] for name in ("replicates", "seed", "level", "bootstrap_areas", "at_score")},
+        replicates=options.replicates,
+        seed=options.seed,
+        level=options.level,
+        bootstrap_areas=options.bootstrap_areas,
+        at_score=options.at_score,
         slices=slices,
         track=log.track,
     )
@@ -190,35 +179,33 @@ def write(
     comparison: Comparison,
     evaluations: Sequence[Evaluation],
     sources: Sequence[str],
-    given: Mapping[str, Any],
+    options: CompareOptions,
     log: Log,
     print_log: PrintLog,
 ) -> str:
-    """Write the files that were asked for, and answer the path of the page."""
-    if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
-            save_comparison(comparison, output.write)
-    if not given["report"]:
+    """Write the files that the options name, and answer the path of the page."""
+    write_files(options.save, lambda put: save_comparison(comparison, put), overwrite=options.overwrite)
+    if not options.report:
         return ""
-    page = page_of(comparison, evaluations, sources, given, log, print_log)
-    return write_report(page, given, sources, print_log)
+    page = page_of(comparison, evaluations, sources, options, log, print_log, score=options.at_score)
+    return write_report(page, options.report, options, sources, print_log)
 
 
 def page_of(
     comparison: Comparison,
     evaluations: Sequence[Evaluation],
     sources: Sequence[str],
-    given: Mapping[str, Any],
+    options: ReportOptions,
     log: Log,
     print_log: PrintLog,
+    score: float | None = None,
 ) -> Page:
     """The page of the runs."""
     from odm.report import ClassDelta, RunPair, changes_of, compare_page
 
-    sets_of = attrgetter("truth_dataset", "detections_dataset")
-    first, *others = evaluations
+    (first, *others), sets_of = evaluations, attrgetter("truth_dataset", "detections_dataset")
     sets = [one for one in sets_of(first) if one is not None]
-    most = max(1, given["report_images"] // len(others))
+    most = max(1, options.report_images // len(others))
     gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:
@@ -236,7 +223,7 @@ def page_of(
         )
 
     tables = [one.result.report_data() for one in evaluations]
-    score = given["at_score"]
+
     pairs = []
     for run, other, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
         both = tables[0], table
@@ -257,12 +244,12 @@ def page_of(
         pairs[0].summary,
         pairs[0].classes,
         pairs[0].changes,
-        dict(zip(names, pictures_of(names, sets, given, print_log), strict=True)),
+        dict(zip(names, pictures_of(names, sets, options, print_log), strict=True)),
         names=(comparison.runs[0].name, pairs[0].name),
         definition=comparison.definition,
         metric="AP" if pairs[0].classes else pairs[0].summary[0].name,
         sources=sources,
-        title=given["report_title"],
+        title=options.report_title,
         log=log,
         doubtful=DOUBTFUL,
         curves=pairs[0].curves,

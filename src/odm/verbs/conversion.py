@@ -4,49 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 from odm.converters import Edits, Ledger, Selection, pipeline
 from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
 from odm.converters.pending import SHAPE_WORDS
 from odm.converters.shapes import AsShapes
-from odm.files import MAX_SIZE
-from odm.issues import Log, UsageError, shorten
+from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
+from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, Options, argument, option
+from odm.verbs.shared import ReadingOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
     dataset_of,
-    gathered,
     is_path,
     lines_of_files,
+    listed,
     load_source,
     only,
-    reading,
     renames_of,
     split_names,
     verb,
 )
-from odm.verbs.words import ConvertOptions, FormatName, Path, ReadOptions, WriteOptions
+from odm.verbs.words import ConvertFormatOptions, FormatName, Path, ReadFormatOptions, WriteFormatOptions
 
 
-@verb
-def read(
-    path: Source,
-    format: FormatName | None = None,  # noqa: A002 -- the field's word
-    *,
-    kind: Kind | None = None,
-    gt: Source | None = None,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    shapes: bool = False,
-    same_image: SameImage = "error",
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[ReadOptions],
-) -> Dataset:
+class ReadOptions(ReadingOptions, SkipFilesOptions, ReadFormatOptions, verb="read"):
+    """The options of `odm.read`."""
+
+    path: Source = argument(kw_only=False)
+    format: FormatName | None = argument(default=None, kw_only=False)
+    kind: Kind | None = None
+    gt: Source | None = None
+    shapes: bool = False
+    same_image: SameImage = "error"
+    log: Log | None = None
+
+
+@verb(ReadOptions)
+def read(options: ReadOptions) -> Dataset:
     """Read annotations or detections into tables.
 
     Parameters
@@ -86,23 +83,34 @@ def read(
     PathError
         If the path is missing or not usable.
     """
-    given = gathered({**locals(), "own_fields": True}, "read")
-    given["wants"] = SHAPE_WORDS if shapes else frozenset()
-    return only(load_source(path, given, Log() if log is None else log, "read")[0])
+    loaded, _ = load_source(
+        options.path,
+        options.gt,
+        options.side("", options.format, options.kind),
+        options,
+        Log() if options.log is None else options.log,
+        wants=SHAPE_WORDS if options.shapes else frozenset(),
+        own_fields=True,
+        skip_bad_files=options.skip_bad_files,
+        same_image=options.same_image,
+    )
+    return only(loaded)
 
 
-@verb
-def write(
-    dataset: Source,
-    path: Path,
-    format: FormatName | None = None,  # noqa: A002 -- the field's word
-    *,
-    overwrite: bool = False,
-    keep_groups: bool = False,
-    selection: Selection | None = None,
-    log: Log | None = None,
-    **options: Unpack[WriteOptions],
-) -> Ledger:
+class WriteOptions(WriteFormatOptions, verb="write"):
+    """The options of `odm.write`."""
+
+    dataset: Source = argument(kw_only=False)
+    path: Path = argument(kw_only=False)
+    format: FormatName | None = argument(default=None, kw_only=False)
+    overwrite: bool = False
+    keep_groups: bool = False
+    selection: Selection | None = None
+    log: Log | None = None
+
+
+@verb(WriteOptions)
+def write(options: WriteOptions) -> Ledger:
     """Write tables as a file or a folder, all or nothing.
 
     Parameters
@@ -134,57 +142,141 @@ def write(
     UsageError, PathError
         As for `read`.
     """
-    given = gathered(locals(), "write")
-    log = Log() if log is None else log
-    tables = dataset if isinstance(dataset, Dataset) else read(dataset, shapes=True, log=log)
-    how = {"overwrite": overwrite, "keep_groups": keep_groups, "selection": selection or Selection()}
-    return pipeline.write_tables(tables, given["path"], format, given["options"][""], log, **how)
+    log = Log() if options.log is None else options.log
+    tables = options.dataset if isinstance(options.dataset, Dataset) else read(options.dataset, log=log)
+    return pipeline.write_tables(
+        tables,
+        os.fspath(options.path),
+        options.format,
+        options.formats[""],
+        log,
+        overwrite=options.overwrite,
+        keep_groups=options.keep_groups,
+        selection=options.selection or Selection(),
+    )
 
 
-@verb
-def convert(
-    source: Source,
-    target: Path,
-    *,
-    from_: FormatName | Sequence[FormatName] | None = None,
-    to: FormatName | None = None,
-    kind: Kind | None = None,
-    gt: Path | None = None,
-    strict: bool = False,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    keep_groups: bool = False,
-    clip: bool = False,
-    shapes: AsShapes | None = None,
-    rename: Mapping[str, str] | str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    class_list: Path | Sequence[str] | None = None,
-    category_ids: CategoryIds | None = None,
-    only_classes: str | Sequence[str] | None = None,
-    same_image: SameImage = "error",
-    min_box: float = 0,
-    min_area: float = 0,
-    drop_empty: bool = False,
-    sample: int | str | None = None,
-    split_into: str | Mapping[str, int | float | str] | None = None,
-    folds: int | None = None,
-    group_by: str | None = None,
-    no_stratify: bool = False,
-    seed: int | str | None = None,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    options: Mapping[str, Any] | None = None,
-    from_options: Mapping[str, Any] | None = None,
-    source_options: Sequence[Mapping[str, Any]] | None = None,
-    to_options: Mapping[str, Any] | None = None,
-    edits: Edits | None = None,
-    selection: Selection | None = None,
-    log: Log | None = None,
-    **more: Unpack[ConvertOptions],
-) -> Ledger:
+class EditOptions(Options, heading=CONVERT):
+    """What is changed about classes and shapes."""
+
+    only_classes: str | Sequence[str] | None = option("Keep only these classes.", "A,B", default=None)
+    drop: str | Sequence[str] = option(
+        "Drop a class and its boxes (repeatable).", "NAME", default=(), repeatable=True
+    )
+    rename: Mapping[str, str] | str | Sequence[str] = option(
+        "Rename a class, or merge it into another (repeatable); @FILE: one OLD=NEW per line.",
+        "OLD=NEW",
+        default=(),
+        repeatable=True,
+    )
+    class_list: Path | Sequence[str] | None = option(
+        "Write exactly these classes in this order; FILE: one name per line.",
+        "FILE",
+        default=None,
+        path="read",
+    )
+    category_ids: CategoryIds | None = option(
+        "Number the classes from 0 or 1; or COCO's 80 classes 0 to 79, or 1 to 90 as in its files.",
+        default=None,
+    )
+    clip: bool = option("Clip boxes and outlines to their image.", default=False)
+    shapes: AsShapes | None = option(
+        "Write outlines, masks and oriented boxes as this kind if DST can hold it. [default: as they are]",
+        default=None,
+    )
+    keep_groups: bool = option("Write crowd and group-of boxes as plain boxes.", default=False)
+    strict: bool = option("Write nothing if any data would be lost (exit 1).", default=False)
+
+    def to_edits(self, encoding: str) -> Edits:
+        """The changes to the classes."""
+        return Edits(
+            only=split_names(self.only_classes),
+            drop=tuple(listed(self.drop)),
+            rename=renames_of(self.rename, encoding),
+            category_ids=self.category_ids,
+            order=names_of_classes(self.class_list, encoding) if self.class_list else (),
+        )
+
+
+class SelectionOptions(Options, heading=MERGE):
+    """How sources become one, and which images and boxes of it are written where."""
+
+    same_image: SameImage = option(
+        "If several SRC have the same image: fail, prefix all image names, or join the boxes.",
+        default="error",
+    )
+    min_box: float = option(
+        "Drop boxes whose shorter side is below this.", "PIXELS", default=0, show_default=False
+    )
+    min_area: float = option("Drop boxes with a smaller area.", "PIXELS", default=0, show_default=False)
+    drop_empty: bool = option("Drop images without boxes.", default=False)
+    sample: int | str | None = option("Keep a random sample of N images, or P percent.", "N|P%", default=None)
+    split_into: str | Mapping[str, int | float | str] | None = option(
+        "Split the images into parts, balancing the classes: train:80,val:10,test:10.",
+        "NAME:RATIO,...",
+        default=None,
+    )
+    folds: int | None = option("Split the images into K folds, balancing the classes.", "K", default=None)
+    group_by: str | None = option(
+        "Keep images in the same split if they are of one video, or if the first group of REGEX matches the "
+        "same text in their names.",
+        "video|REGEX",
+        default=None,
+    )
+    no_stratify: bool = option("Split without balancing classes.", default=False)
+    seed: int | str | None = option(
+        "Seed of --sample, --split-into and --folds. [default: 0]", "SEED", default=None
+    )
+
+    def to_selection(self) -> Selection:
+        """Which boxes and images are kept, and how they are divided."""
+        return Selection(
+            min_box=self.min_box,
+            min_area=self.min_area,
+            drop_empty=self.drop_empty,
+            sample=self.sample,
+            split_into=self.split_into,
+            folds=self.folds,
+            group_by=self.group_by,
+            stratify=not self.no_stratify,
+            seed=self.seed,
+        )
+
+
+class ConvertOptions(
+    EditOptions, SelectionOptions, ReadingOptions, SkipFilesOptions, ConvertFormatOptions, verb="convert"
+):
+    """The options of `odm.convert`."""
+
+    source: Source = argument(kw_only=False)
+    target: Path = argument(kw_only=False)
+    from_: FormatName | Sequence[FormatName] | None = option(
+        "Format of SRC, given once or once per SRC; auto-detected if omitted.",
+        "FORMAT",
+        default=None,
+        repeatable=True,
+        heading=SOURCE,
+    )
+    to: FormatName | None = option(
+        "Format of DST; taken from its suffix if omitted.", "FORMAT", default=None, heading=TARGET
+    )
+    kind: Kind | None = option("Read SRC as ground truth or as detections.", default=None, heading=READING)
+    gt: Path | None = option(
+        "Ground truth that a results file refers to.", "FILE", default=None, path="read", heading=READING
+    )
+    overwrite: bool = option("Replace existing files in DST; others are kept.", default=False, heading=OUTPUT)
+    dry_run: bool = option("Print the summary and write nothing.", default=False, heading=OUTPUT)
+    options: Mapping[str, Any] | None = None
+    from_options: Mapping[str, Any] | None = None
+    source_options: Sequence[Mapping[str, Any]] | None = None
+    to_options: Mapping[str, Any] | None = None
+    edits: Edits | None = None
+    selection: Selection | None = None
+    log: Log | None = None
+
+
+@verb(ConvertOptions)
+def convert(options: ConvertOptions) -> Ledger:
     """Convert files or tables from one format to another, all or nothing, as ``odm convert`` does.
 
     >>> odm.convert("labels/", "coco.json", images="photos/")  # doctest: +SKIP
@@ -236,51 +328,54 @@ def convert(
     UsageError, PathError
         As for `read`.
     """
-    given = gathered({**locals(), "options": more}, "convert", "from", "to", repeated="rename drop")
-    given["options"][""] |= options or {}
-    given["options"]["from"] |= from_options or {}
-    given["options"]["to"] |= to_options or {}
-    return converted(source, os.fspath(target), given, Log() if log is None else log)
+    return run(options, options.source_options, Log() if options.log is None else options.log)
 
 
-SELECTION = "min_box min_area drop_empty sample split_into folds group_by seed".split()
-"""Arguments that choose and divide, as `Selection` names them."""
-EDITS = "rename drop class_list category_ids only_classes".split()
-WRITING = "strict keep_groups clip shapes overwrite dry_run".split()
-SETTINGS = "from_ to kind gt skip_bad skip_bad_files same_image".split()
-"""Arguments that `odm.converters.convert` takes as they are, besides those of writing."""
-
-
-def converted(source: Any, target: str, given: Mapping[str, Any], log: Log) -> Ledger:
-    """Convert one source or several, as the arguments say."""
-    options = given["options"]
-    how = {
-        "edits": given.get("edits") or edits_of(given),
-        "selection": given.get("selection") or selection_of(given),
+def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None, log: Log) -> Ledger:
+    """Convert one source or several; `of_sources` are the options of formats for each of them."""
+    shared = {**options.formats[""], **(options.options or {})}
+    of_source = {**options.formats["from"], **(options.from_options or {})}
+    of_target = {**options.formats["to"], **(options.to_options or {})}
+    target, source = os.fspath(options.target), options.source
+    how: dict[str, Any] = {
+        "edits": options.edits or options.to_edits(options.encoding),
+        "selection": options.selection or options.to_selection(),
         "log": log,
-        **{name: given[name] for name in WRITING if name in given},
+        "strict": options.strict,
+        "keep_groups": options.keep_groups,
+        "clip": options.clip,
+        "shapes": options.shapes,
+        "overwrite": options.overwrite,
+        "dry_run": options.dry_run,
     }
-    listed = [source] if is_path(source) else source
-    if isinstance(listed, (list, tuple)) and listed and all(map(is_path, listed)):
+    paths: Any = [source] if is_path(source) else source
+    if isinstance(paths, (list, tuple)) and paths and all(map(is_path, paths)):
         return pipeline.convert(
-            listed,
+            paths,
             target,
-            options=options[""],
-            from_options=options["from"],
-            source_options=given["source_options"],
-            to_options=options["to"],
+            options=shared,
+            from_options=of_source,
+            source_options=of_sources,
+            to_options=of_target,
+            from_=options.from_,
+            to=options.to,
+            kind=options.kind,
+            gt=options.gt,
+            skip_bad=options.skip_bad,
+            skip_bad_files=options.skip_bad_files,
+            same_image=options.same_image,
             **how,
-            **{name: given[name] for name in SETTINGS},
-            **reading(given),
+            **options.opening(),
         )
-    if options["from"] or given["source_options"]:
+    if of_source or of_sources:
         raise UsageError("convert: options for reading do not apply to data in memory")
-    how_read: dict[str, Any] = {"given": {**given, "format_": given["from_"]}, "verb": "convert"}
-    each = source if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
-    tables = [only(dataset_of(one, log=log, kind=given["kind"], **how_read)) for one in each]
-    tables = [merge(tables, same_image=given["same_image"], log=log).dataset] if len(tables) > 1 else tables
-    own = {**options[""], **options["to"]}
-    return pipeline.write_tables(tables[0], target, given["to"], own, **how)
+    side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
+    each = list(source) if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
+    tables = [
+        only(dataset_of(one, side, options, log, skip_bad_files=options.skip_bad_files)) for one in each
+    ]
+    tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
+    return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, **how)
 
 
 def is_table(source: object) -> bool:
@@ -288,26 +383,13 @@ def is_table(source: object) -> bool:
     return isinstance(source, Dataset)
 
 
-def edits_of(given: Mapping[str, Any]) -> Edits:
-    """The changes to the classes that are asked for."""
-    return Edits(
-        only=split_names(given["only_classes"]),
-        drop=tuple(given["drop"]),
-        rename=renames_of(given),
-        category_ids=given["category_ids"],
-        order=names_of_classes(given["class_list"], given["encoding"]) if given["class_list"] else (),
-    )
-
-
-def selection_of(given: Mapping[str, Any]) -> Selection:
-    """What to keep, and how to divide it."""
-    return Selection(stratify=not given["no_stratify"], **{name: given[name] for name in SELECTION})
-
-
-def names_of_classes(given: str | Sequence[str], encoding: str) -> tuple[str, ...]:
+def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:
     """The names, or the lines of a file. UsageError for one whose lines are hardly names."""
-    if not isinstance(given, str):
-        return tuple(given)
-    if given.lower().endswith((".yaml", ".yml", ".json")):
-        raise UsageError(f"--class-list {shorten(given)}: give a text file with one class name per line")
-    return tuple(lines_of_files([f"@{given}"], encoding))
+    if not is_path(classes):
+        return tuple(classes)  # type: ignore[arg-type]
+    path = os.fspath(classes)
+    if path.lower().endswith((".yaml", ".yml", ".json")):
+        raise UsageError(
+            f"{spell('class_list')} {shorten(path)}: give a text file with one class name per line"
+        )
+    return tuple(lines_of_files([f"@{path}"], encoding))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack
-
 import numpy as np
 from msgspec.structs import replace
 
@@ -13,36 +10,39 @@ from odm.evaluate.analysis.agree import IOU
 from odm.evaluate.analysis.diff import TOLERANCE, Differences
 from odm.evaluate.analysis.diff import diff as diff_boxes
 from odm.evaluate.analysis.render_diff import save_differences
-from odm.files import MAX_SIZE, Output
-from odm.issues import Log, UsageError
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
-from odm.verbs.sources import Source, gathered, load_sides, paths_of, verb
-from odm.verbs.words import DiffOptions, FormatName, Path
+from odm.issues import Log, UsageError, spell
+from odm.verbs.options import EQUAL, NEW, OLD, OUTPUT, argument, option
+from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
+from odm.verbs.shared import ReportOptions
+from odm.verbs.sources import Source, load_sides, paths_of, verb
+from odm.verbs.words import DiffFormatOptions, FormatName, Path
 
 
-@verb
-def diff(
-    old: Source,
-    new: Source,
-    *,
-    iou: float = IOU,
-    tolerance: float = TOLERANCE,
-    save: Path | None = None,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    old_format: FormatName | None = None,
-    new_format: FormatName | None = None,
-    skip_bad: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[DiffOptions],
-) -> Differences:
+class DiffOptions(ReportOptions, DiffFormatOptions, verb="diff"):
+    """The options of `odm.diff`."""
+
+    old: Source = argument(kw_only=False)
+    new: Source = argument(kw_only=False)
+    iou: float = option(
+        "Minimum IoU for pairing an old box with a new one.", "IOU", default=IOU, heading=EQUAL
+    )
+    tolerance: float = option(
+        "Edges that differ by up to PX pixels are equal.", "PX", default=TOLERANCE, heading=EQUAL
+    )
+    save: Path | None = option(
+        "Also write JSON and CSV files to DIR.", "DIR", default=None, heading=OUTPUT, path="written"
+    )
+    old_format: FormatName | None = option(
+        "Format of OLD; auto-detected if omitted.", "FORMAT", default=None, heading=OLD
+    )
+    new_format: FormatName | None = option(
+        "Format of NEW; auto-detected if omitted.", "FORMAT", default=None, heading=NEW
+    )
+    log: Log | None = None
+
+
+@verb(DiffOptions)
+def diff(options: DiffOptions) -> Differences:
     """List what changed between two versions of annotations, as ``odm diff`` does.
 
     >>> changes = odm.diff("v1.json", "v2.json")  # doctest: +SKIP
@@ -71,56 +71,52 @@ def diff(
     DataError, UsageError, PathError
         As `odm.eval`.
     """
-    given = gathered(locals(), "diff", "old", "new")
-    log = Log() if log is None else log
-    sources = paths_of(old, new)
-    found = differences(old, new, sources, given, log)
-    write(found, sources, given, log, log.extend)
-    return found
+    log = Log() if options.log is None else options.log
+    differences = find_differences(options, log)
+    write(differences, options, log, log.extend)
+    return differences
 
 
-def differences(
-    old: Any, new: Any, sources: Sequence[str], given: Mapping[str, Any], log: Log
-) -> Differences:
-    """What changed, as the arguments say; targets that cannot be used are refused before anything is read."""
-    if not 0 < given["iou"] <= 1:
-        raise UsageError(f"--iou {given['iou']}: give an IoU above 0 and up to 1, as in 0.5")
-    if not 0 <= given["tolerance"] < float("inf"):
-        raise UsageError(f"--tolerance {given['tolerance']}: give a number of pixels, 0 or more")
-    if given["save_to"]:
-        Output(given["save_to"], overwrite=given["overwrite"], dry_run=True)
-    report_target(given, sources=sources)
-    given = {**given, "wants": SHAPE_WORDS}
-    sides = load_sides(old, new, given, log, names=("old", "new"), kinds=("gt", "gt"))
-    return diff_boxes(*sides, iou=given["iou"], tolerance=given["tolerance"])
+def find_differences(options: DiffOptions, log: Log) -> Differences:
+    """Find what changed, after refusing targets that cannot be used."""
+    if not 0 < options.iou <= 1:
+        raise UsageError(f"{spell('iou')} {options.iou}: give an IoU above 0 and up to 1, as in 0.5")
+    if not 0 <= options.tolerance < float("inf"):
+        raise UsageError(f"{spell('tolerance')} {options.tolerance}: give a number of pixels, 0 or more")
+    check_target(options.save, overwrite=options.overwrite)
+    check_report(options.report, options, paths_of(options.old, options.new))
+    datasets = load_sides(
+        options.old,
+        options.new,
+        (options.side("old", options.old_format, "gt"), options.side("new", options.new_format, "gt")),
+        options,
+        log,
+        wants=SHAPE_WORDS,
+        draws=bool(options.report),
+    )
+    return diff_boxes(*datasets, iou=options.iou, tolerance=options.tolerance)
 
 
-def write(
-    found: Differences, sources: Sequence[str], given: Mapping[str, Any], log: Log, print_log: PrintLog
-) -> str:
-    """Write the files that were asked for, and answer the path of the page."""
-    if given["save_to"]:
-        with Output(given["save_to"], overwrite=given["overwrite"]) as output:
-            save_differences(found, output.write)
-    if not given["report"]:
+def write(differences: Differences, options: DiffOptions, log: Log, print_log: PrintLog) -> str:
+    """Write the files that the options name, and answer the path of the page."""
+    write_files(options.save, lambda put: save_differences(differences, put), overwrite=options.overwrite)
+    if not options.report:
         return ""
     from odm.report import diff_page
 
-    sets = found.new, found.old
-    pictures = pictures_of(found.names, sets, given, print_log)
+    datasets, sources = (differences.new, differences.old), paths_of(options.old, options.new)
+    pictures = pictures_of(differences.names, datasets, options, print_log)
     # The picture of a renamed image may still have the old name.
-    lacking = [i for i in np.flatnonzero(found.renamed).tolist() if not pictures[i].path]
-    under_old = pictures_of(
-        [found.old.images.name[found.partner[i]] for i in lacking], sets, given, print_log
-    )
-    for i, picture in zip(lacking, under_old, strict=True):
-        pictures[i] = replace(picture, name=found.names[i])
+    lacking = [i for i in np.flatnonzero(differences.renamed).tolist() if not pictures[i].path]
+    old_names = [differences.old.images.name[differences.partner[i]] for i in lacking]
+    for i, picture in zip(lacking, pictures_of(old_names, datasets, options, print_log), strict=True):
+        pictures[i] = replace(picture, name=differences.names[i])
     page = diff_page(
-        found,
+        differences,
         pictures,
         log=log,
         sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
     )
-    return write_report(page, given, sources, print_log)
+    return write_report(page, options.report, options, sources, print_log)

@@ -1,14 +1,11 @@
-"""``odm.eval``: what is asked for, checked before anything is read; the work; and the files it writes.
-
-It is long because `eval` has 56 arguments, each with a line and its description.
-"""
+"""``odm.eval``: check the options before anything is read, read and evaluate both sides, and write files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -21,20 +18,21 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.evaluation import PROGRAMS
 from odm.evaluate.matching.ready import report_unfit, with_points
 from odm.evaluate.matching.sides import ExtraImages, Label, Mask
-from odm.evaluate.scores.protocol_overrides import Areas, check_scores, check_tubes
+from odm.evaluate.scores.protocol_overrides import check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
-from odm.files import MAX_SIZE, InMemory, Output
-from odm.issues import Log, UsageError, printable, shorten
+from odm.files import InMemory, Output
+from odm.issues import Log, UsageError, printable, shorten, spell
 from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
-from odm.verbs.analyses import Asked
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
+from odm.verbs.analyses import Analyzer
+from odm.verbs.evaluating import EvalOptions, PairOptions
+from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
+from odm.verbs.shared import ReportOptions, Side
 from odm.verbs.sources import (
-    Source,
     dataset_of,
-    gathered,
     is_path,
     lines_of_files,
+    listed,
     load_sides,
     only,
     paths_of,
@@ -43,7 +41,6 @@ from odm.verbs.sources import (
     split_names,
     verb,
 )
-from odm.verbs.words import Analysis, FormatName, PairOptions, Path, ProtocolName
 
 if TYPE_CHECKING:
     from odm.report import Page
@@ -56,81 +53,9 @@ SHAPES_OF: dict[IouType, frozenset[str]] = {
 }
 """What readers are asked for."""
 
-RULES = ("interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels", "iou_type", "sigmas")
 
-OF_BOXES = "analyze ci thresholds at_scores plots report ignore_regions image_labels hierarchy".split()
-"""Options that a protocol that measures tracks refuses."""
-SWITCHES = (*RULES, "score_min", "at_score", "extra_images", "class_agnostic", "diagnose")
-
-
-WHOLE = (
-    "save_to plots report analyze confusion ci thresholds at_scores class_agnostic diagnose rename "
-    "ignore_regions skip_bad skip_bad_files".split()
-)
-"""Options that look at all detections at once."""
-
-
-@verb
-def eval(  # noqa: A001 -- the command's name
-    gt: Source,
-    det: Source,
-    protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] | None = None,
-    *,
-    iou: float | Sequence[float] | None = None,
-    iou_type: IouType | None = None,
-    sigmas: str | Sequence[float] | None = None,
-    save: Path | None = None,
-    plots: Path | None = None,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    analyze: Analysis | Literal["all"] | Sequence[Analysis] | None = None,
-    confusion: Literal["counts", "gt", "det"] | None = None,
-    ci: bool = False,
-    replicates: int = 1000,
-    seed: int = 0,
-    bootstrap_areas: bool = False,
-    tags: Path | Sequence[Path] = (),
-    thresholds: str | None = None,
-    save_thresholds: Path | None = None,
-    at_scores: Path | None = None,
-    at_score: float | None = None,
-    memory: str | None = None,
-    cluster: str | None = None,
-    scratch: Path | None = None,
-    rows_per_task: int | None = None,
-    diagnose: bool = False,
-    class_agnostic: bool = False,
-    score_min: float | None = None,
-    max_dets: int | None = None,
-    recall_at: Sequence[int] | None = None,
-    area: Areas | None = None,
-    interpolation: Literal["all", "11", "101"] | None = None,
-    pixels: Literal["edges", "inclusive"] | None = None,
-    keep_difficult: bool | None = None,
-    only_classes: str | Sequence[str] | None = None,
-    only_images: str | Sequence[str] | None = None,
-    extra_images: ExtraImages = "error",
-    rename: Mapping[str, str] | str | Sequence[str] = (),
-    ignore_regions: Source | None = None,
-    image_labels: Path | Sequence[Label] | None = None,
-    merge_runs: bool = False,
-    hierarchy: Path | Mapping[str, Any] | None = None,
-    gt_format: FormatName | None = None,
-    det_format: FormatName | None = None,
-    gt_encoding: str = "",
-    det_encoding: str = "",
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[PairOptions],
-) -> Evaluation:
+@verb(EvalOptions)
+def eval(options: EvalOptions) -> Evaluation:  # noqa: A001 -- the command's name
     """Evaluate detections against ground truth, as ``odm eval`` does.
 
     In a notebook the result displays itself:
@@ -211,50 +136,47 @@ class_agnostic, diagnose
     PathError
         If a path is missing or not usable.
     """
-    given = gathered(locals(), "eval", "gt", "det", repeated="iou protocol tags rename")
-    log = Log() if log is None else log
-    return Job.of(gt, det, given).complete(log)
+    return Job.from_options(options).complete(Log() if options.log is None else options.log)
 
 
 class Job(msgspec.Struct, frozen=True):
-    """An evaluation that is asked for, with everything that can be refused before anything is read."""
+    """A run of `eval`, whose options were checked before anything is read."""
 
-    gt: Any
-    det: Any
-    given: dict[str, Any]
-    rules: list[Protocol]
-    asked: Asked
-    partwise: bool
+    options: EvalOptions
+    plan: Plan
+    analyzer: Analyzer
+    is_partwise: bool
     outputs: dict[str, Output]
 
     @classmethod
-    def of(cls, gt: Any, det: Any, given: dict[str, Any]) -> Job:
+    def from_options(cls, options: EvalOptions) -> Job:
         """UsageError where the options do not fit together, PathError for a target that cannot be used."""
-        rules = rules_of(given)
-        asked = Asked.of(given, rules)
-        partwise = in_parts(given, rules)
+        plan = Plan.from_options(options, options.protocol, options.iou, diagnose=options.diagnose)
+        plan = msgspec.structs.replace(plan, at_score=options.at_score)
+        analyzer = Analyzer.from_options(options, plan.rules)
+        is_partwise = _is_partwise(options, plan.rules)
         outputs = {
-            name: Output(given[name], overwrite=given["overwrite"], dry_run=True)
-            for name in ("save_to", "plots")
-            if given[name]
+            name: Output(os.fspath(path), overwrite=options.overwrite, dry_run=True)
+            for name, path in (("save", options.save), ("plots", options.plots))
+            if path
         }
-        report_target(given, sources=paths_of(gt, det))
+        check_report(options.report, options, paths_of(options.gt, options.det))
         if "plots" in outputs:
             from odm.drawing import check_matplotlib
 
             check_matplotlib()  # before the work, not after it
-        return cls(gt, det, given, rules, asked, partwise, outputs)
+        return cls(options, plan, analyzer, is_partwise, outputs)
 
     def run(self, log: Log, warn: Callable[[str], None]) -> Evaluation:
-        """Read and evaluate both sides; `warn` takes what is said about the run itself."""
-        if self.partwise:
-            evaluation = evaluate_in_parts(self.gt, self.det, self.given, log, warn)
+        """Read and evaluate both sides; `warn` takes sentences about the run itself."""
+        if self.is_partwise:
+            evaluation = evaluate_in_parts(self.options, self.plan, log, warn)
         else:
-            evaluation = evaluate_sources(self.gt, self.det, self.given, log)
-        return self.asked.applied(evaluation, evaluation.truth_dataset, log, warn)
+            evaluation = self.plan.evaluate(self.options.det, log)
+        return self.analyzer.analyze(evaluation, evaluation.truth_dataset, log, warn)
 
     def complete(self, log: Log) -> Evaluation:
-        """Read and evaluate both sides, and write the files that were asked for."""
+        """Read and evaluate both sides, and write the files that the options name."""
         evaluation = self.run(log, log.note)
         self.write(evaluation, log.extend)
         return evaluation
@@ -265,30 +187,25 @@ class Job(msgspec.Struct, frozen=True):
             output.check_apart()
 
     def write(self, evaluation: Evaluation, print_log: PrintLog) -> str:
-        """Write the files that were asked for, and answer the report's path. PathError as `check_apart`."""
+        """Write the files that the options name, and answer the report's path. PathError as `check_apart`."""
         self.check_apart()
-        given, path = self.given, ""
-        if given["report"]:
-            path = write_page(evaluation, given, print_log)
-        if given["save_to"]:
-            with Output(given["save_to"], overwrite=given["overwrite"]) as output:
+        options, path = self.options, ""
+        if options.report:
+            page, sources = page_of(evaluation, options, print_log)
+            path = write_report(page, options.report, options, sources, print_log)
+        if options.save:
+            with Output(os.fspath(options.save), overwrite=options.overwrite) as output:
                 save(evaluation, output.write)
-        if given["plots"]:
+        if options.plots:
             from odm.evaluate.output.plots import draw
 
-            with Output(given["plots"], overwrite=given["overwrite"]) as output:
+            with Output(os.fspath(options.plots), overwrite=options.overwrite) as output:
                 draw(evaluation, output.write)
-        self.asked.save_thresholds(evaluation)
+        self.analyzer.save_thresholds(evaluation)
         return path
 
 
-def write_page(evaluation: Evaluation, given: Mapping[str, Any], print_log: PrintLog) -> str:
-    """Write the report of an evaluation, and answer where it is."""
-    page, sources = page_of(evaluation, given, print_log)
-    return write_report(page, given, sources, print_log)
-
-
-def page_of(evaluation: Evaluation, given: Mapping[str, Any], print_log: PrintLog) -> tuple[Page, list[str]]:
+def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog) -> tuple[Page, list[str]]:
     """The report of an evaluation, and the paths that it was read from."""
     from odm.report import evaluation_page
 
@@ -298,200 +215,254 @@ def page_of(evaluation: Evaluation, given: Mapping[str, Any], print_log: PrintLo
     sources = [one.path for one in (truth, detections) if one.path]
     page = evaluation_page(
         evaluation,
-        pictures_of(evaluation.joined.images, (truth, detections), given, print_log),
+        pictures_of(evaluation.joined.images, (truth, detections), options, print_log),
         sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
         doubtful=DOUBTFUL,
     )
     return page, sources
 
 
-def rules_of(given: dict[str, Any]) -> list[Protocol]:
-    """The protocols that are asked for; wrong values are said before anything is read."""
-    renames_of(given)
-    given["sigmas"] = _sigmas_of(given["sigmas"])
-    with names_as_flags():
-        check_scores(at_score=given["at_score"], score_min=given["score_min"])
+class _Arguments(TypedDict):
+    """Arguments of `odm.evaluate.evaluate`, whole or in parts."""
+
+    protocol: list[Protocol]
+    is_default: bool
+    only_classes: Sequence[str] | None
+    only_images: Sequence[str] | None
+    image_labels: Iterable[Label] | None
+    hierarchy: Mapping[str, Any] | None
+    score_min: float | None
+    at_score: float | None
+    extra_images: ExtraImages
+    diagnose: bool
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How one ground truth is evaluated: the options, and what was resolved from them."""
+
+    options: PairOptions
+    rules: list[Protocol]
+    renames: dict[str, str]
+    diagnose: bool
+    is_default: bool
+    """Whether no protocol was chosen."""
+    at_score: float | None = None
+
+    @classmethod
+    def from_options(cls, options: PairOptions, protocol: Any, iou: Any, *, diagnose: bool) -> Plan:
+        """UsageError for a value out of range, or a change that has no meaning for a protocol."""
+        renames = renames_of(options.rename, options.encoding)
+        sigmas = _sigmas_of(options.sigmas)
+        check_scores(at_score=options.at_score, score_min=options.score_min)
+        names, ious = (list(dict.fromkeys(listed(value))) for value in (protocol, iou))
         rules = resolve(
-            list(dict.fromkeys(given["protocol"])) or None,
-            iou=list(dict.fromkeys(given["iou"])) or None,
-            **{name: given[name] for name in RULES},
+            names or None,
+            iou=ious or None,
+            interpolation=options.interpolation,
+            area=options.area or None,
+            max_dets=options.max_dets,
+            recall_at=options.recall_at,
+            keep_difficult=options.keep_difficult,
+            pixels=options.pixels,
+            iou_type=options.iou_type,
+            sigmas=sigmas,
         )
-        check_tubes(rules, {f"--{name.replace('_', '-')}": given.get(name) for name in OF_BOXES})
-    return rules
+        check_tubes(rules, [name for name, spec in options.in_use() if spec.boxes_only])
+        return cls(options, rules, renames, diagnose, not names)
+
+    def arguments(self, log: Log) -> _Arguments:
+        """The arguments of `odm.evaluate.evaluate` beside the sides; files are read for them."""
+        options = self.options
+        image_labels, hierarchy = _read_open_images(options, log)
+        return {
+            "protocol": self.rules,
+            "is_default": self.is_default,
+            "only_classes": _parse_names("only_classes", options.only_classes, options.encoding),
+            "only_images": _parse_names("only_images", options.only_images, options.encoding),
+            "image_labels": image_labels,
+            "hierarchy": hierarchy,
+            "score_min": options.score_min,
+            "at_score": self.at_score,
+            "extra_images": options.extra_images,
+            "diagnose": self.diagnose,
+        }
+
+    def evaluate(self, det: Any, log: Log, kept: KeptTruth | None = None) -> Evaluation:
+        """Read both sides and evaluate them; `kept` is for several runs."""
+        options, gt = self.options, self.options.gt
+        iou_type, arguments = self.rules[0].iou_type, self.arguments(log)
+        only_classes = arguments["only_classes"]
+        wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in self.rules) else set())
+
+        def is_compared(side: Dataset) -> Mask:
+            """(n,) the boxes of the classes that are evaluated."""
+            if only_classes is None and iou_type == "keypoints":
+                return with_points(side)[side.boxes.category]
+            is_chosen = [
+                only_classes is None or self.renames.get(name, name) in only_classes
+                for name in side.categories.name
+            ]
+            return np.array(is_chosen, bool)[side.boxes.category]
+
+        truth, detections = load_sides(
+            gt,
+            det,
+            (options.gt_side, options.det_side),
+            options,
+            log,
+            wants=wants,
+            own_fields=any(p.fields for p in self.rules),
+            draws=bool(options.report),
+            skip_bad_files=options.skip_bad_files,
+            kept=kept,
+            check=check_too(lambda side, of_side: report_unfit(side, iou_type, of_side, is_compared(side))),
+        )
+        if options.ignore_regions is not None:
+            truth = self._with_regions(truth, log)
+        if self.is_default and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
+            what = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
+            log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
+        if is_path(det) and not options.merge_runs:
+            check_one_run(detections)
+        text = options.only_images or ""
+        is_file = isinstance(text, str) and text.lower().endswith(".txt") and os.path.isfile(text)
+        if is_file and text not in truth.images.name:
+            raise UsageError(
+                f"{spell('only_images')} {shorten(text)}: for the names in this file give @{shorten(text)}"
+            )
+        renamed = detections
+        if self.renames:
+            n = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
+            for name, count in zip(detections.categories.name, n, strict=True):
+                if name in self.renames:
+                    log.note(f"--rename: {name!r} of {count} detections is read as {self.renames[name]!r}")
+            renamed = apply(Edits(rename=self.renames), detections, Ledger("", ""))
+        return evaluate(truth, renamed, class_agnostic=options.class_agnostic, log=log, **arguments)
+
+    def _with_regions(self, truth: Dataset, log: Log) -> Dataset:
+        """The ground truth with the regions of ``ignore_regions``, which may be in any format."""
+        from odm.converters.merging import add_regions
+
+        options = self.options
+        side = Side("--format", "gt", None, options.encoding, {}, {})
+        regions = only(
+            dataset_of(
+                options.ignore_regions,
+                side,
+                options,
+                log,
+                counterpart=lambda: truth,
+                wants=SHAPES_OF[self.rules[0].iou_type],
+                skip_bad_files=options.skip_bad_files,
+            )
+        )
+        return add_regions(truth, regions, pair_images(truth.images, regions.images)[0], log)
 
 
-def _sigmas_of(given: Any) -> list[float] | None:
+def _read_open_images(
+    options: PairOptions, log: Log
+) -> tuple[Iterable[Label] | None, Mapping[str, Any] | None]:
+    """The image-level labels and the class hierarchy, read if they are files."""
+    image_labels, hierarchy = options.image_labels, options.hierarchy
+    if not image_labels and not hierarchy:
+        return None, None
+    from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
+
+    gt = options.gt_side
+    classes = gt.options.get("classes", gt.shared.get("classes"))
+    names = read_descriptions(classes, log) if classes else {}
+    labels: Iterable[Label] | None
+    if isinstance(image_labels, (str, os.PathLike)):
+        labels = read_image_labels(os.fspath(image_labels), log, names)
+    else:
+        labels = image_labels or None
+    if isinstance(hierarchy, (str, os.PathLike)):
+        return labels, read_hierarchy(os.fspath(hierarchy), log, names)
+    return labels, hierarchy or None
+
+
+def _sigmas_of(value: str | Sequence[float] | None) -> list[float] | None:
     """The numbers in ``A,B``, or the lines of a file."""
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, str):
-        return list(given) if isinstance(given, Iterable) else [given]
-    for texts in (given.split(","), None):
+    if not isinstance(value, str):
+        return list(value) if isinstance(value, Iterable) else [value]
+    for texts in (value.split(","), None):
         try:
-            return [float(text) for text in texts or lines_of_files([f"@{given}"])]
+            return [float(text) for text in texts or lines_of_files([f"@{value}"])]
         except ValueError:
             continue
     raise UsageError(
-        f"--sigmas {shorten(given)}: expected numbers, as in 0.025,0.05, or a file with one per line"
+        f"{spell('sigmas')} {shorten(value)}: expected numbers, as in 0.025,0.05, or a file with one per line"
     )
 
 
-@contextlib.contextmanager
-def names_as_flags() -> Iterator[None]:
-    """Word a `UsageError`, which begins with the name of what is wrong, with the flag of that name."""
-    try:
-        yield
-    except UsageError as e:
-        text = str(e.args[0])
-        name = text.split(" ", 1)[0].removesuffix(":")
-        if name in {"iou", "at_score", "protocol", "only_classes", "only_images", *SWITCHES}:
-            raise UsageError(f"--{name.replace('_', '-')}{text[len(name) :]}") from None
-        raise
-
-
-def only_names(option: str, given: dict[str, Any]) -> Sequence[str] | None:
+def _parse_names(option: str, text: str | Sequence[str] | None, encoding: str) -> Sequence[str] | None:
     """The names in ``A,B``, or the lines of the file in ``@FILE``. UsageError if there is none."""
-    text = given[option]
     if text is None:
         return None
-    listed = isinstance(text, str) and text.startswith("@")
-    names = lines_of_files([text], given["encoding"]) if listed else split_names(text)
+    is_file = isinstance(text, str) and text.startswith("@")
+    names = lines_of_files([str(text)], encoding) if is_file else split_names(text)
     if not names:
-        raise UsageError(f"{option} {shorten(str(text))!r}: there is no name in it")
+        raise UsageError(f"{spell(option)} {shorten(str(text))!r}: there is no name in it")
     return names
 
 
-def arguments(given: dict[str, Any], log: Log) -> dict[str, Any]:
-    """What `evaluate` is asked for."""
-    options = given["options"]
-    classes = options["gt"].get("classes", options[""].get("classes"))
-    image_labels, hierarchy = given["image_labels"], given["hierarchy"]
-    if image_labels or hierarchy:
-        from odm.converters.image_labels import read_descriptions, read_hierarchy, read_image_labels
-
-        names = read_descriptions(classes, log) if classes else {}
-        if isinstance(image_labels, str):
-            image_labels = read_image_labels(image_labels, log, names)
-        if isinstance(hierarchy, str):
-            hierarchy = read_hierarchy(hierarchy, log, names)
-    return {
-        "protocol": list(dict.fromkeys(given["protocol"])) or None,
-        "iou": list(dict.fromkeys(given["iou"])) or None,
-        "only_classes": only_names("only_classes", given),
-        "only_images": only_names("only_images", given),
-        "image_labels": image_labels or None,
-        "hierarchy": hierarchy or None,
-        **{name: given[name] for name in SWITCHES},
-    }
-
-
-def in_parts(given: dict[str, Any], rules: Sequence[Protocol]) -> bool:
+def _is_partwise(options: EvalOptions, rules: Sequence[Protocol]) -> bool:
     """Whether the detections are read a part at a time. UsageError if something else forbids it."""
-    if given["memory"] is None and given["cluster"] is None:
-        for name, flag in (("scratch", "--scratch"), ("rows_per_task", "--rows-per-task")):
-            if given[name] is not None:
-                raise UsageError(f"{flag} is used with --memory or --cluster only")
+    memory, cluster, scratch = spell("memory"), spell("cluster"), spell("scratch")
+    if options.memory is None and options.cluster is None:
+        for name, value in (("scratch", options.scratch), ("rows_per_task", options.rows_per_task)):
+            if value is not None:
+                raise UsageError(f"{spell(name)} is used with {memory} or {cluster} only")
         return False
-    if given["cluster"] is not None and given["scratch"] is None:
-        raise UsageError("--cluster needs --scratch DIR: a folder that all workers share")
-    for name in WHOLE:
-        if given[name]:
-            flag = f"--{name.removesuffix('_to').replace('_', '-')}"
-            raise UsageError(f"{flag} needs all detections at once: leave it out, or --memory and --cluster")
+    if options.cluster is not None and options.scratch is None:
+        raise UsageError(f"{cluster} needs {scratch} DIR: a folder that all workers share")
+    for name, spec in options.in_use():
+        if spec.needs_all:
+            raise UsageError(
+                f"{spell(name)} needs all detections at once: leave it out, or {memory} and {cluster}"
+            )
     from odm.evaluate.parts import shards
 
     shards.check_rules(rules)
     return True
 
 
-def evaluate_sources(
-    gt: Any, det: Any, given: dict[str, Any], log: Log, kept: KeptTruth | None = None
-) -> Evaluation:
-    """Read both sides and evaluate them as the arguments say; `kept` is for several runs."""
-    with names_as_flags():
-        asked, renames = arguments(given, log), renames_of(given)
-    rules = resolve(asked["protocol"], iou_type=given["iou_type"])
-    iou_type, own_fields = rules[0].iou_type, any(p.fields for p in rules)
-    wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in rules) else set())
-
-    def compared(side: Dataset) -> Mask:
-        """(n,) the boxes of the classes that are evaluated."""
-        only = asked["only_classes"]
-        if only is None and iou_type == "keypoints":
-            return with_points(side)[side.boxes.category]
-        names = [only is None or renames.get(name, name) in only for name in side.categories.name]
-        return np.array(names, bool)[side.boxes.category]
-
-    truth, detections = load_sides(
-        gt,
-        det,
-        {**given, "wants": wants, "own_fields": own_fields},
-        log,
-        kept=kept,
-        check=check_too(lambda side, own: report_unfit(side, iou_type, own, compared(side))),
-    )
-    if (regions := given["ignore_regions"]) is not None:
-        how = {**given, "format_": None, "options": {"": {}}, "wants": SHAPES_OF[iou_type]}
-        read = only(dataset_of(regions, how, log, verb=given["verb"], kind="gt", other=lambda: truth))
-        from odm.converters.merging import add_regions
-
-        truth = add_regions(truth, read, pair_images(truth.images, read.images)[0], log)
-    if not given["protocol"] and is_path(gt) and os.fspath(gt).lower().endswith((".yaml", ".yml")):
-        what = f"--protocol ultralytics gives the numbers of {PROGRAMS['ultralytics']}"
-        log.notes.insert(0, f"{printable(source_of(truth))}: {what}, and this is {DEFAULT}")
-    if is_path(det) and not given["merge_runs"]:
-        check_one_run(detections)
-    with names_as_flags():
-        text = given["only_images"] or ""
-        a_file = isinstance(text, str) and text.lower().endswith(".txt") and os.path.isfile(text)
-        if a_file and text not in truth.images.name:
-            raise UsageError(f"only_images {shorten(text)}: for the names in this file give @{shorten(text)}")
-        renamed = detections
-        if renames:
-            n = np.bincount(detections.boxes.category, minlength=len(detections.categories)).tolist()
-            for name, count in zip(detections.categories.name, n, strict=True):
-                if name in renames:
-                    log.note(f"--rename: {name!r} of {count} detections is read as {renames[name]!r}")
-            renamed = apply(Edits(rename=renames), detections, Ledger("", ""))
-        return evaluate(truth, renamed, log=log, **asked)
-
-
-def evaluate_in_parts(
-    gt: Any, det: Any, given: dict[str, Any], log: Log, warn: Callable[[str], None]
-) -> Evaluation:
+def evaluate_in_parts(options: EvalOptions, plan: Plan, log: Log, warn: Callable[[str], None]) -> Evaluation:
     """Evaluate a part of the detections at a time."""
-    asked = arguments(given, log)
-    for name in ("class_agnostic", "iou_type", "sigmas"):  # which were refused
-        del asked[name]
     from odm.evaluate.parts.cluster import dask_executor
     from odm.sharding import evaluate_shards, parse_memory
 
+    gt, det, arguments = options.gt, options.det, plan.arguments(log)
     if not is_path(det) or isinstance(det, InMemory):
-        raise UsageError("--memory and --cluster read the detections a part at a time: give a path")
+        raise UsageError(
+            f"{spell('memory')} and {spell('cluster')} read the detections a part at a time: give a path"
+        )
     try:
-        memory = None if given["memory"] is None else parse_memory(str(given["memory"]))
+        memory = None if options.memory is None else parse_memory(str(options.memory))
     except ValueError as e:
-        raise UsageError(f"--memory {given['memory']}: {e}") from None
+        raise UsageError(f"{spell('memory')} {options.memory}: {e}") from None
 
     def note(text: str) -> None:
         warn(f"note: {text}")
 
     with contextlib.ExitStack() as stack:
         executor = None
-        if given["cluster"] is not None:
-            executor = stack.enter_context(dask_executor(given["cluster"], note))
+        if options.cluster is not None:
+            executor = stack.enter_context(dask_executor(options.cluster, note))
         return evaluate_shards(
-            request_of(os.fspath(gt), given, "gt", "gt")
+            request_of(gt, options.gt_side, options)
             if is_path(gt) and not isinstance(gt, InMemory)
-            else only(dataset_of(gt, given, log, verb=given["verb"], side="gt", kind="gt")),
-            request_of(os.fspath(det), given, "det", "det"),
+            else only(dataset_of(gt, options.gt_side, options, log)),
+            request_of(det, options.det_side, options),
             executor=executor,
-            scratch=given["scratch"],
-            rows_per_task=given["rows_per_task"],
+            scratch=None if options.scratch is None else os.fspath(options.scratch),
+            rows_per_task=options.rows_per_task,
             memory=memory,
             log=log,
             tell=note,
-            **asked,
+            **arguments,
         )

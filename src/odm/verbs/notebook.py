@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from odm import arguments
+from odm import arguments, inputs
 from odm.converters import Ledger
 from odm.converters.statistics import Statistics
 from odm.document import Table
@@ -30,7 +30,6 @@ from odm.evaluate.analysis.render_comparison import difference_cells, difference
 from odm.evaluate.analysis.render_diff import differences_document
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import class_table, headline
-from odm.files import MAX_SIZE
 from odm.issues import CODES, Issue, Log, UsageError, hint, plural, shorten
 from odm.numbers import number, percent, percents
 from odm.tables import Dataset
@@ -56,8 +55,9 @@ from odm.verbs.html import (
     table_of,
     view,
 )
-from odm.verbs.reports import IMAGES, SIZE, report_target, shown
-from odm.verbs.sources import verb
+from odm.verbs.reports import check_report, shown
+from odm.verbs.shared import PageOptions, ReportOptions
+from odm.verbs.sources import from_keywords
 from odm.verbs.validation import Validation
 from odm.views import Path, WebPage
 
@@ -354,41 +354,34 @@ def _(statistics: Statistics) -> str:
 # ---------------------------------------------------------------------------------- pages and drawings
 
 
-def _given(out: Path | None, images: Path | None, options: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The arguments of a page, as a command has them."""
-    known = {
-        "report_images": IMAGES,
-        "report_size": SIZE,
-        "report_title": "",
-        "language": None,
-        "overwrite": False,
-    }
-    for option, value in options.items():
-        if option not in known:
-            raise UsageError(f"{name} has no option {option!r}{hint(option, known)}")
-        arguments.check(option, value, arguments.hints_of(showing.show)[option])
-    folder = {} if images is None else {"images": os.fspath(images)}
-    reading = {"follow_links": False, "max_size": MAX_SIZE, "encoding": ""}
-    target = None if out is None else os.fspath(out)
-    return {**known, **options, **reading, "report": target, "inline": True, "options": {"": folder}}
+def _page_options(name: str, options: Mapping[str, Any], images: Path | None) -> ReportOptions:
+    """The options of a page that the method `name` shows, and the folder of its images, checked."""
+    known = PageOptions.fields()
+    if unknown := next((option for option in options if option not in known), None):
+        raise UsageError(f"{name} has no option {unknown!r}{hint(unknown, known)}")
+    record = from_keywords(ReportOptions, options)
+    if images is not None:
+        record.formats[""]["images"] = os.fspath(images)
+    return record
 
 
-@verb
+@arguments.checked
+@inputs.gather()
 def dataset_page(
     value: Dataset, out: Path | None, images: Path | None, columns: int, **options: Any
 ) -> WebPage:
     """The pictures of a data set with their boxes, so many beside each other."""
     if columns < 1:
         raise UsageError(f"show columns={columns}: expected at least 1")
-    given = _given(out, images, options, "show")
-    report_target(given, sources=())
-    log = Log()
-    page = showing.page_of(value, [value], given, log, log.extend)
+    record, log = _page_options("show", options, images), Log()
+    check_report(out, record, (), is_shown=True)
+    page = showing.page_of(value, [value], record, log, log.extend)
     page.data["columns"] = columns
-    return shown(page, given, [], log.extend)
+    return shown(page, out, record, [], log.extend)
 
 
-@verb
+@arguments.checked
+@inputs.gather()
 def evaluation_report(
     value: Evaluation | Result, out: Path | None, images: Path | None, **options: Any
 ) -> WebPage:
@@ -397,14 +390,14 @@ def evaluation_report(
         value = Evaluation(value.sides, [value], Log(), value.truth_dataset, value.detections_dataset)
     if value.truth_dataset is None or value.detections_dataset is None:
         raise UsageError("report: the boxes of this evaluation are not in memory")
-    given = _given(out, images, options, "report")
-    report_target(given, sources=())
-    log = value.log
-    page, sources = evaluating.page_of(value, given, log.extend)
-    return shown(page, given, sources, log.extend)
+    record, log = _page_options("report", options, images), value.log
+    check_report(out, record, (), is_shown=True)
+    page, sources = evaluating.page_of(value, record, log.extend)
+    return shown(page, out, record, sources, log.extend)
 
 
-@verb
+@arguments.checked
+@inputs.gather()
 def comparison_report(value: Comparison, out: Path | None, images: Path | None, **options: Any) -> WebPage:
     """The page of a comparison."""
     if not value.evaluations:
@@ -412,14 +405,13 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
             f"report: the boxes are not in memory: odm.compare keeps those of up to {comparing.KEPT} "
             'runs; for more, its argument report="runs.html" writes the page'
         )
-    given = {**_given(out, images, options, "report"), "at_score": None}
-    report_target(given, sources=())
-    log = Log()
-    page = comparing.page_of(value, value.evaluations, [], given, log, log.extend)
-    return shown(page, given, [], log.extend)
+    record, log = _page_options("report", options, images), Log()
+    check_report(out, record, (), is_shown=True)
+    page = comparing.page_of(value, value.evaluations, [], record, log, log.extend)
+    return shown(page, out, record, [], log.extend)
 
 
-@verb
+@arguments.checked
 def plot(value: Evaluation | Result, what: str) -> Figure:
     """One of the plots of ``odm eval --plots``."""
     from odm.drawing import check_matplotlib, encoded

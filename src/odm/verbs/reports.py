@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from odm.issues import Log, UsageError, shorten
+from odm.files import Output
+from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset
-from odm.verbs.sources import reading
+from odm.verbs.shared import IMAGES, SIZE, PageOptions, ReadingOptions
+from odm.verbs.words import Path
 from odm.views import WebPage
 
 if TYPE_CHECKING:
     from odm.report import Page, Picture
 
-IMAGES = 200
-LANGUAGES = ("en", "zh")
-"""Those of `odm.report.words`, which is imported when a page is written."""
-SIZE = 640
 NO_REPORTS = (".pdf", ".md", ".json", ".csv", ".txt", ".zip", ".png", ".svg", ".jpg", ".xml", ".docx")
 """Names that end so are hardly meant as folders."""
 
@@ -24,63 +23,90 @@ PrintLog = Callable[[Log], None]
 """Takes the notes about a page: a command prints them, a function keeps them."""
 
 
-def report_target(given: Mapping[str, Any], sources: Sequence[str]) -> None:
-    """Refuse a target that cannot be used, and options of a page without one, before any work."""
-    if given["report"]:
+Put = Callable[[str, bytes], object]
+"""Takes the name and the content of a file."""
+
+
+def check_target(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a target that cannot be used, before any work."""
+    if path:
+        Output(os.fspath(path), overwrite=overwrite, dry_run=True)
+
+
+def write_files(path: Path | None, save: Callable[[Put], object], *, overwrite: bool) -> None:
+    """Write the files of a folder, if there is to be one."""
+    if path:
+        with Output(os.fspath(path), overwrite=overwrite) as output:
+            save(output.write)
+
+
+def check_report(
+    target: Path | None, options: PageOptions, sources: Sequence[str], *, is_shown: bool = False
+) -> None:
+    """Refuse a target that cannot be used, and options of a page that is neither written nor shown."""
+    if target:
         from odm.report import check_target
 
-        if given["report"].lower().endswith(NO_REPORTS):
-            raise UsageError(
-                f"{shorten(given['report'])}: a report is HTML: name it NAME.html, or name a folder"
-            )
+        path = os.fspath(target)
+        if path.lower().endswith(NO_REPORTS):
+            raise UsageError(f"{shorten(path)}: a report is HTML: name it NAME.html, or name a folder")
 
-        check_target(given["report"], overwrite=given["overwrite"], sources=sources)
-    elif not given.get("inline"):
-        usual = {"report_images": IMAGES, "report_size": SIZE, "report_title": "", "language": None}
-        for name, value in usual.items():
-            if given[name] != value:
-                raise UsageError(f"--{name.replace('_', '-')} is used with --report only")
+        check_target(path, overwrite=options.overwrite, sources=sources)
+    elif not is_shown:
+        usual = {
+            "report_images": (options.report_images, IMAGES),
+            "report_size": (options.report_size, SIZE),
+            "report_title": (options.report_title, ""),
+            "language": (options.language, None),
+        }
+        for name, (value, default) in usual.items():
+            if value != default:
+                raise UsageError(f"{spell(name)} is used with {spell('report')} only")
 
 
 def pictures_of(
-    names: Sequence[str], datasets: Sequence[Dataset], given: Mapping[str, Any], print_log: PrintLog
+    names: Sequence[str], datasets: Sequence[Dataset], options: ReadingOptions, print_log: PrintLog
 ) -> list[Picture]:
     """The pictures of images, from the data sets or the folders of the options ``images``."""
     from odm.converters.pictures import locate
     from odm.report import Picture
 
-    folders = [str(side["images"]) for side in given["options"].values() if side.get("images") is not None]
+    folders = [str(side["images"]) for side in options.formats.values() if side.get("images") is not None]
     log = Log()
-    found = locate(names, datasets, folders, log, **reading(given))
+    locations = locate(names, datasets, folders, log, **options.opening())
     print_log(log)
-    return [Picture(name, *location) for name, location in zip(names, found, strict=True)]
+    return [Picture(name, *location) for name, location in zip(names, locations, strict=True)]
 
 
-def write_report(page: Page, given: Mapping[str, Any], sources: Sequence[str], print_log: PrintLog) -> str:
+def write_report(
+    page: Page, target: Path | None, options: PageOptions, sources: Sequence[str], print_log: PrintLog
+) -> str:
     """Write a report, and answer where it is."""
     from odm.report import write
 
     log = Log()
     path = write(
         page,
-        given["report"],
-        size=given["report_size"],
-        overwrite=given["overwrite"],
+        os.fspath(target or ""),
+        size=options.report_size,
+        overwrite=options.overwrite,
         sources=sources,
         log=log,
-        language=given["language"],
+        language=options.language,
     )
     print_log(log)
     return path
 
 
-def shown(page: Page, given: Mapping[str, Any], sources: Sequence[str], print_log: PrintLog) -> WebPage:
-    """The page as it was asked for: written, or for a notebook."""
-    if given["report"]:
-        return WebPage(path=write_report(page, given, sources, print_log))
+def shown(
+    page: Page, target: Path | None, options: PageOptions, sources: Sequence[str], print_log: PrintLog
+) -> WebPage:
+    """The page for a notebook, or for the file or folder that it is written to."""
+    if target:
+        return WebPage(path=write_report(page, target, options, sources, print_log))
     from odm.report import inline
 
     log = Log()
-    text = inline(page, size=given["report_size"], log=log, language=given["language"])
+    text = inline(page, size=options.report_size, log=log, language=options.language)
     print_log(log)
     return WebPage(html=text)

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from odm.converters import Loaded
 from odm.converters.pending import SHAPE_WORDS
 from odm.converters.plots import save_plots
 from odm.converters.statistics import Statistics, describe
 from odm.drawing import check_matplotlib
-from odm.files import MAX_SIZE
 from odm.issues import Log
 from odm.tables import Dataset, Kind
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, shown, write_report
-from odm.verbs.sources import Source, gathered, load_source, only, paths_of, verb
-from odm.verbs.words import FormatName, Path, ReadOptions
+from odm.verbs.options import OUTPUT, READING, argument, option
+from odm.verbs.reports import PrintLog, check_report, pictures_of, shown, write_report
+from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
+from odm.verbs.sources import Source, load_source, only, paths_of, verb
+from odm.verbs.words import FormatName, Path, ReadFormatOptions
 from odm.views import WebPage
 
 if TYPE_CHECKING:
     from odm.report import Page
 
 
-@verb
-def stats(
-    source: Source,
-    *,
-    format: FormatName | None = None,  # noqa: A002 -- the field's word
-    kind: Kind | None = None,
-    gt: Source | None = None,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    plots: Path | None = None,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[ReadOptions],
-) -> Statistics:
+class SourceOptions(ReadingOptions, SkipFilesOptions, heading=READING):
+    """How the source of a command that has only one is read."""
+
+    format: FormatName | None = option(
+        "Format of SRC; auto-detected if omitted.", "FORMAT", default=None, short=("--from",)
+    )
+    kind: Kind | None = option("Read SRC as ground truth or as detections.", default=None)
+    gt: Source | None = option(
+        "Ground truth that a results file refers to.", "FILE", default=None, path="read"
+    )
+
+
+class StatsOptions(ReportOptions, SourceOptions, ReadFormatOptions, verb="stats"):
+    """The options of `odm.stats`."""
+
+    source: Source = argument(kw_only=False)
+    plots: Path | None = option(
+        "Also draw plots as PNG and SVG (extra [plot]).", "DIR", default=None, path="written", heading=OUTPUT
+    )
+    overwrite: bool = option("Replace existing files in the targets of --plots and --report.", default=False)
+    log: Log | None = None
+
+
+@verb(StatsOptions)
+def stats(options: StatsOptions) -> Statistics:
     """Count and measure what is in a source, as ``odm stats`` does.
 
     Parameters
@@ -66,33 +71,48 @@ def stats(
     DataError, UsageError, PathError
         As `odm.read`.
     """
-    given = gathered(locals(), "stats")
-    log = Log() if log is None else log
-    report_target(given, sources=paths_of(source))
-    loaded = load_one(source, given, log)
-    statistics, _ = measure(only(loaded), given, log)
-    if given["report"]:
-        write_statistics_page(only(loaded), statistics, given, log, log.extend)
+    log = Log() if options.log is None else options.log
+    check_report(options.report, options, paths_of(options.source))
+    dataset = only(load_measured(options, log))
+    statistics, _ = measure(dataset, options, log)
+    if options.report:
+        write_statistics_page(dataset, statistics, options, log, log.extend)
     return statistics
 
 
-def load_one(source: Any, given: Mapping[str, Any], log: Log) -> Loaded | Dataset:
-    """The source; a missing Matplotlib is said before it is read."""
-    if given["plots"] is not None:
+def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
+    """Read the source, once it is known that Matplotlib is there if plots are to be drawn."""
+    if options.plots is not None:
         check_matplotlib()
-    return load_source(source, {**given, "wants": SHAPE_WORDS}, log, "stats")[0]
+    return _load(options.source, options, log, draws=bool(options.report))[0]
 
 
-def measure(dataset: Dataset, given: Mapping[str, Any], log: Log) -> tuple[Statistics, tuple[str, ...]]:
-    """The numbers, and the names of the plots that were written, if they were asked for."""
+def _load(
+    source: Source, options: SourceOptions, log: Log, *, draws: bool
+) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
+    return load_source(
+        source,
+        options.gt,
+        options.side("", options.format, options.kind),
+        options,
+        log,
+        wants=SHAPE_WORDS,
+        draws=draws,
+        skip_bad_files=options.skip_bad_files,
+    )
+
+
+def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statistics, tuple[str, ...]]:
+    """The numbers, and the names of the plots that were written, if the options name a folder for them."""
     statistics = describe(dataset)
-    if given["plots"] is None:
+    if options.plots is None:
         return statistics, ()
-    return statistics, save_plots(dataset, statistics, given["plots"], log, overwrite=given["overwrite"])
+    plots = save_plots(dataset, statistics, os.fspath(options.plots), log, overwrite=options.overwrite)
+    return statistics, plots
 
 
 def write_statistics_page(
-    dataset: Dataset, statistics: Statistics, given: Mapping[str, Any], log: Log, print_log: PrintLog
+    dataset: Dataset, statistics: Statistics, options: StatsOptions, log: Log, print_log: PrintLog
 ) -> str:
     """Write the page of statistics, and answer where it is."""
     from odm.report import statistics_page
@@ -101,36 +121,26 @@ def write_statistics_page(
     page = statistics_page(
         dataset,
         statistics.to_dict(),
-        pictures_of(dataset.images.name, [dataset], given, print_log),
+        pictures_of(dataset.images.name, [dataset], options, print_log),
         log=log,
         sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
     )
-    return write_report(page, given, sources, print_log)
+    return write_report(page, options.report, options, sources, print_log)
 
 
-@verb
-def show(
-    source: Source,
-    *,
-    out: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    format: FormatName | None = None,  # noqa: A002 -- the field's word
-    kind: Kind | None = None,
-    gt: Source | None = None,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[ReadOptions],
-) -> WebPage:
+class ShowOptions(PageOptions, SourceOptions, ReadFormatOptions, verb="show"):
+    """The options of `odm.show`."""
+
+    source: Source = argument(kw_only=False)
+    out: Path | None = option(PAGE_HELP, "FILE|DIR", default=None, path="written", heading=OUTPUT)
+    overwrite: bool = option("Replace existing files of the page.", default=False)
+    log: Log | None = None
+
+
+@verb(ShowOptions)
+def show(options: ShowOptions) -> WebPage:
     """Show annotations or detections drawn on their images, as ``odm show`` does.
 
     >>> odm.show("labels/", images="photos/")  # doctest: +SKIP
@@ -155,31 +165,34 @@ def show(
     DataError, UsageError, PathError
         As `odm.read`.
     """
-    given = gathered({**locals(), "inline": True}, "show")
-    log = Log() if log is None else log
-    report_target(given, sources=paths_of(source))
-    dataset, sides = load_shown(source, given, log)
-    return shown(page_of(dataset, sides, given, log, log.extend), given, paths_of(source), log.extend)
+    log, sources = Log() if options.log is None else options.log, paths_of(options.source)
+    check_report(options.out, options, sources, is_shown=True)
+    dataset, sides = load_shown(options, log)
+    return shown(page_of(dataset, sides, options, log, log.extend), options.out, options, sources, log.extend)
 
 
-def load_shown(source: Any, given: Mapping[str, Any], log: Log) -> tuple[Dataset, list[Dataset]]:
-    """What is shown, and where its pictures and sizes may be known."""
-    loaded, truth = load_source(source, {**given, "inline": True, "wants": SHAPE_WORDS}, log, "show")
+def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
+    """The data set that is shown, and the data sets that may know its pictures and their sizes."""
+    loaded, truth = _load(options.source, options, log, draws=True)
     dataset = only(loaded)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 
 
 def page_of(
-    dataset: Dataset, sides: Sequence[Dataset], given: Mapping[str, Any], log: Log, print_log: PrintLog
+    dataset: Dataset,
+    sides: Sequence[Dataset],
+    options: ShowOptions | ReportOptions,
+    log: Log,
+    print_log: PrintLog,
 ) -> Page:
     """The page of a data set."""
     from odm.report import dataset_page
 
     return dataset_page(
         dataset,
-        pictures_of(dataset.images.name, sides, given, print_log),
+        pictures_of(dataset.images.name, sides, options, print_log),
         log=log,
         sources=[dataset.path] if dataset.path else [],
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeGuard, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,11 +18,18 @@ from odm.converters.load import Check, load_all
 from odm.converters.pending import as_json
 from odm.files import Unreadable, as_utf8, read_bytes
 from odm.formats import FORMATS, option_specs
-from odm.issues import Log, OdmError, PathError, UsageError, hint, printable
-from odm.tables import Dataset, Kind
+from odm.issues import Log, PathError, UsageError, hint, printable, spell
+from odm.tables import Dataset
+from odm.verbs.options import Options
+from odm.verbs.shared import ReadingOptions, Side
 from odm.verbs.words import Analysis, BoxProtocolName, FormatName, Path, ProtocolName
 
+if TYPE_CHECKING:
+    from odm.converters.merging import SameImage
+
+O = TypeVar("O", bound=Options)  # noqa: E741
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -41,28 +48,54 @@ Source = Path | Sequence[Path] | Dataset | Mapping[str, Any] | Sequence[Mapping[
 
 OPEN = (FormatName, ProtocolName, BoxProtocolName, Analysis)
 """Words of which packages may add some, or that are refused with better advice where they are used."""
-_FLAG = re.compile(r"(?<![\w`-])--([a-z]+(?:-[a-z]+)*)")
 
 
-def verb(function: Callable[P, T]) -> Callable[P, T]:
-    """A function for users: a run of its own, whose messages name keywords where a command names flags.
+def verb(record: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
+    """Make a function for users of one that takes a record: the fields of the record are its keywords.
 
-    COCO's dictionaries and lists of results, alone or as runs by their names, become files in memory first.
+    Each call is a run of its own. COCO's dictionaries and lists of results, alone or as runs by their names,
+    become files in memory first.
     """
+    options: Any = record
 
-    @functools.wraps(function)
-    def call(*args: P.args, **keywords: P.kwargs) -> T:
-        try:
-            values: Any = [_with_files(value) for value in args]
-            named: Any = {name: _with_files(value) for name, value in keywords.items()}
-            arguments.check_call(function, values, named, OPEN)
+    def decorate(function: Callable[[R], T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **keywords: P.kwargs) -> T:
+            values = {**dict(zip(by_place, args, strict=False)), **keywords}
+            if len(args) > len(by_place) or len(values) < len(args) + len(keywords):
+                signature.bind(*args, **keywords)  # raises what Python raises
             with inputs.gather():
-                return function(*values, **named)
-        except OdmError as e:
-            e.args = (_FLAG.sub(lambda match: match[1].replace("-", "_"), str(e.args[0])), *e.args[1:])
-            raise
+                return function(from_keywords(options, values))
 
-    return call
+        returned = inspect.signature(function).return_annotation
+        call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return call
+
+    parameters = options.parameters()
+    signature = inspect.Signature(parameters)
+    by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    return decorate
+
+
+def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
+    """The record of some keywords, all checked; those of formats become its ``formats``, by side."""
+    values = {name: _with_files(value) for name, value in keywords.items()}
+    fields = record.fields()
+    arguments.check_values(record.types(), values, OPEN)
+    others = {name: value for name, value in values.items() if name not in fields}
+    formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *record.sides)}
+    known: dict[str, Any] = {}
+    for name, value in others.items():
+        for spec in () if known else (s for f in FORMATS.values() for s in option_specs(f.options)):
+            known[spec.name] = known.get(spec.name, str) | spec.type
+        side = next((s for s in record.sides if name.startswith(f"{s}_") and name not in known), "")
+        plain = name.removeprefix(f"{side}_") if side else name
+        if plain not in known or not record.takes_formats:
+            raise UsageError(f"{record.verb} has no option {name!r}{hint(name, [*fields, *known])}")
+        arguments.check(name, value, known[plain] | None)
+        if value is not None and value is not False:
+            formats[side][plain] = _plain(value)
+    return record.from_values({name: _plain(value) for name, value in values.items()}, formats)
 
 
 def _with_files(value: Any) -> Any:
@@ -78,73 +111,40 @@ def _with_files(value: Any) -> Any:
     return text
 
 
-def gathered(values: Mapping[str, Any], verb: str, *sides: str, repeated: str = "") -> dict[str, Any]:
-    """The arguments of a function as its command has them.
-
-    Parameters
-    ----------
-    values
-        The arguments by name, with the options of formats in ``options``; those of one side begin with its
-        name.
-    sides
-        As for `odm.cli._common.format_options`.
-    repeated
-        Names of arguments of which a command takes several: a single value becomes a list.
-    """
-    given = {name: _plain(value) for name, value in values.items() if name not in ("options", "log")}
-    for name in repeated.split():
-        value = given[name]
-        single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
-        given[name] = [*(() if value is None else (value,) if single else map(_plain, value))]
-    options: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
-    known: dict[str, Any] = {}
-    for name, value in values["options"].items():
-        for spec in () if known else (s for f in FORMATS.values() for s in option_specs(f.options)):
-            known[spec.name] = known.get(spec.name, str) | spec.type
-        side = next((s for s in sides if name.startswith(f"{s}_") and name not in known), "")
-        own = name.removeprefix(f"{side}_") if side else name
-        if own not in known:
-            raise UsageError(f"{verb} has no option {name!r}{hint(name, [*given, *known])}")
-        arguments.check(name, value, known[own] | None)
-        if value is not None and value is not False:
-            options[side][own] = _plain(value)
-    for name, other in (("format", "format_"), ("save", "save_to"), ("out", "report")):
-        if name in given and other not in given:
-            given[other] = given.pop(name)
-    return {**given, "verb": verb, "output": "", "options": options, "quiet": False, "verbose": False}
+def listed(value: Any) -> list[Any]:
+    """The values of an option that takes one or several, as a list."""
+    is_single = value is None or isinstance(value, (str, Mapping)) or not isinstance(value, Iterable)
+    return [*(() if value is None else (value,) if is_single else map(_plain, value))]
 
 
 def _plain(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def reading(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a command's arguments those that concern how files are opened."""
-    return {name: given[name] for name in ("follow_links", "max_size", "encoding")}
+def request_of(
+    path: Path,
+    side: Side,
+    options: ReadingOptions,
+    wants: frozenset[str] = frozenset(),
+    *,
+    own_fields: bool = False,
+) -> Request:
+    """What is to be read of one side of a command, and how."""
+    return Request(
+        path=os.fspath(path),
+        format=side.format,
+        options=side.options,
+        shared=side.shared,
+        kind=side.kind,
+        flag=side.flag,
+        wants=wants,
+        own_fields=own_fields,
+        unlisted=side.unlisted,
+        **options.opening(side.encoding),
+    )
 
 
-def request_of(path: str, given: Mapping[str, Any], side: str, kind: Kind | None, flag: str = "") -> Request:
-    """What is to be read of one side of a command, and how; `flag` names its format."""
-    flag = flag or f"--{side}-format"
-    own = reading(given)
-    own |= {
-        "encoding": given.get(f"{side}_encoding") or own["encoding"],
-        "wants": given.get("wants", frozenset()),
-    }
-    own["own_fields"] = bool(given.get("own_fields")) and kind == "gt"
-    name = "format_" if flag == "--format" else flag[2:].replace("-", "_")
-    options = given["options"][side] if side else {}
-    shared = given["options"][""]
-    if side == "det":
-        is_beyond = {
-            "image_id": given.get("extra_images") in ("ignore", "background"),
-            "category_id": given.get("only_classes") is not None,
-        }
-        own["unlisted"] = frozenset(key for key, value in is_beyond.items() if value)
-    return Request(path=path, format=given[name], options=options, shared=shared, kind=kind, flag=flag, **own)
-
-
-def is_path(source: object) -> bool:
+def is_path(source: object) -> TypeGuard[Path]:
     """Whether a source is a single path."""
     return isinstance(source, (str, os.PathLike))
 
@@ -157,71 +157,78 @@ def paths_of(*sources: object) -> list[str]:
 
 def dataset_of(
     source: Any,
-    given: Mapping[str, Any],
+    side: Side,
+    options: ReadingOptions,
     log: Log,
     *,
-    verb: str,
-    side: str = "",
-    kind: Kind | None = None,
-    other: Callable[[], Dataset | None] | None = None,
+    counterpart: Callable[[], Dataset | None] | None = None,
+    wants: frozenset[str] = frozenset(),
+    own_fields: bool = False,
+    draws: bool = False,
+    skip_bad_files: bool = False,
+    same_image: SameImage = "error",
 ) -> Loaded | Dataset:
     """A source as tables: `Loaded` if it is a single path, otherwise a data set.
 
     Parameters
     ----------
-    side
-        Whose options apply; without one those of ``--format``.
-    other
+    counterpart
         Gives the other side, whose images and classes ids of this one may mean.
+    wants, own_fields
+        As for `odm.converters.Request`.
+    draws
+        Whether a page needs the option ``images``, which the format may not have.
 
     Raises
     ------
     UsageError
-        If it is nothing that can be read; the message begins with `verb`.
+        If it is nothing that can be read; the message begins with the name of the command.
     """
     if isinstance(source, Dataset):
         return source
-    listed = [source] if is_path(source) else list(source) if isinstance(source, (list, tuple)) else []
-    if not listed or not all(map(is_path, listed)):
+    paths = [source] if is_path(source) else list(source) if isinstance(source, (list, tuple)) else []
+    if not paths or not all(map(is_path, paths)):
         from odm.converters.bridges import from_object
 
         try:
-            return from_object(source, kind, other)
+            return from_object(source, side.kind, counterpart)
         except TypeError as e:
-            raise UsageError(f"{verb} {e}") from None
+            raise UsageError(f"{options.verb} {e}") from None
         except ValueError as e:
-            raise UsageError(f"{verb}: {e}") from None
-    inputs.name(*listed)
-    asked = {**given["options"][""], **given["options"].get(side, {})}
-    spare = {"images"} if given.get("report") or given.get("inline") else set()
+            raise UsageError(f"{options.verb}: {e}") from None
+    inputs.name(*paths)
+    of_formats = {**side.shared, **side.options}
+    spare = frozenset(of_formats) if len(paths) > 1 else frozenset({"images"} if draws else ())
     requests = [
         replace(
-            request_of(os.fspath(path), given, side, kind, "" if side else "--format"),
-            options=asked,
+            request_of(path, side, options, wants, own_fields=own_fields),
+            options=of_formats,
             shared={},
-            own_fields=bool(given.get("own_fields")),
-            spare=frozenset(asked) if len(listed) > 1 else frozenset(spare),
+            spare=spare,
         )
-        for path in listed
+        for path in paths
     ]
-    how: dict[str, Any] = {"skip_bad": given["skip_bad"], "counterpart": other}
-    loaded = load_all(requests, log, skip_bad_files=given.get("skip_bad_files", False), **how)
+    loaded = load_all(
+        requests, log, skip_bad=options.skip_bad, skip_bad_files=skip_bad_files, counterpart=counterpart
+    )
     if len(loaded) == 1:
         return loaded[0]
     from odm.converters import merge
 
-    same_image = given.get("same_image", "error")
     return merge([one.dataset for one in loaded], same_image=same_image, log=log).dataset
 
 
 def load_sides(
-    one: Any,
-    two: Any,
-    given: Mapping[str, Any],
+    first: Any,
+    second: Any,
+    sides: tuple[Side, Side],
+    options: ReadingOptions,
     log: Log,
     *,
-    names: tuple[str, str] = ("gt", "det"),
-    kinds: tuple[Kind, Kind] = ("gt", "det"),
+    wants: frozenset[str] = frozenset(),
+    own_fields: bool = False,
+    draws: bool = False,
+    skip_bad_files: bool = False,
     kept: KeptTruth | None = None,
     check: Check | None = None,
 ) -> tuple[Dataset, Dataset]:
@@ -229,52 +236,70 @@ def load_sides(
 
     Parameters
     ----------
-    names, kinds
-        Of the sides: whose options apply, and what they are.
+    wants, own_fields, draws
+        As for `dataset_of`; only ground truth has fields of its own.
     kept
         For several runs against one ground truth.
     check
         What is checked of two paths, in place of the usual.
     """
-    if is_path(one) and is_path(two):
-        first, second = (
-            request_of(os.fspath(path), given, name, kind)
-            for path, name, kind in zip((one, two), names, kinds, strict=True)
-        )
-        inputs.name(one, two)
-        own_check: dict[str, Any] = {} if check is None else {"check": check}
+    if is_path(first) and is_path(second):
+        requests = [
+            request_of(path, side, options, wants, own_fields=own_fields and side.kind == "gt")
+            for path, side in zip((first, second), sides, strict=True)
+        ]
+        inputs.name(first, second)
+        how: dict[str, Any] = {} if check is None else {"check": check}
         loaded = load_pair(
-            first,
-            second,
+            requests[0],
+            requests[1],
             log,
-            skip_bad=given["skip_bad"],
-            skip_bad_files=given.get("skip_bad_files", False),
-            spare=("images",) if given.get("report") else (),
+            skip_bad=options.skip_bad,
+            skip_bad_files=skip_bad_files,
+            spare=("images",) if draws else (),
             kept=kept,
-            **own_check,
+            **how,
         )
         return loaded[0].dataset, loaded[1].dataset
-    read: dict[str, Any] = {"given": given, "log": log, "verb": given["verb"]}
-    of: list[dict[str, Any]] = [{"side": name, "kind": kind} for name, kind in zip(names, kinds, strict=True)]
-    if isinstance(two, Dataset) and not isinstance(one, Dataset):  # a file may lack what the other side knows
-        return only(dataset_of(one, **read, **of[0], other=lambda: two)), two
-    found = only(dataset_of(one, **read, **of[0]))
-    return found, only(dataset_of(two, **read, **of[1], other=lambda: found))
+
+    def read(k: int, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+        return only(
+            dataset_of(
+                (first, second)[k],
+                sides[k],
+                options,
+                log,
+                counterpart=counterpart,
+                wants=wants,
+                own_fields=own_fields,
+                draws=draws,
+                skip_bad_files=skip_bad_files,
+            )
+        )
+
+    if isinstance(second, Dataset) and not isinstance(first, Dataset):
+        return read(0, lambda: second), second  # a file may lack what the other side knows
+    truth = read(0)
+    return truth, read(1, lambda: truth)
 
 
 def load_source(
-    source: Any, given: Mapping[str, Any], log: Log, verb: str
+    source: Any,
+    truth: Any,
+    side: Side,
+    options: ReadingOptions,
+    log: Log,
+    **how: Any,
 ) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
-    """A single source as its options say, and what reads the ground truth that it refers to."""
-    truth = given["gt"]
+    """A single source, and what reads the ground truth that it refers to; `how` as for `dataset_of`."""
     if truth is not None and not is_path(truth):
-        held = only(dataset_of(truth, given, log, verb=verb, kind="gt"))
-        refer: Callable[[], Dataset] | None = lambda: held  # noqa: E731
+        of_truth = only(dataset_of(truth, replace(side, kind="gt"), options, log, **how))
+        refer: Callable[[], Dataset] | None = lambda: of_truth  # noqa: E731
     else:
         from odm.converters import reference
 
         refer = reference(truth, log)
-    return dataset_of(source, given, log, verb=verb, kind=given["kind"], other=refer), refer
+    return dataset_of(source, side, options, log, counterpart=refer, **how), refer
 
 
 def only(loaded: Loaded | Dataset) -> Dataset:
@@ -298,7 +323,7 @@ def text_of_file(path: str, encoding: str = "") -> str:
         raise PathError(f"{printable(path)}: {e}") from None
     except LookupError:
         raise UsageError(
-            f"--encoding: unknown encoding {printable(encoding)}; give one such as gb18030"
+            f"{spell('encoding')}: unknown encoding {printable(encoding)}; give one such as gb18030"
         ) from None
     except UnicodeError:
         raise PathError(f"{printable(path)}: not {encoding or 'UTF-8'} text") from None
@@ -316,8 +341,8 @@ def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
     return found
 
 
-def renames_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """The classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings."""
-    texts = [one for one in given["rename"] if isinstance(one, str)]
-    mappings = [one for one in given["rename"] if not isinstance(one, str)]
-    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, given["encoding"])))
+def renames_of(rename: Any, encoding: str) -> dict[str, str]:
+    """The classes to rename: from ``OLD=NEW``, ``@FILE`` or mappings, one or several."""
+    texts = [one for one in listed(rename) if isinstance(one, str)]
+    mappings = [one for one in listed(rename) if not isinstance(one, str)]
+    return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, encoding)))

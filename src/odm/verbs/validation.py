@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Unpack
+import pkgutil
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from odm import checks
+from odm import checks, converters, evaluate, formats
 from odm.checks import TOLERANCE
 from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
 from odm.converters.validation import check_codes, check_tolerance, first_of_each, sort_issues
 from odm.evaluate import join
-from odm.files import MAX_SIZE, read_bytes
+from odm.files import read_bytes
 from odm.issues import (
     CODES,
     KEPT_PER_CODE,
     AmbiguousFormat,
+    Code,
     DataError,
     Issue,
     Log,
     UsageError,
     plural,
     printable,
+    spell,
 )
 from odm.tables import Dataset, Kind
-from odm.verbs.reports import IMAGES, SIZE, PrintLog, pictures_of, report_target, write_report
+from odm.verbs.options import CHECKS, DET, GT, READING, REPAIR, argument, option
+from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
+from odm.verbs.shared import ReportOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
     Source,
     dataset_of,
-    gathered,
     is_path,
     only,
     paths_of,
-    reading,
     request_of,
     split_names,
     verb,
 )
-from odm.verbs.words import FormatName, Path, ValidateOptions
+from odm.verbs.words import FormatName, Path, ValidateFormatOptions
 from odm.views import Shown
 
 
@@ -75,38 +79,103 @@ class Validation(list[Issue], Shown):
         return self.log.warnings
 
 
-@verb
-def validate(
-    path: Source,
-    format: FormatName | None = None,  # noqa: A002 -- the field's word
-    *,
-    kind: Kind | None = None,
-    gt: Source | None = None,
-    against: Source | None = None,
-    gt_format: FormatName | None = None,
-    det_format: FormatName | None = None,
-    images: Path | None = None,
-    select: str | Iterable[str] = (),
-    ignore: str | Iterable[str] = (),
-    tolerance: float = TOLERANCE,
-    fix: str | Iterable[str] | None = None,
-    out: Path | None = None,
-    to: FormatName | None = None,
-    skip_bad: bool = False,
-    skip_bad_files: bool = False,
-    report: Path | None = None,
-    report_images: int = IMAGES,
-    report_size: int = SIZE,
-    report_title: str = "",
-    language: Literal["en", "zh"] | None = None,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    max_size: int = MAX_SIZE,
-    encoding: str = "",
-    follow_links: bool = False,
-    log: Log | None = None,
-    **options: Unpack[ValidateOptions],
-) -> Validation:
+def all_codes() -> dict[str, Code]:
+    """Every code by name, in the order of the names; the modules that declare them are imported for it."""
+    for package in (converters, evaluate, formats):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    return dict(sorted(CODES.items()))
+
+
+class ValidateOptions(ReportOptions, SkipFilesOptions, ValidateFormatOptions, verb="validate"):
+    """The options of `odm.validate`."""
+
+    path: Source = argument(kw_only=False)
+    format: FormatName | None = option(
+        "Format of SRC; auto-detected if omitted.",
+        "FORMAT",
+        default=None,
+        short=("--from",),
+        heading=READING,
+        kw_only=False,
+    )
+    kind: Kind | None = option("Read SRC as ground truth or as detections.", default=None, heading=READING)
+    gt: Source | None = option(
+        "Ground truth that SRC, a results file, refers to.",
+        "FILE",
+        default=None,
+        path="read",
+        heading=READING,
+    )
+    gt_format: FormatName | None = option(
+        "Format of --gt; auto-detected if omitted.", "FORMAT", default=None, heading=GT
+    )
+    det_format: FormatName | None = option(
+        "Format of DET; auto-detected if omitted.", "FORMAT", default=None, heading=DET
+    )
+    images: Path | None = None
+    select: str | Iterable[str] = option(
+        "Report only these codes; * is a wildcard.",
+        "CODES",
+        default=(),
+        repeatable=True,
+        completions=all_codes,
+        heading=CHECKS,
+    )
+    ignore: str | Iterable[str] = option(
+        "Do not report these codes.",
+        "CODES",
+        default=(),
+        repeatable=True,
+        completions=all_codes,
+        heading=CHECKS,
+    )
+    tolerance: float = option(
+        "How far a box may reach beyond its image, in pixels.", "PX", default=TOLERANCE, heading=CHECKS
+    )
+    against: Source | None = option(
+        "Detections to compare with SRC, the ground truth.", "DET", default=None, path="read", heading=CHECKS
+    )
+    fix: str | Iterable[str] | None = option(
+        f"Write a repaired copy to --out: any of {', '.join(REPAIRS)}, or all.",
+        "A,B|all",
+        default=None,
+        completions=lambda: REPAIRS,
+        heading=REPAIR,
+    )
+    out: Path | None = option(
+        "Where to write the repaired copy.", "DST", default=None, path="written", heading=REPAIR
+    )
+    to: FormatName | None = option(
+        "Format of the repaired copy; the same as SRC if omitted.", "FORMAT", default=None, heading=REPAIR
+    )
+    dry_run: bool = option("Print the summary of --fix and write nothing.", default=False, heading=REPAIR)
+    skip_bad: bool = option("Leave rows that still have errors out of the copy.", default=False)
+    skip_bad_files: bool = option(
+        "Leave whole files with errors out of the copy; each is named.", default=False, after="skip_bad"
+    )
+    overwrite: bool = option("Replace existing files in DST, or the report; others are kept.", default=False)
+    log: Log | None = None
+
+    def source_side(self, name: str = "") -> Side:
+        """The source, to which the options of the side `name` apply too."""
+        kind: Kind | None = self.kind or (None if self.against is None else "gt")
+        of_side = self.formats.get(name, {}) if name else {}
+        return Side("--format", kind, self.format, "", of_side, self.formats[""])
+
+    @property
+    def gt_side(self) -> Side:
+        """The ground truth that a results file refers to."""
+        return self.side("gt", self.gt_format, "gt")
+
+    @property
+    def against_side(self) -> Side:
+        """The detections that the ground truth is compared with."""
+        return self.side("det", self.det_format, "det")
+
+
+@verb(ValidateOptions)
+def validate(options: ValidateOptions) -> Validation:
     """Find everything that is wrong or doubtful in annotations or detections, as ``odm validate`` does.
 
     Parameters
@@ -150,67 +219,77 @@ def validate(
     PathError
         If a path is missing or not usable. Bad data never raises, except with `fix`.
     """
-    given = gathered({**locals(), "target": out, "out": None}, "validate", "gt", "det")
-    given |= {"out": given["target"], "report": given["report"]}
-    if images is not None:
-        given["options"][""]["images"] = os.fspath(images)
-    wanted = check_codes(split_names(select)), check_codes(split_names(ignore))
-    check_sides(given)
-    report_target(given, sources=paths_of(path, against))
-    found = Log() if log is None else log.fresh()
+    if options.images is not None:
+        options.formats[""]["images"] = os.fspath(options.images)
+    select, ignore = check_codes(split_names(options.select)), check_codes(split_names(options.ignore))
+    check_options(options)
+    sources = paths_of(options.path, options.against)
+    check_report(options.report, options, sources)
+    log = Log() if options.log is None else options.log.fresh()
     ledger: Ledger | None = None
     datasets: list[Dataset] = []
-    if fix is not None:
-        ledger = repaired(path, given, found)
+    if options.fix is not None:
+        ledger = write_repaired(options.path, options, log)
     else:
-        several = isinstance(path, (list, tuple)) and path and all(map(is_path, path))
-        each: Any = path if several else [path]
-        for one in each:
-            datasets += examined(one, given, found)
-    found = chosen(found, *wanted)
-    if log is not None:
-        log.extend(found)
-    if given["report"]:
-        write_page(found, datasets, paths_of(path, against), given, found.extend)
-    return Validation(found, datasets, ledger)
+        path: Any = options.path
+        is_listed = isinstance(path, (list, tuple)) and path and all(map(is_path, path))
+        for source in path if is_listed else [path]:
+            datasets += examine_source(source, options, log)
+    log = chosen(log, select, ignore)
+    if options.log is not None:
+        options.log.extend(log)
+    if options.report:
+        write_page(log, datasets, sources, options, log.extend)
+    return Validation(log, datasets, ledger)
 
 
-def check_sides(given: Mapping[str, Any]) -> None:
+def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
     """UsageError for options that exclude each other, or have no meaning without another."""
-    if given["gt"] is not None and given["against"] is not None:
-        raise UsageError("--gt and --against cannot be combined")
-    if given["fix"] is None:
-        for name in ("out", "to", "skip_bad", "skip_bad_files", "overwrite", "dry_run"):
-            if given[name] and not (name == "overwrite" and (given["report"] or given.get("markdown"))):
-                raise UsageError(f"--{name.replace('_', '-')} is used with --fix only")
+    fix, against = spell("fix"), spell("against")
+    if options.gt is not None and options.against is not None:
+        raise UsageError(f"{spell('gt')} and {against} cannot be combined")
+    if options.fix is None:
+        of_copy = {
+            "out": options.out,
+            "to": options.to,
+            "skip_bad": options.skip_bad,
+            "skip_bad_files": options.skip_bad_files,
+            "overwrite": options.overwrite and not (options.report or markdown),
+            "dry_run": options.dry_run,
+        }
+        for name, value in of_copy.items():
+            if value:
+                raise UsageError(f"{spell(name)} is used with {fix} only")
         return
-    if given["report"]:
-        raise UsageError("--report shows what is wrong in SRC: leave out --fix")
-    if given["out"] is None:
-        raise UsageError("--fix writes a copy: say where to with --out DST")
-    if given["against"] is not None:
-        raise UsageError("--fix repairs SRC only: leave out --against")
-    if not split_names(given["fix"]):
-        raise UsageError(f"--fix needs at least one of {', '.join(REPAIRS)}")
+    if options.report:
+        raise UsageError(f"{spell('report')} shows what is wrong in SRC: leave out {fix}")
+    if options.out is None:
+        raise UsageError(f"{fix} writes a copy: say where to with {spell('out')} DST")
+    if options.against is not None:
+        raise UsageError(f"{fix} repairs SRC only: leave out {against}")
+    if not split_names(options.fix):
+        raise UsageError(f"{fix} needs at least one of {', '.join(REPAIRS)}")
 
 
-def examined(source: Any, given: Mapping[str, Any], log: Log) -> list[Dataset]:
-    """What could be read of a source, and of what it is compared with; `log` takes what is wrong."""
-    sides = [source, given["gt"], given["against"]]
-    if is_path(source) and all(side is None or is_path(side) for side in sides[1:]):
-        return [one.dataset for one in examine_files(os.fspath(source), given, log)]
-    check_tolerance(given["tolerance"])
-    read: dict[str, Any] = {"given": given, "log": log, "verb": "validate"}
-    truth = None if given["gt"] is None else only(dataset_of(given["gt"], kind="gt", side="gt", **read))
-    kind: Kind | None = given["kind"] or (None if given["against"] is None else "gt")
+def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Dataset]:
+    """The data sets that could be read of a source and its counterpart; `log` takes what is wrong."""
+    gt, against = options.gt, options.against
+    if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
+        return [one.dataset for one in examine_files(os.fspath(source), options, log)]
+    check_tolerance(options.tolerance)
+
+    def read(one: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
+        how: dict[str, Any] = {"draws": bool(options.report), "skip_bad_files": options.skip_bad_files}
+        return only(dataset_of(one, side, options, log, counterpart=counterpart, **how))
+
+    truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
-        datasets = [only(dataset_of(source, kind=kind, other=lambda: truth, **read))]
-        if given["against"] is not None:
-            other = dataset_of(given["against"], kind="det", side="det", other=lambda: datasets[0], **read)
-            datasets.append(only(other))
-        for side, one in zip((source, given["against"]), datasets, strict=False):
+        datasets = [read(source, options.source_side(), lambda: truth)]
+        if against is not None:
+            datasets.append(read(against, options.against_side, lambda: datasets[0]))
+        for side, one in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
-                checks.run(one, log, (), all_rules=True, tolerance=given["tolerance"])
+                checks.run(one, log, (), all_rules=True, tolerance=options.tolerance)
         if len(datasets) == 2:
             checks.compare(datasets[0], datasets[1], log)
             add_refusals(datasets[0], datasets[1], log)
@@ -218,20 +297,19 @@ def examined(source: Any, given: Mapping[str, Any], log: Log) -> list[Dataset]:
     return []
 
 
-def examine_files(source: str, given: Mapping[str, Any], log: Log) -> tuple[Loaded, ...]:
-    """The same of paths."""
-    gt, against = given["gt"], given["against"]
-    if gt is None and against is None and (given["options"]["gt"] or given["options"]["det"]):
-        raise UsageError("options of one side (--gt-..., --det-...) need --gt or --against")
+def examine_files(source: str, options: ValidateOptions, log: Log) -> tuple[Loaded, ...]:
+    """Examine a path, and the paths that it refers to or is compared with, as `examine_source` does."""
+    gt, against = options.gt, options.against
+    if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
+        raise UsageError(_of_one_side(f"need {spell('gt')} or {spell('against')}"))
     side = "gt" if against is not None else "det" if gt is not None else ""
-    kind: Kind | None = given["kind"] or (None if against is None else "gt")
     try:
         loaded = examine(
-            request_of(source, given, side, kind, "--format"),
+            request_of(source, options.source_side(side), options),
             log,
-            gt=None if gt is None else request_of(os.fspath(gt), given, "gt", "gt"),
-            against=None if against is None else request_of(os.fspath(against), given, "det", "det"),
-            tolerance=given["tolerance"],
+            gt=request_of(gt, options.gt_side, options) if is_path(gt) else None,
+            against=request_of(against, options.against_side, options) if is_path(against) else None,
+            tolerance=options.tolerance,
         )
     except AmbiguousFormat:
         # The text file of an image without objects is right in whichever format it is meant.
@@ -242,6 +320,10 @@ def examine_files(source: str, given: Mapping[str, Any], log: Log) -> tuple[Load
     if len(loaded) == 2:
         add_refusals(loaded[0].dataset, loaded[1].dataset, log)
     return loaded
+
+
+def _of_one_side(what: str) -> str:
+    return f"options of one side ({spell('gt_...')}, {spell('det_...')}) {what}"
 
 
 def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
@@ -263,43 +345,46 @@ def add_refusals(truth: Dataset, detections: Dataset, log: Log) -> None:
         log.extend(refusals)
 
 
-OF_REPAIR = "to kind gt skip_bad skip_bad_files tolerance overwrite dry_run".split()
-"""Arguments that `odm.repair` takes as they are."""
-
-
-def repaired(source: Any, given: Mapping[str, Any], log: Log) -> Ledger:
-    """Write a repaired copy, as the arguments say."""
-    options = given["options"]
+def write_repaired(source: Any, options: ValidateOptions, log: Log) -> Ledger:
+    """Write a repaired copy."""
     if not is_path(source):
-        raise UsageError("--fix repairs a file or a folder: give its path")
-    if options["gt"] or options["det"]:
-        raise UsageError("options of one side (--gt-..., --det-...) cannot be combined with --fix")
-    fixes = split_names(given["fix"])
+        raise UsageError(f"{spell('fix')} repairs a file or a folder: give its path")
+    if options.formats["gt"] or options.formats["det"]:
+        raise UsageError(_of_one_side(f"cannot be combined with {spell('fix')}"))
+    fixes = split_names(options.fix)
+    truth: Any = options.gt
     return repair(
         os.fspath(source),
-        given["out"],
+        os.fspath(options.out or ""),
         list(REPAIRS) if "all" in fixes else fixes,
-        format=given["format_"],
-        options=options[""],
+        format=options.format,
+        options=options.formats[""],
         log=log,
-        **{name: given[name] for name in OF_REPAIR},
-        **reading(given),
+        to=options.to,
+        kind=options.kind,
+        gt=truth,
+        skip_bad=options.skip_bad,
+        skip_bad_files=options.skip_bad_files,
+        tolerance=options.tolerance,
+        overwrite=options.overwrite,
+        dry_run=options.dry_run,
+        **options.opening(),
     )
 
 
 def write_page(
-    log: Log, datasets: list[Dataset], sources: list[str], given: Mapping[str, Any], print_log: PrintLog
+    log: Log, datasets: list[Dataset], sources: list[str], options: ValidateOptions, print_log: PrintLog
 ) -> str:
-    """Write the page of what was found, and answer where it is."""
+    """Write the page of the issues, and answer where it is."""
     from odm.report import validation_page
 
     page = validation_page(
         datasets,
         sort_issues(first_of_each(log.issues, KEPT_PER_CODE)),
-        [pictures_of(one.images.name, datasets, given, print_log) for one in datasets],
+        [pictures_of(one.images.name, datasets, options, print_log) for one in datasets],
         log=log,
         sources=sources,
-        title=given["report_title"],
-        images=given["report_images"],
+        title=options.report_title,
+        images=options.report_images,
     )
-    return write_report(page, given, sources, print_log)
+    return write_report(page, options.report, options, sources, print_log)

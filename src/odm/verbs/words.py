@@ -4,8 +4,12 @@ Written by ``python docs/generate.py``.
 """
 # fmt: off
 
+from __future__ import annotations
+
 import os
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
+
+from odm.verbs.options import Options
 
 Path = str | os.PathLike[str]
 
@@ -42,451 +46,450 @@ FormatName = Literal[
 """A name of a format; other packages may add some."""
 
 
-class ReadOptions(TypedDict, total=False):
-    """Options of formats for reading."""
+class ReadFormatOptions(Options, sides=[]):
+    """Options of formats, also for one side only."""
 
-    attribute: Any
-    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    boxes: Literal["given", "shapes"]
-    category: Any
-    classes: Path
-    columns: Any
-    conf_column: Literal["last", "second"]
-    coords: Literal["abs", "rel"]
-    decimal: Literal["comma", "point"]
-    excel_safe: bool
-    field: Any
-    first_class: Literal["0", "1"]
-    first_frame: Literal["0", "1"]
-    fps: Any
-    groups: Literal["ignore", "objects"]
-    ids: Literal["80", "positions", "positions-from-1"]
-    image_size: Any
-    image_sizes: Path
-    images: Path
-    job: Any
-    label_map: Path
-    names: Any
-    origin: Literal["0", "1"]
-    project: Any
-    results: Any
-    rotation: Literal["cvat", "ignore"]
-    score: Any
-    sep: Any
-    split: Any
-    task: Literal["detect", "obb", "pose", "segment"]
-    units: Literal["auto", "normalized", "pixel"]
-
-
-class WriteOptions(TypedDict, total=False):
-    """Options of formats for writing."""
-
-    attribute: Any
-    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    classes: Path
-    coords: Literal["abs", "rel"]
-    copy_images: bool
-    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
-    excel_safe: bool
-    field: Any
-    job: Any
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "via3", "video", "widerface"]
-    link_images: bool
-    origin: Literal["0", "1"]
-    pictures: bool
-    prefix: Any
-    results: Any
-    rle: Literal["list", "text"]
-    round: bool
-    sep: Any
-    shards: Any
-    spaces: Literal["keep", "refuse", "underscore"]
-    style: Literal["2013", "2015"]
-    task: Literal["detect", "obb", "pose", "segment"]
+    attribute: Any | None = None
+    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    boxes: Literal["given", "shapes"] | None = None
+    category: Any | None = None
+    classes: Path | None = None
+    columns: Any | None = None
+    conf_column: Literal["last", "second"] | None = None
+    coords: Literal["abs", "rel"] | None = None
+    decimal: Literal["comma", "point"] | None = None
+    excel_safe: bool | None = None
+    field: Any | None = None
+    first_class: Literal["0", "1"] | None = None
+    first_frame: Literal["0", "1"] | None = None
+    fps: Any | None = None
+    groups: Literal["ignore", "objects"] | None = None
+    ids: Literal["80", "positions", "positions-from-1"] | None = None
+    image_size: Any | None = None
+    image_sizes: Path | None = None
+    images: Path | None = None
+    job: Any | None = None
+    label_map: Path | None = None
+    names: Any | None = None
+    origin: Literal["0", "1"] | None = None
+    project: Any | None = None
+    results: Any | None = None
+    rotation: Literal["cvat", "ignore"] | None = None
+    score: Any | None = None
+    sep: Any | None = None
+    split: Any | None = None
+    task: Literal["detect", "obb", "pose", "segment"] | None = None
+    units: Literal["auto", "normalized", "pixel"] | None = None
 
 
-class BothOptions(ReadOptions, total=False):
-    """Options of formats."""
+class WriteFormatOptions(Options, sides=[]):
+    """Options of formats, also for one side only."""
 
-    copy_images: bool
-    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "via3", "video", "widerface"]
-    link_images: bool
-    pictures: bool
-    prefix: Any
-    rle: Literal["list", "text"]
-    round: bool
-    shards: Any
-    spaces: Literal["keep", "refuse", "underscore"]
-    style: Literal["2013", "2015"]
-
-
-class PairOptions(ReadOptions, total=False):
-    """Options of formats, and for one side only."""
-
-    gt_attribute: Any
-    gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    gt_boxes: Literal["given", "shapes"]
-    gt_category: Any
-    gt_classes: Path
-    gt_columns: Any
-    gt_conf_column: Literal["last", "second"]
-    gt_coords: Literal["abs", "rel"]
-    gt_decimal: Literal["comma", "point"]
-    gt_excel_safe: bool
-    gt_field: Any
-    gt_first_class: Literal["0", "1"]
-    gt_first_frame: Literal["0", "1"]
-    gt_fps: Any
-    gt_groups: Literal["ignore", "objects"]
-    gt_ids: Literal["80", "positions", "positions-from-1"]
-    gt_image_size: Any
-    gt_image_sizes: Path
-    gt_images: Path
-    gt_job: Any
-    gt_label_map: Path
-    gt_names: Any
-    gt_origin: Literal["0", "1"]
-    gt_project: Any
-    gt_results: Any
-    gt_rotation: Literal["cvat", "ignore"]
-    gt_score: Any
-    gt_sep: Any
-    gt_split: Any
-    gt_task: Literal["detect", "obb", "pose", "segment"]
-    gt_units: Literal["auto", "normalized", "pixel"]
-    det_attribute: Any
-    det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    det_boxes: Literal["given", "shapes"]
-    det_category: Any
-    det_classes: Path
-    det_columns: Any
-    det_conf_column: Literal["last", "second"]
-    det_coords: Literal["abs", "rel"]
-    det_decimal: Literal["comma", "point"]
-    det_excel_safe: bool
-    det_field: Any
-    det_first_class: Literal["0", "1"]
-    det_first_frame: Literal["0", "1"]
-    det_fps: Any
-    det_groups: Literal["ignore", "objects"]
-    det_ids: Literal["80", "positions", "positions-from-1"]
-    det_image_size: Any
-    det_image_sizes: Path
-    det_images: Path
-    det_job: Any
-    det_label_map: Path
-    det_names: Any
-    det_origin: Literal["0", "1"]
-    det_project: Any
-    det_results: Any
-    det_rotation: Literal["cvat", "ignore"]
-    det_score: Any
-    det_sep: Any
-    det_split: Any
-    det_task: Literal["detect", "obb", "pose", "segment"]
-    det_units: Literal["auto", "normalized", "pixel"]
+    attribute: Any | None = None
+    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    classes: Path | None = None
+    coords: Literal["abs", "rel"] | None = None
+    copy_images: bool | None = None
+    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet",
+        "tfod"] | None = None
+    excel_safe: bool | None = None
+    field: Any | None = None
+    job: Any | None = None
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
+        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"] | None = None
+    link_images: bool | None = None
+    origin: Literal["0", "1"] | None = None
+    pictures: bool | None = None
+    prefix: Any | None = None
+    results: Any | None = None
+    rle: Literal["list", "text"] | None = None
+    round: bool | None = None
+    sep: Any | None = None
+    shards: Any | None = None
+    spaces: Literal["keep", "refuse", "underscore"] | None = None
+    style: Literal["2013", "2015"] | None = None
+    task: Literal["detect", "obb", "pose", "segment"] | None = None
 
 
-class ValidateOptions(TypedDict, total=False):
-    """Options of formats, and for one side only."""
+class PairFormatOptions(ReadFormatOptions, sides=["gt", "det"]):
+    """Options of formats, also for one side only."""
 
-    attribute: Any
-    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    boxes: Literal["given", "shapes"]
-    category: Any
-    classes: Path
-    columns: Any
-    conf_column: Literal["last", "second"]
-    coords: Literal["abs", "rel"]
-    copy_images: bool
-    decimal: Literal["comma", "point"]
-    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
-    excel_safe: bool
-    field: Any
-    first_class: Literal["0", "1"]
-    first_frame: Literal["0", "1"]
-    fps: Any
-    groups: Literal["ignore", "objects"]
-    ids: Literal["80", "positions", "positions-from-1"]
-    image_size: Any
-    image_sizes: Path
-    job: Any
-    label_map: Path
-    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project", "retinaface",
-        "samples", "tracking", "tree", "via3", "video", "widerface"]
-    link_images: bool
-    names: Any
-    origin: Literal["0", "1"]
-    pictures: bool
-    prefix: Any
-    project: Any
-    results: Any
-    rle: Literal["list", "text"]
-    rotation: Literal["cvat", "ignore"]
-    round: bool
-    score: Any
-    sep: Any
-    shards: Any
-    spaces: Literal["keep", "refuse", "underscore"]
-    split: Any
-    style: Literal["2013", "2015"]
-    task: Literal["detect", "obb", "pose", "segment"]
-    units: Literal["auto", "normalized", "pixel"]
-    gt_attribute: Any
-    gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    gt_boxes: Literal["given", "shapes"]
-    gt_category: Any
-    gt_classes: Path
-    gt_columns: Any
-    gt_conf_column: Literal["last", "second"]
-    gt_coords: Literal["abs", "rel"]
-    gt_decimal: Literal["comma", "point"]
-    gt_excel_safe: bool
-    gt_field: Any
-    gt_first_class: Literal["0", "1"]
-    gt_first_frame: Literal["0", "1"]
-    gt_fps: Any
-    gt_groups: Literal["ignore", "objects"]
-    gt_ids: Literal["80", "positions", "positions-from-1"]
-    gt_image_size: Any
-    gt_image_sizes: Path
-    gt_images: Path
-    gt_job: Any
-    gt_label_map: Path
-    gt_names: Any
-    gt_origin: Literal["0", "1"]
-    gt_project: Any
-    gt_results: Any
-    gt_rotation: Literal["cvat", "ignore"]
-    gt_score: Any
-    gt_sep: Any
-    gt_split: Any
-    gt_task: Literal["detect", "obb", "pose", "segment"]
-    gt_units: Literal["auto", "normalized", "pixel"]
-    det_attribute: Any
-    det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    det_boxes: Literal["given", "shapes"]
-    det_category: Any
-    det_classes: Path
-    det_columns: Any
-    det_conf_column: Literal["last", "second"]
-    det_coords: Literal["abs", "rel"]
-    det_decimal: Literal["comma", "point"]
-    det_excel_safe: bool
-    det_field: Any
-    det_first_class: Literal["0", "1"]
-    det_first_frame: Literal["0", "1"]
-    det_fps: Any
-    det_groups: Literal["ignore", "objects"]
-    det_ids: Literal["80", "positions", "positions-from-1"]
-    det_image_size: Any
-    det_image_sizes: Path
-    det_images: Path
-    det_job: Any
-    det_label_map: Path
-    det_names: Any
-    det_origin: Literal["0", "1"]
-    det_project: Any
-    det_results: Any
-    det_rotation: Literal["cvat", "ignore"]
-    det_score: Any
-    det_sep: Any
-    det_split: Any
-    det_task: Literal["detect", "obb", "pose", "segment"]
-    det_units: Literal["auto", "normalized", "pixel"]
+    gt_attribute: Any | None = None
+    gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    gt_boxes: Literal["given", "shapes"] | None = None
+    gt_category: Any | None = None
+    gt_classes: Path | None = None
+    gt_columns: Any | None = None
+    gt_conf_column: Literal["last", "second"] | None = None
+    gt_coords: Literal["abs", "rel"] | None = None
+    gt_decimal: Literal["comma", "point"] | None = None
+    gt_excel_safe: bool | None = None
+    gt_field: Any | None = None
+    gt_first_class: Literal["0", "1"] | None = None
+    gt_first_frame: Literal["0", "1"] | None = None
+    gt_fps: Any | None = None
+    gt_groups: Literal["ignore", "objects"] | None = None
+    gt_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    gt_image_size: Any | None = None
+    gt_image_sizes: Path | None = None
+    gt_images: Path | None = None
+    gt_job: Any | None = None
+    gt_label_map: Path | None = None
+    gt_names: Any | None = None
+    gt_origin: Literal["0", "1"] | None = None
+    gt_project: Any | None = None
+    gt_results: Any | None = None
+    gt_rotation: Literal["cvat", "ignore"] | None = None
+    gt_score: Any | None = None
+    gt_sep: Any | None = None
+    gt_split: Any | None = None
+    gt_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    gt_units: Literal["auto", "normalized", "pixel"] | None = None
+    det_attribute: Any | None = None
+    det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    det_boxes: Literal["given", "shapes"] | None = None
+    det_category: Any | None = None
+    det_classes: Path | None = None
+    det_columns: Any | None = None
+    det_conf_column: Literal["last", "second"] | None = None
+    det_coords: Literal["abs", "rel"] | None = None
+    det_decimal: Literal["comma", "point"] | None = None
+    det_excel_safe: bool | None = None
+    det_field: Any | None = None
+    det_first_class: Literal["0", "1"] | None = None
+    det_first_frame: Literal["0", "1"] | None = None
+    det_fps: Any | None = None
+    det_groups: Literal["ignore", "objects"] | None = None
+    det_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    det_image_size: Any | None = None
+    det_image_sizes: Path | None = None
+    det_images: Path | None = None
+    det_job: Any | None = None
+    det_label_map: Path | None = None
+    det_names: Any | None = None
+    det_origin: Literal["0", "1"] | None = None
+    det_project: Any | None = None
+    det_results: Any | None = None
+    det_rotation: Literal["cvat", "ignore"] | None = None
+    det_score: Any | None = None
+    det_sep: Any | None = None
+    det_split: Any | None = None
+    det_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    det_units: Literal["auto", "normalized", "pixel"] | None = None
 
 
-class AgreeOptions(ReadOptions, total=False):
-    """Options of formats, and for one side only."""
+class ValidateFormatOptions(Options, sides=["gt", "det"]):
+    """Options of formats, also for one side only."""
 
-    a_attribute: Any
-    a_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    a_boxes: Literal["given", "shapes"]
-    a_category: Any
-    a_classes: Path
-    a_columns: Any
-    a_conf_column: Literal["last", "second"]
-    a_coords: Literal["abs", "rel"]
-    a_decimal: Literal["comma", "point"]
-    a_excel_safe: bool
-    a_field: Any
-    a_first_class: Literal["0", "1"]
-    a_first_frame: Literal["0", "1"]
-    a_fps: Any
-    a_groups: Literal["ignore", "objects"]
-    a_ids: Literal["80", "positions", "positions-from-1"]
-    a_image_size: Any
-    a_image_sizes: Path
-    a_images: Path
-    a_job: Any
-    a_label_map: Path
-    a_names: Any
-    a_origin: Literal["0", "1"]
-    a_project: Any
-    a_results: Any
-    a_rotation: Literal["cvat", "ignore"]
-    a_score: Any
-    a_sep: Any
-    a_split: Any
-    a_task: Literal["detect", "obb", "pose", "segment"]
-    a_units: Literal["auto", "normalized", "pixel"]
-    b_attribute: Any
-    b_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    b_boxes: Literal["given", "shapes"]
-    b_category: Any
-    b_classes: Path
-    b_columns: Any
-    b_conf_column: Literal["last", "second"]
-    b_coords: Literal["abs", "rel"]
-    b_decimal: Literal["comma", "point"]
-    b_excel_safe: bool
-    b_field: Any
-    b_first_class: Literal["0", "1"]
-    b_first_frame: Literal["0", "1"]
-    b_fps: Any
-    b_groups: Literal["ignore", "objects"]
-    b_ids: Literal["80", "positions", "positions-from-1"]
-    b_image_size: Any
-    b_image_sizes: Path
-    b_images: Path
-    b_job: Any
-    b_label_map: Path
-    b_names: Any
-    b_origin: Literal["0", "1"]
-    b_project: Any
-    b_results: Any
-    b_rotation: Literal["cvat", "ignore"]
-    b_score: Any
-    b_sep: Any
-    b_split: Any
-    b_task: Literal["detect", "obb", "pose", "segment"]
-    b_units: Literal["auto", "normalized", "pixel"]
-
-
-class DiffOptions(ReadOptions, total=False):
-    """Options of formats, and for one side only."""
-
-    old_attribute: Any
-    old_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    old_boxes: Literal["given", "shapes"]
-    old_category: Any
-    old_classes: Path
-    old_columns: Any
-    old_conf_column: Literal["last", "second"]
-    old_coords: Literal["abs", "rel"]
-    old_decimal: Literal["comma", "point"]
-    old_excel_safe: bool
-    old_field: Any
-    old_first_class: Literal["0", "1"]
-    old_first_frame: Literal["0", "1"]
-    old_fps: Any
-    old_groups: Literal["ignore", "objects"]
-    old_ids: Literal["80", "positions", "positions-from-1"]
-    old_image_size: Any
-    old_image_sizes: Path
-    old_images: Path
-    old_job: Any
-    old_label_map: Path
-    old_names: Any
-    old_origin: Literal["0", "1"]
-    old_project: Any
-    old_results: Any
-    old_rotation: Literal["cvat", "ignore"]
-    old_score: Any
-    old_sep: Any
-    old_split: Any
-    old_task: Literal["detect", "obb", "pose", "segment"]
-    old_units: Literal["auto", "normalized", "pixel"]
-    new_attribute: Any
-    new_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    new_boxes: Literal["given", "shapes"]
-    new_category: Any
-    new_classes: Path
-    new_columns: Any
-    new_conf_column: Literal["last", "second"]
-    new_coords: Literal["abs", "rel"]
-    new_decimal: Literal["comma", "point"]
-    new_excel_safe: bool
-    new_field: Any
-    new_first_class: Literal["0", "1"]
-    new_first_frame: Literal["0", "1"]
-    new_fps: Any
-    new_groups: Literal["ignore", "objects"]
-    new_ids: Literal["80", "positions", "positions-from-1"]
-    new_image_size: Any
-    new_image_sizes: Path
-    new_images: Path
-    new_job: Any
-    new_label_map: Path
-    new_names: Any
-    new_origin: Literal["0", "1"]
-    new_project: Any
-    new_results: Any
-    new_rotation: Literal["cvat", "ignore"]
-    new_score: Any
-    new_sep: Any
-    new_split: Any
-    new_task: Literal["detect", "obb", "pose", "segment"]
-    new_units: Literal["auto", "normalized", "pixel"]
+    attribute: Any | None = None
+    box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    boxes: Literal["given", "shapes"] | None = None
+    category: Any | None = None
+    classes: Path | None = None
+    columns: Any | None = None
+    conf_column: Literal["last", "second"] | None = None
+    coords: Literal["abs", "rel"] | None = None
+    copy_images: bool | None = None
+    decimal: Literal["comma", "point"] | None = None
+    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet",
+        "tfod"] | None = None
+    excel_safe: bool | None = None
+    field: Any | None = None
+    first_class: Literal["0", "1"] | None = None
+    first_frame: Literal["0", "1"] | None = None
+    fps: Any | None = None
+    groups: Literal["ignore", "objects"] | None = None
+    ids: Literal["80", "positions", "positions-from-1"] | None = None
+    image_size: Any | None = None
+    image_sizes: Path | None = None
+    job: Any | None = None
+    label_map: Path | None = None
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
+        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"] | None = None
+    link_images: bool | None = None
+    names: Any | None = None
+    origin: Literal["0", "1"] | None = None
+    pictures: bool | None = None
+    prefix: Any | None = None
+    project: Any | None = None
+    results: Any | None = None
+    rle: Literal["list", "text"] | None = None
+    rotation: Literal["cvat", "ignore"] | None = None
+    round: bool | None = None
+    score: Any | None = None
+    sep: Any | None = None
+    shards: Any | None = None
+    spaces: Literal["keep", "refuse", "underscore"] | None = None
+    split: Any | None = None
+    style: Literal["2013", "2015"] | None = None
+    task: Literal["detect", "obb", "pose", "segment"] | None = None
+    units: Literal["auto", "normalized", "pixel"] | None = None
+    gt_attribute: Any | None = None
+    gt_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    gt_boxes: Literal["given", "shapes"] | None = None
+    gt_category: Any | None = None
+    gt_classes: Path | None = None
+    gt_columns: Any | None = None
+    gt_conf_column: Literal["last", "second"] | None = None
+    gt_coords: Literal["abs", "rel"] | None = None
+    gt_decimal: Literal["comma", "point"] | None = None
+    gt_excel_safe: bool | None = None
+    gt_field: Any | None = None
+    gt_first_class: Literal["0", "1"] | None = None
+    gt_first_frame: Literal["0", "1"] | None = None
+    gt_fps: Any | None = None
+    gt_groups: Literal["ignore", "objects"] | None = None
+    gt_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    gt_image_size: Any | None = None
+    gt_image_sizes: Path | None = None
+    gt_images: Path | None = None
+    gt_job: Any | None = None
+    gt_label_map: Path | None = None
+    gt_names: Any | None = None
+    gt_origin: Literal["0", "1"] | None = None
+    gt_project: Any | None = None
+    gt_results: Any | None = None
+    gt_rotation: Literal["cvat", "ignore"] | None = None
+    gt_score: Any | None = None
+    gt_sep: Any | None = None
+    gt_split: Any | None = None
+    gt_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    gt_units: Literal["auto", "normalized", "pixel"] | None = None
+    det_attribute: Any | None = None
+    det_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    det_boxes: Literal["given", "shapes"] | None = None
+    det_category: Any | None = None
+    det_classes: Path | None = None
+    det_columns: Any | None = None
+    det_conf_column: Literal["last", "second"] | None = None
+    det_coords: Literal["abs", "rel"] | None = None
+    det_decimal: Literal["comma", "point"] | None = None
+    det_excel_safe: bool | None = None
+    det_field: Any | None = None
+    det_first_class: Literal["0", "1"] | None = None
+    det_first_frame: Literal["0", "1"] | None = None
+    det_fps: Any | None = None
+    det_groups: Literal["ignore", "objects"] | None = None
+    det_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    det_image_size: Any | None = None
+    det_image_sizes: Path | None = None
+    det_images: Path | None = None
+    det_job: Any | None = None
+    det_label_map: Path | None = None
+    det_names: Any | None = None
+    det_origin: Literal["0", "1"] | None = None
+    det_project: Any | None = None
+    det_results: Any | None = None
+    det_rotation: Literal["cvat", "ignore"] | None = None
+    det_score: Any | None = None
+    det_sep: Any | None = None
+    det_split: Any | None = None
+    det_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    det_units: Literal["auto", "normalized", "pixel"] | None = None
 
 
-class ConvertOptions(BothOptions, total=False):
-    """Options of formats, and for one side only."""
+class AgreeFormatOptions(ReadFormatOptions, sides=["a", "b"]):
+    """Options of formats, also for one side only."""
 
-    from_attribute: Any
-    from_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    from_boxes: Literal["given", "shapes"]
-    from_category: Any
-    from_classes: Path
-    from_columns: Any
-    from_conf_column: Literal["last", "second"]
-    from_coords: Literal["abs", "rel"]
-    from_decimal: Literal["comma", "point"]
-    from_excel_safe: bool
-    from_field: Any
-    from_first_class: Literal["0", "1"]
-    from_first_frame: Literal["0", "1"]
-    from_fps: Any
-    from_groups: Literal["ignore", "objects"]
-    from_ids: Literal["80", "positions", "positions-from-1"]
-    from_image_size: Any
-    from_image_sizes: Path
-    from_images: Path
-    from_job: Any
-    from_label_map: Path
-    from_names: Any
-    from_origin: Literal["0", "1"]
-    from_project: Any
-    from_results: Any
-    from_rotation: Literal["cvat", "ignore"]
-    from_score: Any
-    from_sep: Any
-    from_split: Any
-    from_task: Literal["detect", "obb", "pose", "segment"]
-    from_units: Literal["auto", "normalized", "pixel"]
-    to_attribute: Any
-    to_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"]
-    to_classes: Path
-    to_coords: Literal["abs", "rel"]
-    to_copy_images: bool
-    to_dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet", "tfod"]
-    to_excel_safe: bool
-    to_field: Any
-    to_job: Any
+    a_attribute: Any | None = None
+    a_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    a_boxes: Literal["given", "shapes"] | None = None
+    a_category: Any | None = None
+    a_classes: Path | None = None
+    a_columns: Any | None = None
+    a_conf_column: Literal["last", "second"] | None = None
+    a_coords: Literal["abs", "rel"] | None = None
+    a_decimal: Literal["comma", "point"] | None = None
+    a_excel_safe: bool | None = None
+    a_field: Any | None = None
+    a_first_class: Literal["0", "1"] | None = None
+    a_first_frame: Literal["0", "1"] | None = None
+    a_fps: Any | None = None
+    a_groups: Literal["ignore", "objects"] | None = None
+    a_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    a_image_size: Any | None = None
+    a_image_sizes: Path | None = None
+    a_images: Path | None = None
+    a_job: Any | None = None
+    a_label_map: Path | None = None
+    a_names: Any | None = None
+    a_origin: Literal["0", "1"] | None = None
+    a_project: Any | None = None
+    a_results: Any | None = None
+    a_rotation: Literal["cvat", "ignore"] | None = None
+    a_score: Any | None = None
+    a_sep: Any | None = None
+    a_split: Any | None = None
+    a_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    a_units: Literal["auto", "normalized", "pixel"] | None = None
+    b_attribute: Any | None = None
+    b_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    b_boxes: Literal["given", "shapes"] | None = None
+    b_category: Any | None = None
+    b_classes: Path | None = None
+    b_columns: Any | None = None
+    b_conf_column: Literal["last", "second"] | None = None
+    b_coords: Literal["abs", "rel"] | None = None
+    b_decimal: Literal["comma", "point"] | None = None
+    b_excel_safe: bool | None = None
+    b_field: Any | None = None
+    b_first_class: Literal["0", "1"] | None = None
+    b_first_frame: Literal["0", "1"] | None = None
+    b_fps: Any | None = None
+    b_groups: Literal["ignore", "objects"] | None = None
+    b_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    b_image_size: Any | None = None
+    b_image_sizes: Path | None = None
+    b_images: Path | None = None
+    b_job: Any | None = None
+    b_label_map: Path | None = None
+    b_names: Any | None = None
+    b_origin: Literal["0", "1"] | None = None
+    b_project: Any | None = None
+    b_results: Any | None = None
+    b_rotation: Literal["cvat", "ignore"] | None = None
+    b_score: Any | None = None
+    b_sep: Any | None = None
+    b_split: Any | None = None
+    b_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    b_units: Literal["auto", "normalized", "pixel"] | None = None
+
+
+class DiffFormatOptions(ReadFormatOptions, sides=["old", "new"]):
+    """Options of formats, also for one side only."""
+
+    old_attribute: Any | None = None
+    old_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    old_boxes: Literal["given", "shapes"] | None = None
+    old_category: Any | None = None
+    old_classes: Path | None = None
+    old_columns: Any | None = None
+    old_conf_column: Literal["last", "second"] | None = None
+    old_coords: Literal["abs", "rel"] | None = None
+    old_decimal: Literal["comma", "point"] | None = None
+    old_excel_safe: bool | None = None
+    old_field: Any | None = None
+    old_first_class: Literal["0", "1"] | None = None
+    old_first_frame: Literal["0", "1"] | None = None
+    old_fps: Any | None = None
+    old_groups: Literal["ignore", "objects"] | None = None
+    old_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    old_image_size: Any | None = None
+    old_image_sizes: Path | None = None
+    old_images: Path | None = None
+    old_job: Any | None = None
+    old_label_map: Path | None = None
+    old_names: Any | None = None
+    old_origin: Literal["0", "1"] | None = None
+    old_project: Any | None = None
+    old_results: Any | None = None
+    old_rotation: Literal["cvat", "ignore"] | None = None
+    old_score: Any | None = None
+    old_sep: Any | None = None
+    old_split: Any | None = None
+    old_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    old_units: Literal["auto", "normalized", "pixel"] | None = None
+    new_attribute: Any | None = None
+    new_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    new_boxes: Literal["given", "shapes"] | None = None
+    new_category: Any | None = None
+    new_classes: Path | None = None
+    new_columns: Any | None = None
+    new_conf_column: Literal["last", "second"] | None = None
+    new_coords: Literal["abs", "rel"] | None = None
+    new_decimal: Literal["comma", "point"] | None = None
+    new_excel_safe: bool | None = None
+    new_field: Any | None = None
+    new_first_class: Literal["0", "1"] | None = None
+    new_first_frame: Literal["0", "1"] | None = None
+    new_fps: Any | None = None
+    new_groups: Literal["ignore", "objects"] | None = None
+    new_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    new_image_size: Any | None = None
+    new_image_sizes: Path | None = None
+    new_images: Path | None = None
+    new_job: Any | None = None
+    new_label_map: Path | None = None
+    new_names: Any | None = None
+    new_origin: Literal["0", "1"] | None = None
+    new_project: Any | None = None
+    new_results: Any | None = None
+    new_rotation: Literal["cvat", "ignore"] | None = None
+    new_score: Any | None = None
+    new_sep: Any | None = None
+    new_split: Any | None = None
+    new_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    new_units: Literal["auto", "normalized", "pixel"] | None = None
+
+
+class ConvertFormatOptions(ReadFormatOptions, sides=["from", "to"]):
+    """Options of formats, also for one side only."""
+
+    copy_images: bool | None = None
+    dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet",
+        "tfod"] | None = None
+    layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
+        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"] | None = None
+    link_images: bool | None = None
+    pictures: bool | None = None
+    prefix: Any | None = None
+    rle: Literal["list", "text"] | None = None
+    round: bool | None = None
+    shards: Any | None = None
+    spaces: Literal["keep", "refuse", "underscore"] | None = None
+    style: Literal["2013", "2015"] | None = None
+    from_attribute: Any | None = None
+    from_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    from_boxes: Literal["given", "shapes"] | None = None
+    from_category: Any | None = None
+    from_classes: Path | None = None
+    from_columns: Any | None = None
+    from_conf_column: Literal["last", "second"] | None = None
+    from_coords: Literal["abs", "rel"] | None = None
+    from_decimal: Literal["comma", "point"] | None = None
+    from_excel_safe: bool | None = None
+    from_field: Any | None = None
+    from_first_class: Literal["0", "1"] | None = None
+    from_first_frame: Literal["0", "1"] | None = None
+    from_fps: Any | None = None
+    from_groups: Literal["ignore", "objects"] | None = None
+    from_ids: Literal["80", "positions", "positions-from-1"] | None = None
+    from_image_size: Any | None = None
+    from_image_sizes: Path | None = None
+    from_images: Path | None = None
+    from_job: Any | None = None
+    from_label_map: Path | None = None
+    from_names: Any | None = None
+    from_origin: Literal["0", "1"] | None = None
+    from_project: Any | None = None
+    from_results: Any | None = None
+    from_rotation: Literal["cvat", "ignore"] | None = None
+    from_score: Any | None = None
+    from_sep: Any | None = None
+    from_split: Any | None = None
+    from_task: Literal["detect", "obb", "pose", "segment"] | None = None
+    from_units: Literal["auto", "normalized", "pixel"] | None = None
+    to_attribute: Any | None = None
+    to_box: Literal["cxcywh", "fbox", "hbox", "ltrb", "ltwh", "vbox"] | None = None
+    to_classes: Path | None = None
+    to_coords: Literal["abs", "rel"] | None = None
+    to_copy_images: bool | None = None
+    to_dialect: Literal["canonical", "csv", "json", "openimages", "predictionstring", "retinanet",
+        "tfod"] | None = None
+    to_excel_safe: bool | None = None
+    to_field: Any | None = None
+    to_job: Any | None = None
     to_layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
-        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"]
-    to_link_images: bool
-    to_origin: Literal["0", "1"]
-    to_pictures: bool
-    to_prefix: Any
-    to_results: Any
-    to_rle: Literal["list", "text"]
-    to_round: bool
-    to_sep: Any
-    to_shards: Any
-    to_spaces: Literal["keep", "refuse", "underscore"]
-    to_style: Literal["2013", "2015"]
-    to_task: Literal["detect", "obb", "pose", "segment"]
+        "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"] | None = None
+    to_link_images: bool | None = None
+    to_origin: Literal["0", "1"] | None = None
+    to_pictures: bool | None = None
+    to_prefix: Any | None = None
+    to_results: Any | None = None
+    to_rle: Literal["list", "text"] | None = None
+    to_round: bool | None = None
+    to_sep: Any | None = None
+    to_shards: Any | None = None
+    to_spaces: Literal["keep", "refuse", "underscore"] | None = None
+    to_style: Literal["2013", "2015"] | None = None
+    to_task: Literal["detect", "obb", "pose", "segment"] | None = None

@@ -1,0 +1,109 @@
+"""The flags of a command, made of the record of its options."""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from odm.cli._common import format_options
+from odm.cli._options import (
+    PATH,
+    TARGET,
+    Command,
+    Option,
+    ProtocolChoice,
+    complete_format,
+    complete_list,
+    complete_target,
+)
+from odm.issues import OdmError
+from odm.verbs.options import Field, Options, Spec
+
+
+def takes(record: type[Options], *, writing: Sequence[str] = (), numbered: bool = False) -> Option:
+    """Give a command the flags of a record; its function gets an instance.
+
+    `writing` and `numbered` are as for `odm.cli._common.format_options`.
+    """
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def call(*, options: Any, **values: Any) -> Any:
+            return function(record.from_values(values, options))
+
+        types_of = record.types()
+        flags = [
+            _flag(field, field.spec, types_of[name]) for name, field in record.fields().items() if field.spec
+        ]
+        vars(call).setdefault("__click_params__", []).extend(reversed(flags))
+        vars(call)["record"] = record
+        return format_options(*record.sides, writing=writing, numbered=numbered)(call)
+
+    return decorate
+
+
+class Flag(click.Option):
+    """A flag with its heading."""
+
+    heading = ""
+
+
+def _flag(field: Field, spec: Spec, hint: Any) -> click.Option:
+    name, default = field.name, field.default
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    words = spec.choices or [w for p in parts if typing.get_origin(p) is Literal for w in typing.get_args(p)]
+    settings: dict[str, Any] = {"type": _type(spec, parts, words), "default": default}
+    settings["show_default"] = spec.show_default and default not in (None, "", ())
+    settings |= {"metavar": spec.metavar or None, "required": spec.required}
+    if bool in parts:
+        settings |= {"is_flag": True, "type": None, "show_default": False}
+    elif spec.repeatable:
+        settings |= {"multiple": True, "default": None}
+    if spec.flag_value is not None:
+        settings |= {"is_flag": False, "flag_value": spec.flag_value}
+    if spec.metavar == "FORMAT":
+        settings["shell_complete"] = complete_target if name == "to" else complete_format
+    elif spec.completions is not None:
+        settings["shell_complete"] = complete_list(spec.completions)
+    long = f"--{name.rstrip('_').replace('_', '-')}"
+    flag = Flag([long, *spec.short, name], help=spec.help, **settings)
+    flag.heading = spec.heading
+    return flag
+
+
+def _type(spec: Spec, parts: tuple[Any, ...], words: Sequence[str]) -> Any:
+    if spec.path:
+        return TARGET if spec.path == "written" else PATH
+    if spec.parse is not None:
+        return _Parsed(spec.parse)
+    if words and spec.metavar != "FORMAT" and spec.completions is None:
+        return ProtocolChoice(words) if spec.metavar else click.Choice(list(words))
+    if spec.bounds is not None:
+        return click.IntRange(*spec.bounds)
+    return None if str in parts else next((kind for kind in (float, int) if kind in parts), None)
+
+
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:  # no generic class before click 8.2
+    _ParamType = click.ParamType
+
+
+class _Parsed(_ParamType):
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self.parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.parse(value) if isinstance(value, str) else value
+        except OdmError:
+            raise
+        except ValueError as e:
+            self.fail(str(e), param, ctx)
