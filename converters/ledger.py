@@ -125,7 +125,7 @@ class Ledger(Shown, msgspec.Struct):
 
 
 def losses(ledger: Ledger) -> str:
-    """What is not lossless in a ledger, as one line."""
+    """Return in one line what a conversion loses; empty if nothing."""
     rows = {**ledger.left_out, **ledger.lost}
     rows |= {f"images {what}": n for what, n in ledger.images_left_out.items()}
     if ledger.bad_files:

@@ -193,7 +193,7 @@ class PendingSource:
         return not any(self.source.head(file) for file in self.source.files)
 
     def counterpart(self) -> Dataset | None:
-        """What the other side can learn from this one: nothing while it is being read itself."""
+        """Return the dataset for the other side, None while this side is being read itself."""
         self._asked_back |= self._reading
         return None if self._reading else self._dataset
 

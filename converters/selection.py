@@ -47,7 +47,8 @@ GROUPINGS: dict[str, Callable[[Dataset], Sequence[str]]] = {"video": Dataset.gro
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What to keep and how to divide it: first the filters, then the sample, then the parts.
+    """The images and boxes to keep, and the parts to divide them into: first filters, then the sample, then
+    the parts.
 
     ValueError if the values do not fit together.
     """

@@ -170,7 +170,7 @@ def _with(dataset: Dataset, **columns: Any) -> Dataset:
 
 
 def _named(shapes: Shapes, rows: Rows, kind: ShapeKind) -> Shapes:
-    """The same corners, those at `rows` as another kind of shape."""
+    """Return the shapes with those at `rows` as another kind; corners are unchanged."""
     kinds = shapes.kind.copy()
     kinds[rows] = kind
     return replace(shapes, kind=frozen(kinds))

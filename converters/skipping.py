@@ -136,7 +136,7 @@ def _leave_out(source: Source, files: Collection[str], left_out: LeftOut) -> Non
 
 
 def _key(file: str) -> tuple[str, ...]:
-    """What annotations and their picture have in common: the path without the folder of their kind."""
+    """Return the path without the folder of its kind, which an annotation file and its image file share."""
     parts = file.split("/")
     name = parts.pop()
     folders = (part for part in parts if part.lower() not in _KINDS)

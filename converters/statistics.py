@@ -37,7 +37,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Distribution:
-        """Of a flat array; values that are not finite are left out."""
+        """Describe a flat array; values that are not finite are left out."""
         finite = np.asarray(values, np.float64)
         finite = finite[np.isfinite(finite)]
         if not len(finite):

@@ -116,7 +116,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def id_kind(self) -> str:
-        """What identifies the images, in words."""
+        """The kind of the image ids, in words."""
         return "nothing" if self.ids is None else "whole numbers" if self.ids.dtype.kind == "i" else "text"
 
 

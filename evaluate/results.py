@@ -185,7 +185,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def definition(self) -> str:
-        """How the numbers are defined, in one line."""
+        """The definition of the numbers, in one line."""
         return self.rules.definition
 
     @functools.cached_property
@@ -306,7 +306,7 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def join(self) -> JoinReport:
-        """What was matched, and what exists on one side only."""
+        """The counts of what was joined, and of what exists on one side only."""
         return self.joined.report
 
     @property

@@ -37,7 +37,7 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
-        """How often each combination of the columns, each (rows,), occurs."""
+        """Count each combination of the columns, each (rows,)."""
         key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
         keys, n = np.unique(key, return_counts=True)
         return cls(shape, tuple(np.unravel_index(keys, shape)), n.astype(np.int64))
@@ -55,7 +55,7 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
 
 
 class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """How often ground truth of one class was found as another.
+    """Counts of ground truths by their class and the class of the detection.
 
     ``table`` is (classes + 1, classes + 1): a row per class of the ground truth and a last one for the
     background (false positives), a column per class of the detections and a last one for what was missed.
@@ -118,7 +118,7 @@ def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:
 
 
 def confusion(joined: Joined, rules: Protocol, *, score: float | Floats, iou: float = 0.5) -> Confusion:
-    """Which class was taken for which.
+    """Count which class was taken for which.
 
     Pairs of one image are taken one to one: those of one class first, then the others, by descending
     IoU. Ground truths that count as nothing are left out, and so are the detections that lie on them.

@@ -271,7 +271,7 @@ def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray
 
 
 def cap_per_class(protocol: Protocol) -> int | None:
-    """How many detections of an image and class count, None = all."""
+    """Return the number of detections of an image and class that count, None if all do."""
     capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
     return protocol.max_dets if capped else None
 

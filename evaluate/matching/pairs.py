@@ -77,7 +77,7 @@ class Pairs(msgspec.Struct, frozen=True, eq=False):
         return replace(self.part(detections[self.det]), large=large)
 
     def part(self, keep: Mask | slice) -> Pairs:
-        """Some of the pairs that are held."""
+        """Return some of the pairs."""
         ioa = None if self.ioa is None else self.ioa[keep]
         return Pairs(self.det[keep], self.gt[keep], self.iou[keep], ioa, self.rank)
 
@@ -186,7 +186,10 @@ def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:
 
 
 def shared(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
-    """How far pairs of boxes overlap along an axis, 0 = x and 1 = y; not above 0 where they lie apart."""
+    """Return the overlap of pairs of boxes along an axis, 0 = x and 1 = y.
+
+    Not above 0 where they are apart.
+    """
     length: Floats = np.minimum(det[axis + 2], truth[axis + 2])
     length -= np.maximum(det[axis], truth[axis])
     if pixel:  # after the difference, as for areas, so that a perfect box has an IoU of 1

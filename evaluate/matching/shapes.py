@@ -287,7 +287,7 @@ class _Bands(_Masks):
 
     @functools.cached_property
     def bands(self) -> list[Runs]:
-        """Those of both sides."""
+        """The bands of both sides."""
         return [bands(shapes.runs(height, width), height, width) for shapes, height, width in self.drawn]
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
@@ -402,7 +402,9 @@ class _Points(_Measure):
         return value, value.copy()
 
     def oks(self, det: Any, gt: Any) -> Floats:
-        """As pycocotools, to the last bit: its operations in its order, on as many numbers."""
+        """OKS as pycocotools computes it, to the last bit: its operations in its order, on as many
+        numbers.
+        """
         dx, dy = (self.det[det, :, axis] - self.gt[gt, :, axis] for axis in (0, 1))
         seen = self.gt[gt, :, 2] > 0
         count = seen.sum(axis=1)

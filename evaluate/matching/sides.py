@@ -148,7 +148,7 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
     def only(
         self, *, truth: NDArray[Any] | slice = slice(None), detections: NDArray[Any] | slice = slice(None)
     ) -> Joined:
-        """The same images and classes with only these boxes (masks, or ascending positions)."""
+        """Return the sides with only these boxes (masks, or ascending positions)."""
         return replace(
             self,
             truth=self.truth if isinstance(truth, slice) else self.truth.take(truth),
@@ -156,7 +156,7 @@ class Joined(msgspec.Struct, frozen=True, eq=False):
         )
 
     def shard(self, images: NDArray[Any] | Iterable[int]) -> Joined:
-        """The same images and classes with only the boxes on some `images` (numbers): a part of the work."""
+        """Return the sides with only the boxes on some `images` (numbers): a part of the work."""
         chosen = np.zeros(len(self.images), np.bool_)
         chosen[np.fromiter(images, np.int64)] = True
         return self.only(truth=chosen[self.truth.image], detections=chosen[self.detections.image])
@@ -169,7 +169,10 @@ AT_A_TIME = 2**20
 
 
 def collapsed(joined: Joined, name: str = "", ranks: Longs | None = None) -> Joined:
-    """The same boxes as if all were of one class; those of an image by (classes,) `ranks`, if given."""
+    """Return the sides with all boxes in one class.
+
+    Those of an image are ordered by `ranks` (classes,), if given.
+    """
 
     def one(side: SideTable) -> SideTable:
         if ranks is not None:
@@ -234,7 +237,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def together(cls, parts: Sequence[Kept]) -> Kept:
-        """That of all parts."""
+        """Add the counts of all parts."""
         return cls(sum((p.counts for p in parts), np.zeros((4, 4), np.int64)), max(p.highest for p in parts))
 
     def report(self, choice: Choice, extra: Sequence[str], path: str, log: Log) -> None:

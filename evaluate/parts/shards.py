@@ -179,7 +179,9 @@ def _plan(
     rules: Sequence[Rules],
     rows_per_task: int,
 ) -> tuple[Work, Ints, list[tuple[Longs, Longs, Ints]]]:
-    """What every task has to know, (images,) which task matches each image, and the numbers of each part."""
+    """Return the data that every task needs, (images,) the task that matches each image, and the numbers
+    of each part.
+    """
     number, category = admitted.det_number, np.array(admitted.det_classes, np.int64)
     owner, n_cut = _owners(surveys, whole, number, len(base.images), rows_per_task)
     names = admitted.pairing.det_names

@@ -41,32 +41,32 @@ LABELS = ("label_image", "label_category", "label_state")
 
 
 class ReadablePart(Protocol):
-    """Some of the detections, wherever they lie; sent to the process that reads it."""
+    """A part of the detections; it is sent to the process that reads it."""
 
     @property
     def name(self) -> str:
-        """How it is called in messages."""
+        """The name of the part in messages."""
 
     def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
         """The detections, and what is wrong with them; `truth` has the images and classes they may mean."""
 
 
 class Store(Protocol):
-    """Where intermediate files lie, the same for all processes."""
+    """The folder of intermediate files, the same for all processes."""
 
     @property
     def path(self) -> str:
-        """Where it is, different for each job."""
+        """The path of the folder, different for each job."""
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
         """Write a file of pieces: where each begins, and the end."""
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Some bytes of a file."""
+        """Return some bytes of a file."""
 
 
 class Work(msgspec.Struct, frozen=True, eq=False):
-    """What every task has to know, whatever its part; small."""
+    """The data that every task needs, whatever its part; small."""
 
     rules: tuple[Rules, ...]
     joined: Joined
@@ -91,7 +91,7 @@ def installed() -> tuple[str, str, str]:
 
 
 class Survey(msgspec.Struct, frozen=True, eq=False):
-    """What is known of a part: its images and classes, with a sample of the boxes, and sums over all."""
+    """A summary of a part: its images and classes, a sample of the boxes, and sums over all of them."""
 
     dataset: Dataset
     summary: DetectionSummary

@@ -368,7 +368,7 @@ def curve_table(matches: Matches) -> CurveTable:
     tp, fp = outcome == OUTCOMES.index("TP"), outcome == OUTCOMES.index("FP")
 
     def accumulated(chosen: Mask) -> Longs:
-        """How many are chosen down to each row, from the start of its curve."""
+        """Count the chosen rows from the start of each curve down to each row."""
         total = np.concatenate([[0], np.cumsum(chosen)])
         sums: Longs = total[1:] - np.repeat(total[starts], counts)
         return sums

@@ -80,7 +80,7 @@ def parse_metric(text: str) -> MetricName | None:
 
 
 def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[int, str]:
-    """Which of several results is meant, and under which key.
+    """Return the number of the result that a metric name means, and its key.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def parse_gate(text: str) -> Gate:
 
 
 def failures(evaluation: Evaluation, gates: list[Gate]) -> tuple[list[str], list[str]]:
-    """What is wrong with the gates, a line each, when all of them were looked at.
+    """Return the failures of the gates, a line each.
 
     Returns
     -------

@@ -113,7 +113,7 @@ class Issue(msgspec.Struct, frozen=True):
 
     @property
     def head(self) -> str:
-        """What stands before the message: ``location: severity code [field]``."""
+        """The text before the message: ``location: severity code [field]``."""
         field = f" [{shorten(self.field)}]" if self.field else ""
         return f"{self.location}: {self.severity} {self.code}{field}"
 
@@ -204,7 +204,7 @@ class Log:
         return self.room(code) > 0
 
     def room(self, code: Code) -> int:
-        """How many more issues of this code would be kept; none where it is negative."""
+        """Return how many more issues of this code will be kept; not above 0 if none will."""
         return self._keep - self.counts[code.name]
 
     def note(self, text: str) -> None:
@@ -223,7 +223,7 @@ class Log:
         self.issues = [i if i.path else replace(i, path=path) for i in self.issues]
 
     def track(self, items: Sequence[T], what: str) -> Iterable[T]:
-        """The same items; on a terminal a progress bar named `what` follows them."""
+        """Yield the items; on a terminal a progress bar named `what` follows them."""
         return self._track(items, what) if self._track else items
 
     def extend(self, other: Log, *, once: bool = False) -> None:
@@ -243,12 +243,12 @@ class Log:
 
     @property
     def errors(self) -> int:
-        """How many errors were reported."""
+        """The number of errors."""
         return sum(n for name, n in self.counts.items() if CODES[name].severity == "error")
 
     @property
     def warnings(self) -> int:
-        """How many warnings were reported."""
+        """The number of warnings."""
         return sum(n for name, n in self.counts.items() if CODES[name].severity == "warning")
 
     def take_over(self, issue: Issue) -> None:
@@ -259,7 +259,7 @@ class Log:
 
     @property
     def fatal(self) -> int:
-        """How many errors concern more than one row, so that skipping rows does not remove them."""
+        """The number of errors that concern more than one row, so that skipping rows does not remove them."""
         return sum(
             n for name, n in self.counts.items() if CODES[name].severity == "error" and not CODES[name].row
         )
@@ -317,7 +317,9 @@ class Trusted(str):
 
 
 class Verbatim(Trusted):
-    """The same for a value that is no text, such as ``false``: ``!r`` in a template does not quote it."""
+    """As `Trusted`, for a value that is no text, such as ``false``: ``!r`` in a template does not quote
+    it.
+    """
 
     __slots__ = ()
 
@@ -388,13 +390,13 @@ def grouped(n: int | str) -> str:
 
 
 def listed(names: Sequence[object], most: int = 3) -> str:
-    """Some names, the first few of them quoted: ``'a', 'b', 'c' and 112 more``."""
+    """Quote the first few names: ``'a', 'b', 'c' and 112 more``."""
     shown = ", ".join(repr(_Value(shorten(name))) for name in names[:most])
     return f"{shown} and {grouped(len(names) - most)} more" if len(names) > most else shown
 
 
 def first_few(values: Collection[Any], most: int, show: Callable[[Any], str] = shorten) -> str:
-    """Some values, the first few of them: ``a, b, ...``."""
+    """Show the first few values: ``a, b, ...``."""
     shown = ", ".join(map(show, itertools.islice(values, most)))
     return f"{shown}, ..." if len(values) > most else shown
 

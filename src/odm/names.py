@@ -126,7 +126,7 @@ def is_hidden(name: str) -> bool:
 
 
 class NameRule(msgspec.Struct, frozen=True):
-    """How the image names of a source are shortened: to their last part, or by a prefix."""
+    """A rule that shortens the image names of a source: to their last part, or by a prefix."""
 
     prefix: str | None = None
     """What is removed from the beginning; None for everything but the last part."""

@@ -520,7 +520,9 @@ def _share_list(ours: Categories, theirs: Categories) -> bool:
 
 
 def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int, int]]]:
-    """What numbers of the detections' classes may mean: rows of the ground truth's classes by number."""
+    """Return the possible meanings of class numbers of the detections: rows of the ground truth's classes
+    by number.
+    """
     numbers = range(len(ours)) if ours.named else [number_of(name) for name in ours.name]
     readings = [
         ("positions", {number: row for row, number in enumerate(numbers)}),
@@ -533,7 +535,7 @@ def _readings(ours: Categories, theirs: Categories) -> list[tuple[str, dict[int,
 
 
 def _advice(name: str, truth: Dataset, detections: Dataset, better: list[str], used: list[int]) -> str:
-    """How to have class numbers read otherwise, if there is a way.
+    """Return how to have class numbers read otherwise; empty if there is no way.
 
     `better` are the classes that those in `used` should be.
     """

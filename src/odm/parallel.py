@@ -46,7 +46,7 @@ def allow() -> None:
 
 
 def worker_count() -> int:
-    """How many processes, this one included, may share the work now."""
+    """Return how many processes, this one included, may share the work now."""
     if not _allowed or sys.platform != "linux" or _thread_count() > 1:
         return 1  # other threads may hold locks that nobody would open in the copy
     n = min(len(os.sched_getaffinity(0)), MOST)
@@ -54,7 +54,7 @@ def worker_count() -> int:
 
 
 def _thread_count() -> int:
-    """How many threads this process has; those of libraries, which Python does not know, count too."""
+    """Return the number of threads of this process, with those of libraries that Python does not know."""
     # The fields after the name, which is in parentheses, begin with the third; the twentieth is the number.
     fields = _text("/proc/self/stat").rpartition(")")[2].split()
     return int(fields[17]) if len(fields) > 17 else threading.active_count()
@@ -223,7 +223,7 @@ class Team(Generic[T, R]):
         return done
 
     def results(self) -> list[R]:
-        """What the work returned for each item; the copies are gone then."""
+        """Return the result for each item; the copies are gone then."""
         with self._stack:
             done = self._run() if self._copies else {}
             for copy in self._copies:

@@ -229,12 +229,12 @@ def _above(headers: Sequence[str], widths: Sequence[int], spans: Mapping[str, st
 
 
 def _width(column: Sequence[str]) -> int:
-    """How many places of a terminal the widest text takes."""
+    """Return how many places of a terminal the widest text takes."""
     return max(map(len if "".join(column).isascii() else _columns_of, column))
 
 
 def _columns_of(text: str) -> int:
-    """How many places of a terminal a text takes."""
+    """Return how many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

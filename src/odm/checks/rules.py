@@ -193,7 +193,7 @@ class DerivedColumns:
         return Trusted(advice if name in self.options else "")
 
     def location_text(self, row: int) -> Trusted:
-        """Where a box was read, as a message names it."""
+        """Return the location of a box as a message names it."""
         path, line, pointer = self.dataset.location(row)
         if not path:
             return Trusted(f"box {row}")

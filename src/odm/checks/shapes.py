@@ -44,7 +44,7 @@ class DrawnColumns:
 
     @functools.cached_property
     def masks(self) -> Measured:
-        """What is known of the masks."""
+        """The measures of the masks."""
         return self.shapes.measured(self.height)
 
     @property

@@ -41,7 +41,7 @@ def print_line(text: str) -> None:
 
 
 def _listed(value: Any) -> list[Any]:
-    """What was given for one or many, as a list."""
+    """Return an argument that may be one value or many as a list."""
     return list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
 
 
@@ -125,7 +125,7 @@ class COCO:
         ]
 
     def getImgIds(self, imgIds: Any = (), catIds: Any = ()) -> list[Any]:  # noqa: N802, N803
-        """Those of `imgIds`, or of all images, that have objects of all of `catIds`."""
+        """Return those of `imgIds`, or of all images, that have objects of all of `catIds`."""
         images, categories = _listed(imgIds), _listed(catIds)
         if not images and not categories:
             return list(self.imgs)

@@ -165,7 +165,9 @@ class COCOeval:
 
     @property
     def evalImgs(self) -> Any:  # noqa: N802
-        """What became of the detections of each category, area range and image; None where there are none.
+        """The record of each category, area range and image.
+
+        None where there are neither detections nor ground truth.
 
         `accumulate` uses this list, also after changes, once it was looked at.
         """

@@ -207,7 +207,7 @@ _BEGINNINGS = tuple(_NOT_TEXT)
 
 
 def other_kind(head: bytes) -> str:
-    """What a file is that begins like an archive, a picture or the like; empty if like nothing known."""
+    """Name the kind of a file that begins like an archive, a picture or the like; empty if it is none."""
     if not head.startswith(_BEGINNINGS):
         return ""
     return next(name for begin, name in _NOT_TEXT.items() if head.startswith(begin))
@@ -353,11 +353,11 @@ class Wrapped(io.RawIOBase):
         self._stream = stream
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -366,7 +366,7 @@ class Wrapped(io.RawIOBase):
         return place
 
     def tell(self) -> int:
-        """Where the next part is read."""
+        """Return the position of the next read."""
         place: int = self._stream.tell()
         return place
 
@@ -595,7 +595,7 @@ def _sample_pieces(data: bytes) -> bytes:
 
 
 def _fit_of_wide(text: str, name: str) -> float:
-    """Of the different letters the share that is frequent; 0 if one is of another script."""
+    """Return the share of the distinct letters that is frequent; 0 if one is of another script."""
     letters = {c for c in set(text) - _SIGNS if c > "\x7f" and ord(c) not in _WIDE}
     if len(letters) == 0 or any(ord(c) not in _WIDE_ENCODINGS[name][1] for c in letters):
         return 0.0

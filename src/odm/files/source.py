@@ -282,7 +282,7 @@ class Source:
             return head
 
     def head(self, file: str = "") -> bytes:
-        """The same, empty where they cannot be had."""
+        """Return the first bytes as `peek` does, empty where they cannot be read."""
         try:
             return self.peek(file)
         except Unreadable:

@@ -188,7 +188,10 @@ def refused(address: str) -> Iterator[None]:
 
 
 def faults() -> tuple[type[Exception], ...]:
-    """What pyarrow raises where a store refuses; Azure's library raises what is no OSError."""
+    """Return the exceptions that pyarrow raises if a store refuses.
+
+    Azure's library raises some that are no OSError.
+    """
     from pyarrow.lib import ArrowException
 
     return OSError, ValueError, Unreadable, ArrowException

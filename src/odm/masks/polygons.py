@@ -229,7 +229,7 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         return [*np.unique(np.concatenate([at[:1], middle])).tolist(), int(at[-1])]
 
     def crossings(self, height: Longs) -> Longs:
-        """Where they pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
+        """Return where sides pass columns, as ``outline << 32 | pixel``, sorted; `height` by object."""
         keys = [np.zeros(0, np.int64)]
         count = self.last - self.first + 1
         for piece in pieces(count, _EDGES_AT_A_TIME):
@@ -290,7 +290,8 @@ class _Steps(_Sides, frozen=True, eq=False):
         return steps.take(by_owner[(steps.last >= steps.first)[by_owner]])
 
     def crossings(self, height: Longs) -> Longs:
-        """Where rows change between outside and inside, as ``outline << 32 | pixel`` along the rows, sorted.
+        """Return where rows change between outside and inside, as ``outline << 32 | pixel`` along the rows,
+        sorted.
 
         `height` is the size along a row, by object.
         """

@@ -62,7 +62,7 @@ SCRIPTS = {
 
 
 class Page(msgspec.Struct, frozen=True, eq=False):
-    """What a report shows.
+    """The data of a report, and its pictures.
 
     Attributes
     ----------

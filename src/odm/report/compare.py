@@ -25,7 +25,7 @@ FIXED, BROKEN, BOTH, RIGHT = "fixed", "broken", "both", "right"
 
 
 class ClassDelta(msgspec.Struct, frozen=True):
-    """How a number changed from the first run to the other, of a class or of all.
+    """The change of a number from the first run to the other, of a class or of all classes.
 
     ``delta`` is other - first and ``low`` to ``high`` its interval; None or NaN is undefined.
     """

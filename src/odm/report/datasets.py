@@ -21,7 +21,7 @@ FLAG_NAMES = [str(flag.name).lower().replace("_", "-") for flag in Flag]
 
 
 def what_images_have(page: Page) -> str:
-    """How many images of a page of a data set have what, in English, in a line."""
+    """Count, in one line of English, how many images of a page have boxes, shapes, flags and so on."""
     kinds = [words.said(f"has.{row['key']}", name=row["name"], n=str(row["n"])) for row in page.data["kinds"]]
     n = page.data["imageCount"]
     return f"{plural(n, 'image')}: {', '.join(map(words.english, kinds))}" if kinds else plural(n, "image")
@@ -70,7 +70,7 @@ def statistics_page(
     title: str = "",
     images: int = IMAGES,
 ) -> Page:
-    """What is in a data set, with samples of every class.
+    """Make the page of the statistics of a dataset, with samples of every class.
 
     `statistics` is the JSON contract of ``odm stats``; the other parameters are those of `dataset_page`,
     except that all images shown are samples of the classes.

@@ -35,7 +35,7 @@ def validation_page(
     title: str = "",
     images: int = IMAGES,
 ) -> Page:
-    """What is wrong in one data set, or in ground truth and detections, on the pictures where it is.
+    """Make the page of the issues of one dataset, or of ground truth and detections, drawn on the pictures.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _title(sources: Sequence[str]) -> words.Said:
 
 
 def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]:
-    """Which side, box and image an issue is about; -1 = none."""
+    """Return the side, box and image that an issue is about; -1 = none."""
     for number, side in enumerate(sides):
         box, image = side.find(issue)
         if image >= 0:

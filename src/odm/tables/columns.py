@@ -312,7 +312,7 @@ class Tracks(_Table, frozen=True):
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """How many names there are, and the first three."""
+    """Return the number of names, and the first three."""
     shown = ", ".join(map(repr, names[:3]))
     return f"{len(names)} ({shown}{', ...' if len(names) > 3 else ''})" if names else "0"
 

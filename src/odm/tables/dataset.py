@@ -87,7 +87,7 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         return self._location(int(self.boxes.file[row]), int(self.boxes.line[row]))
 
     def image_place(self, row: int) -> tuple[str, int, str]:
-        """The same for image `row`."""
+        """Return path, line and JSON pointer of image `row`, as `location` does for a box."""
         return self._location(int(self.images.file[row]), int(self.images.line[row]))
 
     def _location(self, file: int, line: int) -> tuple[str, int, str]:
@@ -109,7 +109,10 @@ class Dataset(DatasetViews, msgspec.Struct, frozen=True, eq=False):
         return tuple(self.videos.name[video] if video >= 0 else name for video, name in pairs)
 
     def take(self, rows: NDArray[Any]) -> Dataset:
-        """The same images and categories with only the boxes at `rows`, a mask or row numbers."""
+        """Return the dataset with only the boxes at `rows`, a mask or row numbers.
+
+        Images and categories stay.
+        """
         return replace(self, boxes=self.boxes.take(rows))
 
     @classmethod
@@ -405,7 +408,7 @@ class Builder:
         return track_rows
 
     def tracks_of_images(self, image: NDArray[Any], source_id: NDArray[Any] | Sequence[Id | None]) -> Ints:
-        """The same by the image of each box, whose video was given."""
+        """Return rows of tracks as `tracks` does, by the image of each box, whose video is known."""
         video, _ = self._frame_columns()
         at = np.full(len(image), -1, np.int32) if video is None else video[image]
         return self.tracks(at, source_id)
@@ -462,7 +465,7 @@ class Builder:
 
     @property
     def n_images(self) -> int:
-        """How many images were added so far."""
+        """The number of images so far."""
         return len(self._image_rows)
 
     @property
@@ -477,7 +480,7 @@ class Builder:
 
     @property
     def n_categories(self) -> int:
-        """How many categories were added so far."""
+        """The number of categories so far."""
         return len(self._category_rows)
 
     def boxes(

@@ -36,7 +36,7 @@ def is_convex(corners: Floats) -> Mask:
 
 
 def convex(corners: Floats) -> Floats:
-    """The same quadrilaterals; of one that is not convex its hull, which may have a corner twice."""
+    """Replace quadrilaterals that are not convex by their hull, which may have a corner twice."""
     wrong = ~is_convex(corners)
     if not wrong.any():
         return corners
@@ -94,7 +94,7 @@ def _shared(a: Floats, b: Floats) -> Floats:
 
 
 def _columns(rows: int, m: NDArray[np.int64]) -> tuple[Mask, NDArray[np.int64]]:
-    """Which of the rows each column uses, and the row that follows each."""
+    """Return the mask of the rows that each column uses, and the row that follows each."""
     row = np.arange(rows)[:, None]
     return row < m, np.where(row + 1 < m, row + 1, 0)
 

@@ -45,7 +45,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
         return len(getattr(self, self._LEVELS[0][0])) - 1
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """The same columns with the rows at `rows`, a mask or row numbers."""
+        """Return the columns with the rows at `rows`, a mask or row numbers."""
         kept = np.arange(len(self))[rows]
         if len(kept) and kept[-1] - kept[0] == len(kept) - 1 and (np.diff(kept) == 1).all():
             return self._part(int(kept[0]), int(kept[-1]) + 1)
@@ -108,13 +108,15 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     @classmethod
     def none(cls, n: int) -> Shapes:
-        """Of n boxes without a shape."""
+        """Make the shapes of n boxes without any."""
         zero = np.zeros(n + 1, np.int64)
         return cls(np.zeros(n, np.uint8), zero, zero[:1], np.zeros((0, 2)), zero, np.zeros(0, np.uint8))
 
     @classmethod
     def of_outlines(cls, xy: Floats, corners: Longs, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
-        """Of boxes with one outline each: all corners (k, 2), and (n,) how many of them each box has."""
+        """Make the shapes of boxes with one outline each: all corners (k, 2), and (n,) the number of
+        corners of each box.
+        """
         n = len(corners)
         ends = np.concatenate([[0], np.cumsum(corners)]).astype(np.int64)
         zero = np.zeros(n + 1, np.int64)
@@ -122,13 +124,13 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
     @classmethod
     def of_boxes(cls, xyxy: Floats, kind: ShapeKind = ShapeKind.POLYGONS) -> Shapes:
-        """Of boxes (n, 4) whose outlines are their rectangles."""
+        """Make the shapes of boxes (n, 4) whose outlines are their rectangles."""
         corners = xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)
         return cls.of_outlines(corners, np.full(len(xyxy), 4), kind)
 
     @classmethod
     def of_masks(cls, text: NDArray[np.uint8], first: Longs) -> Shapes:
-        """Of boxes with a mask each, box i's ``text[first[i]:first[i + 1]]``."""
+        """Make the shapes of boxes with a mask each, the text of box i is ``text[first[i]:first[i + 1]]``."""
         n, zero = len(first) - 1, np.zeros(len(first), np.int64)
         return cls(np.full(n, ShapeKind.MASK, np.uint8), zero, zero[:1], np.zeros((0, 2)), first, text)
 
@@ -165,7 +167,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return edges
 
     def scaled(self, factor: Floats) -> Shapes:
-        """The same shapes with all corners multiplied by the factors of their box, (n, 2)."""
+        """Multiply all corners by the factors of their box, (n, 2)."""
         corners = np.diff(self.point[self.ring])
         return replace(self, xy=_frozen(self.xy * np.repeat(factor, corners, axis=0)))
 
@@ -186,7 +188,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         )
 
     def replaced(self, rows: NDArray[Any], other: Shapes) -> Shapes:
-        """The same shapes, with those at these row numbers replaced by `other`'s, in their order."""
+        """Replace the shapes at these row numbers by the shapes of `other`, in order."""
         if len(rows) == len(self) and (np.diff(rows) > 0).all():
             return other
         source = np.arange(len(self))
@@ -310,7 +312,7 @@ class Keypoints(_Ragged, frozen=True):
 
     @classmethod
     def none(cls, n: int) -> Keypoints:
-        """Of n boxes without key points."""
+        """Make the keypoints of n boxes without any."""
         return cls(np.zeros(n + 1, np.int64), np.zeros((0, 3)))
 
     def points(self, row: int) -> Floats:
@@ -331,7 +333,7 @@ class Keypoints(_Ragged, frozen=True):
         return edges
 
     def scaled(self, factor: Floats) -> Keypoints:
-        """The same points with x and y multiplied by the factors of their box, (n, 2)."""
+        """Multiply x and y by the factors of their box, (n, 2)."""
         xyv = self.xyv.copy()
         xyv[:, :2] *= np.repeat(factor, self.counts(), axis=0)
         return Keypoints(self.first, _frozen(xyv), self.stated)
@@ -389,7 +391,7 @@ class ShapeRows:
         self._masks.append(text)
 
     def table(self) -> Shapes | None:
-        """What was added; None where no box has a shape."""
+        """Return the shapes so far; None if no box has one."""
         if not any(self._kind):
             return None
         ring, point, mask = (
