@@ -1,6 +1,6 @@
 """How often the intervals of `--ci` and `compare` hold the true number: python benchmarks/coverage.py --help
 
-Draws data sets from one random process, whose own AP is that of a very large data set, and counts in how many of
+Draws datasets from one random process, whose own AP is that of a very large dataset, and counts in how many of
 them the interval holds it. A detector finds objects more or less well from image to image, as real ones do, and
 classes are as unequal as in real data. `--shares 60 30 7 3 --images 60 --skill 0.8 4` has a rare class, which few
 images hold, and a detector that is weak, or nearly perfect.

@@ -1,4 +1,4 @@
-"""Make a detection data set of any size: ground truth with jittered detections and random false positives.
+"""Make a detection dataset of any size: ground truth with jittered detections and random false positives.
 
     python benchmarks/generate.py OUT --images 5000 --truths 36781 --detections 500000
 
@@ -18,7 +18,7 @@ import numpy as np
 def boxes(
     n_images: int, n_truths: int, n_detections: int, n_classes: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """Columns of a data set; coordinates have one decimal, images are 640x480."""
+    """Columns of a dataset; coordinates have one decimal, images are 640x480."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, n_classes + 1) ** 0.7  # a few classes are frequent, as in COCO
     share /= share.sum()

@@ -31,7 +31,7 @@ FORMATS = {
     "lvis": (None, ".json"),
 }
 """Our name, panlabel's (None where it does not read the format, wants a nested form of it that
-the tool does not write, or wants the pictures), and the suffix of a data set in one file."""
+the tool does not write, or wants the pictures), and the suffix of a dataset in one file."""
 
 
 def cpu(command: list[str]) -> float:

@@ -1,4 +1,4 @@
-"""Evaluating masks, key points and oriented boxes from files, beside pycocotools, faster-coco-eval and hotcoco.
+"""Evaluating masks, keypoints and oriented boxes from files, beside pycocotools, faster-coco-eval and hotcoco.
 
     python benchmarks/shapes.py                   # all cases, three rounds
     python benchmarks/shapes.py segm -n 1 --images 500
@@ -144,9 +144,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", help="cases whose names contain one of these")
     parser.add_argument("-n", type=int, default=3, help="rounds")
-    parser.add_argument(
-        "--images", type=int, default=5000, help="images of the cases of masks and key points"
-    )
+    parser.add_argument("--images", type=int, default=5000, help="images of the cases of masks and keypoints")
     parser.add_argument("--peers", default="", help="a Python that has the peers")
     given = parser.parse_args()
     peer, out = given.peers or peers(), WORK / "shapes.out"

@@ -32,9 +32,9 @@ written to {folder}: 12 pictures with 89 objects, and what two detectors found
 @click.argument("folder", default="street", type=TARGET)
 @switch("--overwrite", "Replace existing files in FOLDER.")
 def command(folder: str, overwrite: bool) -> None:
-    """Write a small data set with pictures into FOLDER (default: street), to try the other commands on.
+    """Write a small dataset with pictures into FOLDER (default: street), to try the other commands on.
 
-    It has ground truth as COCO and as YOLO, with outlines and key points, and the detections of two detectors
+    It has ground truth as COCO and as YOLO, with outlines and keypoints, and the detections of two detectors
     with every kind of mistake.
     """
     with Output(folder, overwrite=overwrite) as output:

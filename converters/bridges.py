@@ -1,4 +1,4 @@
-"""Data sets to and from the objects of other libraries, each imported only by the function that makes them.
+"""Datasets to and from the objects of other libraries, each imported only by the function that makes them.
 
 =================  ========================================  =======================================
 library            from                                      to
@@ -12,7 +12,7 @@ FiftyOne           `from_fiftyone`                           `to_fiftyone`
 =================  ========================================  =======================================
 
 `from_object` takes what the first three read, and tells them by their shape. Boxes are in pixels. Scores make
-a data set detections; without them it is ground truth.
+a dataset detections; without them it is ground truth.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ TAKEN = (
     "a path, a list of paths, a Dataset, a dictionary or a list of results of COCO, a table (pandas, polars, "
     "pyarrow, or columns by name), or Detections of supervision by image"
 )
-"""What `from_object` takes, and paths and data sets, which are read without it."""
+"""What `from_object` takes, and paths and datasets, which are read without it."""
 
 
 def from_object(
     value: Any, kind: Kind | None = None, other: Callable[[], Dataset | None] | None = None
 ) -> Dataset:
-    """A data set from an object of another library, recognised by its structure.
+    """A dataset from an object of another library, recognised by its structure.
 
     That is a COCO dictionary, or a list of results in COCO's format; a table with the columns of
     `to_columns`; or what `from_supervision` takes. A list of `supervision.Detections` has one for each image,
@@ -99,16 +99,16 @@ def from_object(
 def from_supervision(
     detections: Any, classes: Sequence[str] | None = None, *, kind: Kind | None = None
 ) -> Dataset:
-    """A data set from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
+    """A dataset from a `supervision.DetectionDataset`, or `supervision.Detections` by image name.
 
     Masks and tracker ids are counted in `Dataset.extras` and not kept.
 
     Parameters
     ----------
     detections
-        The data set, or a mapping.
+        The dataset, or a mapping.
     classes
-        The names by ``class_id``; without them those of the data set, or ``data["class_name"]``.
+        The names by ``class_id``; without them those of the dataset, or ``data["class_name"]``.
     kind
         ``gt`` or ``det`` where the data do not show it, as with no boxes at all.
 
@@ -171,7 +171,7 @@ def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
 def from_columns(
     table: Any, *, images: Sequence[str] | None = None, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """A data set from columns as `to_columns` names them: a mapping, or a table of pandas, polars or pyarrow.
+    """A dataset from columns as `to_columns` names them: a mapping, or a table of pandas, polars or pyarrow.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def from_torchvision(
     image_ids: Iterable[Any] | None = None,
     kind: Kind | None = None,
 ) -> Dataset:
-    """A data set from the targets, or the outputs, of torchvision's detection models.
+    """A dataset from the targets, or the outputs, of torchvision's detection models.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def from_fiftyone(
     *,
     kind: Kind | None = None,
 ) -> Dataset:
-    """A data set from the `fiftyone.Detections` in a field of samples, such as a dataset or a view.
+    """A dataset from the `fiftyone.Detections` in a field of samples, such as a dataset or a view.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _gather(parts: Sequence[_Part], classes: Sequence[str] | None, kind: Kind | None) -> Dataset:
-    """The data set of some images; ValueError names the image that does not fit."""
+    """The dataset of some images; ValueError names the image that does not fit."""
     columns: dict[str, list[NDArray[Any]]] = {k: [] for k in ("xyxy", "score", "crowd", "area")}
     labels: list[list[Any]] = []
     for part in parts:

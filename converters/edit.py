@@ -168,7 +168,7 @@ def refuse_other_points(
             if new >= 0 and points and counts.setdefault(new, len(points)) != len(points):
                 n = sorted((counts[new], len(points)))
                 raise UsageError(
-                    f"class {shorten(names[new])!r} would have {n[0]} key points for some objects and {n[1]} "
+                    f"class {shorten(names[new])!r} would have {n[0]} keypoints for some objects and {n[1]} "
                     f"for others; rename one of the classes ({spell('rename')})"
                 )
 

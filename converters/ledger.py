@@ -256,8 +256,8 @@ def _book_extra(dataset: Dataset, target: Format, ledger: Ledger) -> None:
 
 _SHAPE_FIELDS = {
     "segmentation": ("outlines of boxes", "polygon"),
-    "keypoints": ("key points of boxes", "keypoints"),
-    "flip_idx": ("flip_idx: which key points change places in a mirrored picture", ""),
+    "keypoints": ("keypoints of boxes", "keypoints"),
+    "flip_idx": ("flip_idx: which keypoints change places in a mirrored picture", ""),
 }
 """What fields are called that were not asked for, and the word of `Format.keeps` for them."""
 

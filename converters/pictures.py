@@ -67,11 +67,11 @@ def locate(
     Parameters
     ----------
     names
-        Of images, as in the data sets.
+        Of images, as in the datasets.
     datasets
         The first one that has an image of that name and knows its path or size is believed.
     folders
-        Folders of pictures, where a data set does not know the path: the whole name, its last part, and both
+        Folders of pictures, where a dataset does not know the path: the whole name, its last part, and both
         without extension are looked for.
     follow_links
         Whether a picture behind a link that leads out of its folder is taken; if not, it counts as missing.

@@ -133,7 +133,7 @@ def convert(
     Parameters
     ----------
     source, target
-        Paths; the target must be outside the source. A list of source paths is merged into one data set.
+        Paths; the target must be outside the source. A list of source paths is merged into one dataset.
     edits
         Classes to rename, merge, drop or keep.
     selection

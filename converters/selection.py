@@ -33,7 +33,7 @@ CLASS_NOT_IN_PART = Code(
     "warning",
     "{part} has no objects of {n} of the {total} classes: {value}",
     "give that part more images, or accept that it lacks these classes",
-    "A class without objects in a part of the data set is not trained, or not tested, there. With rare "
+    "A class without objects in a part of the dataset is not trained, or not tested, there. With rare "
     "classes, large groups or small parts this cannot be avoided.",
 )
 

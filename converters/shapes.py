@@ -107,12 +107,12 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
         return dataset
     if "keypoints" not in target.keeps:
         ledger.lose(
-            "key points of boxes" + target.shape_advice("keypoints"), int(np.count_nonzero(points.counts()))
+            "keypoints of boxes" + target.shape_advice("keypoints"), int(np.count_nonzero(points.counts()))
         )
         return _with(dataset, keypoints=None)
     if "visibility" not in target.keeps:
         hidden = int(np.count_nonzero(points.xyv[:, 2] == 1))
-        ledger.lose("visibility of hidden key points", hidden)
+        ledger.lose("visibility of hidden keypoints", hidden)
     return dataset
 
 
@@ -319,7 +319,7 @@ def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
 
 
 def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> Dataset:
-    """Cut the outlines of boxes at the edges of their images; oriented boxes and key points stay.
+    """Cut the outlines of boxes at the edges of their images; oriented boxes and keypoints stay.
 
     `rows` are boxes on images whose size is known. Parts that lie outside vanish.
     """
@@ -345,7 +345,7 @@ def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> 
         x, y, v = boxes.keypoints.xyv.T
         outside = (v > 0) & ((x < 0) | (y < 0) | (x > limit[of, 0]) | (y > limit[of, 1])) & rows[of]
         n = len(np.unique(of[outside]))
-        ledger.change("boxes with key points beyond their image, not clipped", n)
+        ledger.change("boxes with keypoints beyond their image, not clipped", n)
     return dataset
 
 

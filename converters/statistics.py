@@ -121,7 +121,7 @@ class PointCounts(msgspec.Struct, frozen=True):
     visible: int
     hidden: int
     objects: int
-    """Objects of the class that have key points."""
+    """Objects of the class that have keypoints."""
 
 
 class ShapeCounts(msgspec.Struct, frozen=True):
@@ -136,12 +136,12 @@ class ShapeCounts(msgspec.Struct, frozen=True):
     masks: int
     oriented: int
     with_points: int
-    """Boxes with key points."""
+    """Boxes with keypoints."""
     points: tuple[PointCounts, ...]
 
     @classmethod
     def of(cls, dataset: Dataset) -> ShapeCounts | None:
-        """None where no box has a shape or key points."""
+        """None where no box has a shape or keypoints."""
         boxes = dataset.boxes
         if boxes.shapes is None and boxes.keypoints is None:
             return None
@@ -213,7 +213,7 @@ class Statistics(msgspec.Struct, frozen=True):
     relative: bool = False
     """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
     shapes: ShapeCounts | None = None
-    """None where no box has a shape or key points."""
+    """None where no box has a shape or keypoints."""
 
     _repr_html_ = Shown._repr_html_
 

@@ -49,7 +49,7 @@ WITHOUT_SPLIT = Code(
     "warning",
     "{n} of {total} images have {what} and are written to {place}; the first is {value!r}",
     "ignore this if it is right; otherwise split all images again with --split-into train:80,val:20",
-    "A data set with splits and one without were put together, or a split has a name of its own. A trainer "
+    "A dataset with splits and one without were put together, or a split has a name of its own. A trainer "
     "reads only the images of the splits that it knows.",
 )
 
@@ -333,7 +333,7 @@ def _pieces(
     part
         (images,) number of the part of each image; of folds, the fold that is tested with it.
     whole
-        Whether the format has splits of its own, so that one data set holds all parts.
+        Whether the format has splits of its own, so that one dataset holds all parts.
     """
     names = list(selection.parts)
     rounds = [("", names, part)]

@@ -479,7 +479,7 @@ def mask_iou() -> Paper:
 
 def oks() -> Paper:
     """Five points of an object and of a detection, and what each adds."""
-    paper = Paper(560, 270, "What each key point adds to OKS")
+    paper = Paper(560, 270, "What each keypoint adds to OKS")
     truth = np.array([[100, 80], [70, 130], [135, 130], [80, 210], [125, 210]], float)
     found = truth + np.array([[2, 2], [-6, 4], [12, 9], [20, 14], [30, 4]])
     size, sigma = 90 * 150, 0.08

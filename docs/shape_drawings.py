@@ -37,8 +37,8 @@ def closed(
 
 
 def kinds() -> Paper:
-    """A box, an outline, a mask, an oriented box and key points of one object."""
-    paper = Paper(880, 214, "One object as a box, an outline, a mask, an oriented box and key points")
+    """A box, an outline, a mask, an oriented box and keypoints of one object."""
+    paper = Paper(880, 214, "One object as a box, an outline, a mask, an oriented box and keypoints")
     step, top = 7.6, 20
     low, high = np.min(LEAF, axis=0), np.max(LEAF, axis=0)
     box = [(low[0], low[1]), (high[0], low[1]), (high[0], high[1]), (low[0], high[1])]
@@ -48,12 +48,12 @@ def kinds() -> Paper:
             ("outline", f"{len(LEAF)} corners"),
             ("mask", "pixels"),
             ("oriented box", "4 corners"),
-            ("key points", "named points"),
+            ("keypoints", "named points"),
         )
     ):
         x = 14 + i * 172
         paper.rect(x, top, 20 * step, 16 * step, stroke=PALE)
-        faint = name in ("box", "oriented box", "key points")
+        faint = name in ("box", "oriented box", "keypoints")
         closed(paper, LEAF, x, top, step, stroke=GREY if faint else BLUE, stroke_width=1 if faint else 2.2)
         if name == "box":
             closed(paper, box, x, top, step, stroke=BLUE, stroke_width=2.2)
@@ -61,7 +61,7 @@ def kinds() -> Paper:
             pixels(paper, mask_of(LEAF), x, top, step, BLUE)
         elif name == "oriented box":
             closed(paper, smallest_rectangle(np.array(LEAF)), x, top, step, stroke=BLUE, stroke_width=2.2)
-        elif name == "key points":
+        elif name == "keypoints":
             points = [(2, 9), (9, 7), (18, 8)]
             paper.line([(x + px * step, top + py * step) for px, py in points], stroke=GREEN, stroke_width=2)
             for px, py in points:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of the JSON contract."""
 
-COVERAGE = "in simulations, 95 % intervals contained the true AP for 91 to 100 % of the data sets"
+COVERAGE = "in simulations, 95 % intervals contained the true AP for 91 to 100 % of the datasets"
 """How far an interval can be trusted, measured by ``benchmarks/coverage.py``; shown beside intervals."""
 
 

@@ -1,4 +1,4 @@
-"""Create ML JSON: Apple's annotations for an object detector, one file per data set.
+"""Create ML JSON: Apple's annotations for an object detector, one file per dataset.
 
 Specification: "Building an object detector data source" in Apple's documentation of Create ML::
 

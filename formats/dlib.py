@@ -1,4 +1,4 @@
-"""dlib XML: the images of a data set with their boxes, as dlib and its tool imglab write it.
+"""dlib XML: the images of a dataset with their boxes, as dlib and its tool imglab write it.
 
 Reference: ``image_dataset_metadata`` of dlib (http://dlib.net/imaging.html#load_image_dataset_metadata) and
 the files of ``examples/faces``::

@@ -1,6 +1,6 @@
 """SA-1B: the masks of Segment Anything, one JSON file per image.
 
-Specification: the page of the data set (https://ai.meta.com/datasets/segment-anything)::
+Specification: the page of the dataset (https://ai.meta.com/datasets/segment-anything)::
 
     {"image": {"image_id": 2, "file_name": "sa_2.jpg", "width": 640, "height": 480},
      "annotations": [{"id": 7, "bbox": [10, 20, 100, 200], "area": 15000, "predicted_iou": 0.93,
@@ -74,7 +74,7 @@ FORMAT = json_format_of(
     __name__,
     title="SA-1B masks",
     use="training",
-    written_by="the SA-1B data set, and programs that write masks like it",
+    written_by="the SA-1B dataset, and programs that write masks like it",
     holds=("predicted_iou", '"segmentation"'),
     keeps=frozenset("size extension wh mask".split()),
 )

@@ -1,4 +1,4 @@
-"""The small data set that the known answers of the analyses are of, and random ones."""
+"""The small dataset that the known answers of the analyses are of, and random ones."""
 
 import numpy as np
 

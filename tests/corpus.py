@@ -1,6 +1,6 @@
 """Bad and odd input by format and fault, made again for each test: links, FIFOs and sparse files cannot be committed.
 
-Each case begins with one small data set in one format (`corpus_base`), changes one thing (`corpus_tables`), and says
+Each case begins with one small dataset in one format (`corpus_base`), changes one thing (`corpus_tables`), and says
 what must come of it: `Refused` with a code and a place, `Read` with exactly these boxes (and perhaps a warning), or
 `Unusable`. This file makes the cases and runs commands on them; it holds no test.
 """

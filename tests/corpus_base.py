@@ -1,4 +1,4 @@
-"""A small data set in some formats, and what may come of a source that differs from it."""
+"""A small dataset in some formats, and what may come of a source that differs from it."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ BOXES = [
 SCORES = [0.9, 0.8, 0.7]
 ONLY_B = BOXES[2:]
 
-# --------------------------------------------------------------------------------- the data set, in each format
+# --------------------------------------------------------------------------------- the dataset, in each format
 
 
 def txt(det=False):

@@ -1,4 +1,4 @@
-"""What is done to a data set: functions of its folder and its main file, which the tables of the corpus name."""
+"""What is done to a dataset: functions of its folder and its main file, which the tables of the corpus name."""
 
 import contextlib
 import io
@@ -107,7 +107,7 @@ def zipped(text):
 
 
 def linked_pictures(*, folder=False, dangling=False):
-    """Pictures in ``images``, by links that lead out of the data set."""
+    """Pictures in ``images``, by links that lead out of the dataset."""
 
     def change(labels, main):
         if main.name == MAIN["yolo"] and (labels / "classes.txt").exists():

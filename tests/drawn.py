@@ -1,4 +1,4 @@
-"""A small drawn data set for tests of reports: pictures, COCO ground truth and CSV detections with mistakes."""
+"""A small drawn dataset for tests of reports: pictures, COCO ground truth and CSV detections with mistakes."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Data sets to and from other libraries: the real ones where they are installed, else objects of their shape.
+"""Datasets to and from other libraries: the real ones where they are installed, else objects of their shape.
 
 Torchvision has no package without CUDA and FiftyOne brings a database, so these two are objects of the same
 shape here; torchvision's are dictionaries in any case.

@@ -1465,7 +1465,7 @@ def test_values_that_json_cannot_hold_are_counted(key, target, tmp_path):
             odm.convert(tmp_path / "a.json", tmp_path / target)
         return
     ledger = odm.convert(tmp_path / "a.json", tmp_path / target)
-    usual = {"keypoints": "key points of boxes", "segmentation": "outlines of boxes"}.get(key, key)
+    usual = {"keypoints": "keypoints of boxes", "segmentation": "outlines of boxes"}.get(key, key)
     n, name = (
         (2 if key == "keypoints" else 1, usual)
         if target == "out.csv"

@@ -223,7 +223,7 @@ def test_every_format_takes_the_parts(here, to, words):
 
 
 def parts_read(folder, name):
-    """The stems of the images in the two parts of a data set."""
+    """The stems of the images in the two parts of a dataset."""
     options = {"image_size": "64x48"}
     if "split" in FORMATS[name].keeps:
         images = odm.read(folder, name, **options).images

@@ -25,7 +25,7 @@ DETECTORS = {  # objects that are found, error of the edges in parts of the size
 
 
 def scene(rng, detector, n_images=None, n_classes=None):
-    """Columns of a random data set and of the detections of such a detector."""
+    """Columns of a random dataset and of the detections of such a detector."""
     n = n_images or int(rng.integers(3, 80))
     size = np.stack([rng.integers(300, 1300, n), rng.integers(300, 1000, n)], axis=1)
     n_classes = n_classes or int(rng.integers(1, 12))

@@ -29,7 +29,7 @@ SIZES = [
 
 
 class Scene:
-    """A random data set, as COCO dictionaries and as tables."""
+    """A random dataset, as COCO dictionaries and as tables."""
 
     def __init__(
         self, seed, *, n_images=4, n_classes=3, crowded=False, tied=False, areas=True, string_ids=False

@@ -1,4 +1,4 @@
-"""Masks, key points and oriented boxes: known answers, and random scenes against pycocotools and shapely."""
+"""Masks, keypoints and oriented boxes: known answers, and random scenes against pycocotools and shapely."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ def corners(text):
 
 
 def side(boxes, images=1, classes=("a",), size=None, **shapes):
-    """A data set of rows (image, class, ltwh[, score])."""
+    """A dataset of rows (image, class, ltwh[, score])."""
     columns = list(zip(*(row[:3] for row in boxes), strict=True)) or [(), (), np.zeros((0, 4))]
     height, width = size or (0, 0)
     return Dataset.from_arrays(
@@ -507,7 +507,7 @@ def test_what_cannot_be_measured_is_refused_with_the_reason():
     for protocol, options, said in (
         ("coco", {"iou_type": "segm"}, None),
         ("ultralytics", {"iou_type": "segm"}, "quarter of the letterboxed picture"),
-        ("voc2012", {"iou_type": "segm"}, "use --protocol coco, lvis"),
+        ("voc2012", {"iou_type": "segm"}, "use protocol coco, lvis"),
         ("dota", {"iou_type": "bbox"}, "compares obb only"),
         ("coco", {"iou_type": "masks"}, "choose bbox, segm"),
         ("coco", {"iou_type": "obb", "pixels": "edges"}, "boxes only"),
@@ -577,7 +577,7 @@ def test_classes_without_key_points_are_left_out(tmp_path):
     sides = folder / "gt.json", folder / "det.json"
     found = odm.eval(*sides, "coco", iou_type="keypoints", log=(log := Log()))
     n = [sum(r["category_id"] != 2 for r in rows) for rows in (scene.gt, scene.det)]
-    told = f"left out 2 classes without key points, with {n[0]} objects and {n[1]} detections: 'car', 'bus'"
+    told = f"left out 2 classes without keypoints, with {n[0]} objects and {n[1]} detections: 'car', 'bus'"
     assert [note for note in log.notes if "left out" in note] == [told]
     scene.gt, scene.det = people, [r for r in scene.det if r["category_id"] == 2]
     official = scene.official("keypoints")

@@ -341,7 +341,7 @@ LABELS = {"000042": "0 .5 .5 .25 .5\n1 .2 .2 .1 .1\n", "street": "1 .5 .5 .5 .5\
 
 @pytest.fixture
 def run(tmp_path):
-    """A data set of two images, and what ``yolo val save_json save_txt save_conf`` writes of it."""
+    """A dataset of two images, and what ``yolo val save_json save_txt save_conf`` writes of it."""
     from PIL import Image
 
     (tmp_path / "data.yaml").write_text("path: .\nval: images\nnames:\n  0: cat\n  1: dog\n")

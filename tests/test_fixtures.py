@@ -1,6 +1,6 @@
-"""The fixtures are tests: one small data set in every format, and bad input by the code of its fault.
+"""The fixtures are tests: one small dataset in every format, and bad input by the code of its fault.
 
-``fixtures/mixed/FORMAT[-variant]/`` holds the same data set in each format, ``fixtures/bad/FORMAT/CODE[-variant]/``
+``fixtures/mixed/FORMAT[-variant]/`` holds the same dataset in each format, ``fixtures/bad/FORMAT/CODE[-variant]/``
 input that must give that code and no other. Beside the one entry that is the input there may be a ``case.json``:
 ``format``, ``options``, ``kind`` (gt or det), ``gt`` (what a results file refers to) and, for bad input, ``place``.
 Dropping a folder adds its tests.
@@ -272,7 +272,7 @@ WORDS = ("polygon", "mask", "oriented", "keypoints")
 
 
 def shapes_of(data):
-    """What `shapes` of a case say: outlines, mask or corners, and key points of each box, none where it has none."""
+    """What `shapes` of a case say: outlines, mask or corners, and keypoints of each box, none where it has none."""
     shapes, points, found = data.boxes.shapes, data.boxes.keypoints, []
     for i in range(len(data.boxes)):
         said = {}

@@ -1,4 +1,4 @@
-"""Mutated data sets of every format through the command line: issues and exit codes, never an exception.
+"""Mutated datasets of every format through the command line: issues and exit codes, never an exception.
 
 ``ODM_FUZZ=5000 pytest tests/test_fuzz.py`` looks longer, and elsewhere each time.
 """
@@ -54,7 +54,7 @@ NAMES = [
 
 
 def originals():
-    """The small data sets of the fixtures, and those of the corpus: format, options, files."""
+    """The small datasets of the fixtures, and those of the corpus: format, options, files."""
     found = {}
     for folder in sorted(FIXTURES.glob("mixed/*")):
         fits = [name for name in FORMATS if folder.name == name or folder.name.startswith(name + "-")]
@@ -92,7 +92,7 @@ ORIGINALS = originals()
 
 @st.composite
 def mutated(draw, name):
-    """The files of a data set after one to three accidents."""
+    """The files of a dataset after one to three accidents."""
     _, _, entry, files = ORIGINALS[name]
     files = dict(files)
     for _ in range(draw(st.integers(1, 3))):

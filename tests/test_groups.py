@@ -167,4 +167,4 @@ def test_a_point_of_no_one_object_is_counted(tmp_path):
     assert data.boxes.keypoints.points(0).tolist() == [[20, 20, 2]]
     assert data.categories.keypoints == (("p",),)
     ledger = odm.convert(tmp_path / "a.json", tmp_path / "out.csv")
-    assert ledger.lost["key points of boxes"] == 1
+    assert ledger.lost["keypoints of boxes"] == 1

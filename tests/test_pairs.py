@@ -569,7 +569,7 @@ def street():
 
 @of_each(WRITTEN)
 def test_a_format_changes_only_the_shapes_that_the_ledger_names(name, tmp_path):
-    """The example has outlines of one and of several parts, and people with key points."""
+    """The example has outlines of one and of several parts, and people with keypoints."""
     dataset, format_ = street(), FORMATS[name]
     options = reference_options(format_) | ({"spaces": "underscore"} if refuses_spaces(name) else {})
     path = target(tmp_path, "out", format_)
@@ -582,7 +582,7 @@ def test_a_format_changes_only_the_shapes_that_the_ledger_names(name, tmp_path):
         return sum(n for what, n in words.items() if what.startswith(begins))
 
     parts = np.diff(shapes.ring) > 1
-    without = named(ledger.lost, "outlines of boxes"), named(ledger.lost, "key points of boxes")
+    without = named(ledger.lost, "outlines of boxes"), named(ledger.lost, "keypoints of boxes")
     joined = named(ledger.changed, "parts of outlines joined")
     assert without in {(0, 0), (0, points.sum()), (len(dataset), points.sum())}
     assert joined in {0, parts.sum()}

@@ -118,7 +118,7 @@ CHANGES = {"usual": usual, "other": unusual, "one": together, "few": few}
 ARRAYS = [(kind, change) for kind in ("bbox", "segm") for change in CHANGES]
 
 
-# pycocotools compares key points of single classes, and sums them up at 20 detections only
+# pycocotools compares keypoints of single classes, and sums them up at 20 detections only
 @pytest.mark.parametrize(("kind", "change"), [*ARRAYS, ("keypoints", "usual")])
 def test_the_arrays_are_those_of_pycocotools(kind, change):
     change = CHANGES[change]

@@ -533,7 +533,7 @@ def test_pictures_that_cannot_be_shown_are_named(tmp_path):
         "the picture cannot be read: it is truncated or of an unknown type",
     ]
     assert entries[1][3] == "the picture cannot be read: No such file or directory"
-    assert entries[2][3] == "the picture is 40 x 20, but the data set says 100 x 100"
+    assert entries[2][3] == "the picture is 40 x 20, but the dataset says 100 x 100"
     assert any("cut.jpg" in note for note in log.notes)
 
 
@@ -778,7 +778,7 @@ def drawn_shapes(score=None, shift=0):
 
 
 def read_shapes(columns):
-    """The outlines and masks of a page as lists of corners in pixels, and its key points."""
+    """The outlines and masks of a page as lists of corners in pixels, and its keypoints."""
     outlines = [
         shape if isinstance(shape, str) else
         [(np.cumsum(np.reshape(ring, (-1, 2)), axis=0) / 10).tolist() for ring in shape or ()]
@@ -799,7 +799,7 @@ def plain_shapes(dataset, rows):
 
 
 def test_pages_draw_the_shapes_of_every_kind():
-    """Outlines, masks, oriented boxes and key points, of each side; of detections those that are not doubtful."""
+    """Outlines, masks, oriented boxes and keypoints, of each side; of detections those that are not doubtful."""
     truth, found = drawn_shapes(), drawn_shapes([0.001, 0.9, 0.8, 0.7, 0.6], shift=3)
     page = evaluation_page(evaluate(truth, found, "coco"), [Picture("a"), Picture("b")]).data
     (result,) = page["results"]

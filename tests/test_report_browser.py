@@ -117,7 +117,7 @@ def truth_like(found):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """All kinds of pages of one data set, made by the commands, and the JSON of the evaluation."""
+    """All kinds of pages of one dataset, made by the commands, and the JSON of the evaluation."""
     top = tmp_path_factory.mktemp("pages")
     data = make_data(top / "set", n=30)
     sides, photos = [data / "gt.json", data / "det.csv"], ["--images", data / "photos", "-q"]

@@ -1,4 +1,4 @@
-"""Outlines, masks, oriented boxes and key points in the files of every format that keeps them."""
+"""Outlines, masks, oriented boxes and keypoints in the files of every format that keeps them."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_pose_set_of_yolo_keeps_what_its_description_says_of_points(tmp_path):
     row = next(out.rglob("*.txt")).read_text()
     assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -0.005 0.4 0\n"
     ledger = odm.convert(source, tmp_path / "x.csv", options={"image_size": "100x100"})
-    assert ledger.lost["key points of boxes"] == 1
+    assert ledger.lost["keypoints of boxes"] == 1
 
 
 def test_parts_and_masks_become_one_row_of_yolo_with_the_same_pixels(tmp_path):

@@ -95,7 +95,7 @@ def test_what_a_format_keeps_of_a_shape_comes_back(name, tmp_path):
     if "keypoints" in adapted.keeps:
         assert back.boxes.keypoints is not None
     else:
-        assert any("key points" in what for what in ledger.lost)
+        assert any("keypoints" in what for what in ledger.lost)
 
 
 @pytest.mark.parametrize("asked", ["box", "polygon", "mask", "oriented"])

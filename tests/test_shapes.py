@@ -1,4 +1,4 @@
-"""Shapes and key points of boxes: the columns themselves, and what edits and merges do with them."""
+"""Shapes and keypoints of boxes: the columns themselves, and what edits and merges do with them."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def test_edits_and_merges_carry_shapes_and_the_points_of_classes():
 
 
 def test_classes_with_other_key_points_do_not_become_one():
-    with pytest.raises(UsageError, match="'dog' would have 1 key points for some objects and 2 for others"):
+    with pytest.raises(UsageError, match="'dog' would have 1 keypoints for some objects and 2 for others"):
         merge([drawn(), drawn(points=(("nose", "eye"), ("snout",)), image="b.jpg")], log=Log())
-    with pytest.raises(UsageError, match="'dog' would have 2 key points"):
+    with pytest.raises(UsageError, match="'dog' would have 2 keypoints"):
         data = drawn(points=(("nose", "eye"), ("snout", "tail", "paw")))
         apply(Edits(rename={"person": "dog"}), data, Ledger("a", "b", read=4))
 

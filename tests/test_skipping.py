@@ -164,7 +164,7 @@ def test_an_image_left_out_of_one_side_is_left_out_of_the_other(tmp_path, odm_ru
 
 
 def yolo(folder, **labels):
-    """A data set with a picture and a label file, text or bytes, of each name; None for no label."""
+    """A dataset with a picture and a label file, text or bytes, of each name; None for no label."""
     for location in ("images", "labels"):
         (folder / "train" / location).mkdir(parents=True)
     (folder / "data.yaml").write_text("train: ../train/images\nnames: [cat]\n")

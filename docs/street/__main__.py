@@ -1,6 +1,6 @@
 """Draws ``fixtures/street``: twelve pictures of streets, what is in them, and what two detectors found.
 
-The example of the README: every kind of mistake is in it, and so are outlines, and key points of people.
+The example of the README: every kind of mistake is in it, and so are outlines, and keypoints of people.
 
 python docs/street               # draws everything again
 """

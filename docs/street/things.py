@@ -1,4 +1,4 @@
-"""What is on the streets: outlines in metres from where a thing stands, y upwards, and key points of people."""
+"""What is on the streets: outlines in metres from where a thing stands, y upwards, and keypoints of people."""
 
 from __future__ import annotations
 

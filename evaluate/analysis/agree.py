@@ -31,7 +31,7 @@ class Annotations(msgspec.Struct, frozen=True, eq=False):
     category: Longs
     xyxy: Floats
     row: Longs
-    """Their rows in the data set."""
+    """Their rows in the dataset."""
 
     @classmethod
     def of(
@@ -78,7 +78,7 @@ class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
     first, other
         (pairs,) positions of the paired boxes, and ``iou`` of each pair.
     sides
-        The data sets and what was compared of them, for `columns`; nothing where there are none.
+        The datasets and what was compared of them, for `columns`; nothing where there are none.
     """
 
     names: tuple[str, ...]
@@ -106,11 +106,11 @@ class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
     def columns(self) -> dict[str, list[Any]]:
         """The list of pairs as columns, image by image, and of the boxes that only one drew.
 
-        Of both boxes class, edges, flags, file and line; None where there is no box. UsageError if the data
-        sets are not known.
+        Of both boxes class, edges, flags, file and line; None where there is no box. Raises UsageError if the
+        datasets are not known.
         """
         if not self.sides:
-            raise UsageError("an agreement computed from arrays has no list of pairs: give data sets")
+            raise UsageError("an agreement computed from arrays has no list of pairs: give datasets")
         (first, a), (other, b) = self.sides
         alone = rows_without(len(a), self.first), rows_without(len(b), self.other)
         mine = np.concatenate([a.row[self.first], a.row[alone[0]], np.full(len(alone[1]), -1)])

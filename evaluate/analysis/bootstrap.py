@@ -7,8 +7,8 @@ drawn by ``default_rng([seed, b])``: results do not depend on how the work is sh
 The replicates give the standard error; an interval is the estimate and Student's t times that error. The
 degrees of freedom are the number of images that hold a class, the harmonic mean over the classes, less one,
 but at least three. The interval of one run is made on the scale of log odds, so that it stays within 0..1.
-Simulated (``benchmarks/coverage.py``), 95 % intervals of AP hold the true value in 93 to 96 % of the data
-sets with 6 classes on 20 to 200 images; with 20 classes, most of them rare, in 91 to 99 %. Percentiles of the
+Simulated (``benchmarks/coverage.py``), 95 % intervals of AP hold the true value in 93 to 96 % of the datasets
+with 6 classes on 20 to 200 images; with 20 classes, most of them rare, in 91 to 99 %. Percentiles of the
 replicates hold it in 89 to 93 and in 79 to 89 %: AP of few objects is biased upwards, and that of resampled
 images twice. Bootstrap t: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 12.
 Step-down correction over classes: Holm (1979).

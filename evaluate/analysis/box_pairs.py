@@ -20,7 +20,7 @@ def flag_words(flags: int) -> str:
 def box_columns(dataset: Dataset, rows: Longs, side: str) -> dict[str, list[Any]]:
     """Return the columns `OF_BOX` of boxes, with the side as prefix: ``old_class``, ``old_left``, ...
 
-    `rows` are (n,) rows of the data set, -1 = no box, of which every value is None.
+    `rows` are (n,) rows of the dataset, -1 = no box, of which every value is None.
     """
     boxes, absent = dataset.boxes, rows < 0
     box_rows = rows[~absent]

@@ -158,7 +158,7 @@ def _sampled_images(joined: Joined) -> Longs:
         return n_sampled
     stretch = 16
     starts = np.arange(0, len(n_sampled), stretch)
-    # Evenly spread over the data set: every other stretch, then those between, and so on.
+    # Evenly spread over the dataset: every other stretch, then those between, and so on.
     order = np.argsort([int(f"{i:016b}"[::-1], 2) for i in range(len(starts))], kind="stable")
     pairs_on = gt * np.minimum(det, 2 * gt + 2)  # about twice as many detections are compared as objects
     taken, pairs, boxes = [], 0, 0

@@ -26,7 +26,7 @@ class Change(enum.IntFlag):
     """Only the new version has its image."""
     IMAGE_REMOVED = 64
     SHAPE = 128
-    """Its outlines, mask, oriented box or key points."""
+    """Its outlines, mask, oriented box or keypoints."""
 
 
 WORDS = {change: str(change.name).lower() for change in Change}

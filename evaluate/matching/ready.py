@@ -43,7 +43,7 @@ MASK_SIZE_UNKNOWN = Code(
 
 _WORDS: dict[IouType, str] = {
     **dict.fromkeys(("segm", "boundary"), "mask or outline"),
-    "keypoints": "key points",
+    "keypoints": "keypoints",
     "obb": "oriented box",
 }
 
@@ -117,7 +117,7 @@ def _only_with_points(joined: Joined, truth: Dataset, detections: Dataset, log: 
     joined, counted = narrow(joined, Choice(classes=kept))
     n_objects, n_detections = (counted.counts[1, :2] - counted.counts[1, 2:]).tolist()
     log.note(
-        f"left out {plural(len(left), 'class')} without key points, with {plural(n_objects, 'object')} and "
+        f"left out {plural(len(left), 'class')} without keypoints, with {plural(n_objects, 'object')} and "
         f"{plural(n_detections, 'detection')}: {some(left)}"
     )
     return joined
@@ -134,7 +134,7 @@ def ready_for(
 ) -> tuple[Joined, list[Protocol]]:
     """Return the sides with the areas of their shapes, and the protocols with the sigmas of their keypoints.
 
-    With `drop`, classes without key points are left out where these are compared and other classes have some.
+    With `drop`, classes without keypoints are left out where these are compared and other classes have some.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     if len(counts) > 1:
         listed = ", ".join(map(str, counts[:-1]))
         raise UsageError(
-            f"{spell('iou_type')} keypoints: some objects have {listed} key points and others {counts[-1]}, "
+            f"{spell('iou_type')} keypoints: some objects have {listed} keypoints and others {counts[-1]}, "
             f"but a list of sigmas fits one number only: choose classes with {spell('only_classes')}"
         )
     k = counts[0] if counts else 0
@@ -252,7 +252,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
         sigmas: tuple[Any, ...] = p.sigmas
         if sigmas and k and len(sigmas) != k:
             raise UsageError(
-                f"{spell('sigmas')}: {k} are needed, one for each key point, but {len(sigmas)} are given"
+                f"{spell('sigmas')}: {k} are needed, one for each keypoint, but {len(sigmas)} are given"
             )
         if not sigmas and k == len(COCO_SIGMAS):
             sigmas = COCO_SIGMAS
@@ -263,7 +263,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
             sigmas = (1 / k,) * k if k else ()
         elif not sigmas and k:
             raise UsageError(
-                f"{spell('sigmas')}: {k} are needed, one for each key point ({spell('sigmas')} "
+                f"{spell('sigmas')}: {k} are needed, one for each keypoint ({spell('sigmas')} "
                 "0.025,0.05,... or a file with one per line); only those of COCO's 17 points are known"
             )
         ready.append(replace(p, sigmas=sigmas))

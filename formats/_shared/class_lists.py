@@ -36,7 +36,7 @@ BAD_DATA_YAML = Code(
     "error",
     "expected {expected}, found {value!r}",
     "correct the file",
-    "A key of the data set's YAML file has an unexpected value.",
+    "A key of the dataset's YAML file has an unexpected value.",
 )
 UNWRITABLE = Code(
     "unwritable-class",

@@ -103,7 +103,7 @@ CLASS_LISTS_DISAGREE = Code(
     "error",
     "class {number} is {value!r} here but {other!r} in {first}",
     "make the lists equal, or set the right one with --classes",
-    "Two class lists of the same data set differ, so it is unclear what an id means.",
+    "Two class lists of the same dataset differ, so it is unclear what an id means.",
 )
 UNKNOWN_CLASS = Code(
     "unknown-class",

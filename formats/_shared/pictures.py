@@ -32,7 +32,7 @@ LINKED_PICTURE = Code(
     "error",
     "the size of image {value!r} is unknown: its picture is behind a link that leads outside the source",
     "use --follow-links, or set the image folder with --images DIR",
-    "A link that leads outside the source is followed only on request, because a data set from the internet "
+    "A link that leads outside the source is followed only on request, because a dataset from the internet "
     "could use one to read other files of this machine.",
     file=True,
 )
@@ -130,7 +130,7 @@ class ImageOptions(Options):
 
 
 class Picture(msgspec.Struct, frozen=True, eq=False):
-    """A picture of the data set: its ``/``-separated name below the folder of pictures, and its path."""
+    """A picture of the dataset: its ``/``-separated name below the folder of pictures, and its path."""
 
     name: str
     path: str

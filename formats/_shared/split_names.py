@@ -1,4 +1,4 @@
-"""The splits of a data set, such as ``train`` and ``val``: the option that selects one of them."""
+"""The splits of a dataset, such as ``train`` and ``val``: the option that selects one of them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ If the target is COCO or LVIS too, all other keys are written again as they were
 the file (``info``, ``licenses``). Files that become one keep the ``info`` of the first, and their licences
 are numbered from 1 if they disagree. For any other target these keys are counted as lost.
 
-A folder is read as one data set with one class order: all its ``instances_<split>.json`` or, if there are
+A folder is read as one dataset with one class order: all its ``instances_<split>.json`` or, if there are
 none, every file that looks like COCO; ``<split>/_annotations.coco.json`` also gives its split. ``--split``
 selects one split. Pictures in the folder are found beside the file that names them, and in ``<split>/`` or
 ``images/<split>/``.

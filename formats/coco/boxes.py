@@ -150,12 +150,12 @@ class Table(msgspec.Struct, eq=False):
         score = self.columns.get("score", np.full(self.n, np.nan))[rows]
         n_points = self._put_around(drawn, np.arange(len(rows)), rows, ~np.isnan(score))
         n = int(np.count_nonzero(~np.isnan(self.columns["xyxy"][rows]).any(axis=1)))
-        self.around += {"shape": n - n_points, "key points": n_points}
+        self.around += {"shape": n - n_points, "keypoints": n_points}
 
     def _put_around(self, drawn: Drawn, places: Longs, rows: Longs, scored: NDArray[np.bool_]) -> int:
         """Put the boxes around the shapes at these places in rows, and their areas where those are `scored`.
 
-        Answers how many of them are around key points.
+        Answers how many of them are around keypoints.
         """
         edges, area = boxes_of(drawn, places, ~scored)
         self.columns["xyxy"][rows] = edges
@@ -299,7 +299,7 @@ class Table(msgspec.Struct, eq=False):
     def _shapes(
         self, builder: Builder, log: Log, image: Ints, good: NDArray[np.bool_], *, relative: bool
     ) -> dict[str, Shapes | Keypoints | None]:
-        """Shapes and key points, and from them the boxes that the file does not give; reports bad ones."""
+        """Shapes and keypoints, and from them the boxes that the file does not give; reports bad ones."""
         if not self.drawn:
             if not (self.faults or np.isnan(self.columns["xyxy"][: self.n]).any()):
                 return {}
@@ -327,7 +327,7 @@ class Table(msgspec.Struct, eq=False):
         lacking = np.flatnonzero(good & (some | np.isnan(xyxy).all(axis=1)))
         if len(lacking):
             n_points = self._put_around(drawn, lacking, lacking, np.full(len(lacking), is_det))
-            self.around["key points"] += 0 if is_det or self.boxes_of_shapes else n_points
+            self.around["keypoints"] += 0 if is_det or self.boxes_of_shapes else n_points
         outlines, turn = drawn.shapes, self.column("turn")
         if turn is not None and not relative:
             is_turned = good & (turn != 0) & (outlines.kind == 0) & np.isfinite(xyxy).all(axis=1)

@@ -1,6 +1,6 @@
 """COCO JSON as it is written: an object with images and categories, or a list of results.
 
-It takes more lines than others, because each record can have a shape, key points and fields of its own.
+It takes more lines than others, because each record can have a shape, keypoints and fields of its own.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _with_shapes(
 
 
 def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list[bytes]]:
-    """The JSON of the shapes and key points of these boxes, by key; empty where there are none.
+    """The JSON of the shapes and keypoints of these boxes, by key; empty where there are none.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
 
 
 def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
-    """The JSON of the names and the skeletons of the key points of all classes."""
+    """The JSON of the names and the skeletons of the keypoints of all classes."""
     categories = dataset.categories
     assert categories.keypoints is not None
     skeletons = categories.skeleton or ((),) * len(categories)

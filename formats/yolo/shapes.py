@@ -1,4 +1,4 @@
-"""What the rows of YOLO label files are beyond boxes: outlines, oriented boxes and key points."""
+"""What the rows of YOLO label files are beyond boxes: outlines, oriented boxes and keypoints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SEVERAL_TASKS = Code(
     "warning",
     "{n} of {total} rows are boxes, and the others outlines",
     "give every object an outline, or none; -O task=detect reads all as boxes",
-    "Rows of five numbers are boxes, longer ones outlines. Ultralytics refuses a data set that has both.",
+    "Rows of five numbers are boxes, longer ones outlines. Ultralytics refuses a dataset that has both.",
 )
 
 
 def find_task(parsed: ParsedRows, good: NDArray[np.bool_], task: str | None, log: Log) -> str:
     """What the rows are: ``detect``, ``segment`` or ``obb``, by what the user or the description says.
 
-    Otherwise outlines of four corners, if all are such, are oriented boxes. Key points may follow boxes.
+    Otherwise outlines of four corners, if all are such, are oriented boxes. Keypoints may follow boxes.
     """
     outlines = good & parsed.outline
     task = task or parsed.plan.task
@@ -85,7 +85,7 @@ def columns_of(parsed: ParsedRows, good: NDArray[np.bool_], size: Floats, task: 
 
 
 def describe_points(plan: Plan, builder: Builder, classes: Sequence[int]) -> None:
-    """Pass on what the description says of key points; `classes` are the rows of its classes."""
+    """Pass on what the description says of keypoints; `classes` are the rows of its classes."""
     for number, names in plan.point_names.items():
         if number < len(classes) and classes[number] >= 0:
             builder.describe_points(classes[number], names)

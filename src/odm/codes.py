@@ -72,7 +72,7 @@ UNKNOWN_SPLIT = Code(
     "error",
     "there is no split {value!r}: {splits}",
     "{way}",
-    "The data set has no split of this name.",
+    "The dataset has no split of this name.",
 )
 NO_SIZE = Code(
     "image-size-unknown",
@@ -88,7 +88,7 @@ SIZE_OUT_OF_REACH = Code(
     "error",
     "the size of image {value!r} is unknown, but relative coordinates need it: {reason}",
     "{way}",
-    "Image sizes exist on the other side or in the pictures of the data set, but none can be assigned to "
+    "Image sizes exist on the other side or in the pictures of the dataset, but none can be assigned to "
     "this image with certainty.",
     file=True,
 )
@@ -104,7 +104,7 @@ LAYOUT_GUESSED = Code(
 STRAY_FILE = Code(
     "stray-file",
     "warning",
-    "this file is not part of the data set and is not read",
+    "this file is not part of the dataset and is not read",
     "move it elsewhere, or delete it if it is not needed",
     "A file among the annotations is neither an annotation nor a picture. It may have been created by the "
     "operating system, or be a misnamed annotation.",
@@ -198,8 +198,8 @@ KEYPOINT_COUNT = Code(
     "keypoint-count",
     "error",
     "expected {expected}, found {value}",
-    "correct the key points, or their names in the class",
-    "Every object of a class has the same key points in the same order; those that are not labelled are "
+    "correct the keypoints, or their names in the class",
+    "Every object of a class has the same keypoints in the same order; those that are not labelled are "
     "0, 0, 0.",
     row=True,
 )

@@ -40,7 +40,7 @@ class Code(msgspec.Struct, frozen=True):
     way out and ends the printed line. ``why`` tells in a sentence or two what it means and why it matters.
     ``row`` is true where the fault concerns one box, so that ``--skip-bad`` can leave it out; ``file`` where
     it concerns one file of annotations, which ``--skip-bad-files`` can. Every other fault is one of the whole
-    data set and is never left out. A code stands for one of the three, wherever it is reported.
+    dataset and is never left out. A code stands for one of the three, wherever it is reported.
     ``doubt`` is true for a guess about the meaning of a file, which ``--quiet`` does not hide.
     """
 

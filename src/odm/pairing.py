@@ -38,7 +38,7 @@ NO_IMAGE_IN_COMMON = Code(
     "error",
     "the detections and the ground truth have no {unit} in common: the detections have {theirs}, the ground "
     "truth has {ours}",
-    "check that both belong to the same data set, and that names {differ}",
+    "check that both belong to the same dataset, and that names {differ}",
     "Images are matched by name. If none matches, every metric would be 0 for a reason that has nothing to "
     "do with the detector.",
 )
@@ -58,7 +58,7 @@ IMAGE_ONLY_IN_DETECTIONS = Code(
     "{n} in the detections but not in the ground truth: {names}{hint}",
     "remove {them} or correct the name, or give eval --extra-images background to count the boxes as false "
     "positives, or ignore to leave them out",
-    "The image belongs to another data set, its name differs, or its ground truth is missing.",
+    "The image belongs to another dataset, its name differs, or its ground truth is missing.",
 )
 CLASS_ORDER_GUESSED = Code(
     "class-order-guessed",
@@ -82,7 +82,7 @@ SPLIT_WITHOUT_DETECTIONS = Code(
     "warning",
     "there are no detections in {splits} ({images}), so {boxes} of {total} ground truth boxes are missed",
     "if the detector was not run on these images, evaluate only the others with {option}",
-    "A data set description lists all splits, but detections are usually of one. The objects of the others "
+    "A dataset description lists all splits, but detections are usually of one. The objects of the others "
     "lower recall and AP, although the detector was never run on them.",
 )
 FEW_IMAGES_DETECTED = Code(

@@ -121,7 +121,7 @@ class DatasetViews(Shown):
         Parameters
         ----------
         images
-            The folder of the pictures, where the data set does not know them.
+            The folder of the pictures, where the dataset does not know them.
         columns
             How many pictures stand beside each other.
         limit, size
@@ -143,7 +143,7 @@ class ResultViews(Shown):
         Parameters
         ----------
         images
-            The folder of the pictures, where the data sets do not know them.
+            The folder of the pictures, where the datasets do not know them.
         options
             ``report_images``, ``report_size``, ``report_title``, ``language``, ``overwrite`` of `odm.eval`.
         """

@@ -86,12 +86,12 @@ class DrawnRow:
         return pasted.shape[1], pasted.shape[0]
 
     def key_points(self, points: Points) -> None:
-        """Give this key points: x, y and visibility of each; only where shapes are wanted."""
+        """Give this keypoints: x, y and visibility of each; only where shapes are wanted."""
         self.drawn = self.drawn or Drawn()
         self.drawn.points = points
 
     def only_points(self, points: Points) -> Corners:
-        """The box around the labelled key points of this, which has nothing else."""
+        """The box around the labelled keypoints of this, which has nothing else."""
         self.reader.around_points += 1
         if self.wants:
             self.key_points(points)
@@ -130,7 +130,7 @@ class DrawnRow:
 
 
 def have_area(points: Points) -> bool:
-    """Whether the box around the labelled ones of key points, x, y and visibility of each, has an area."""
+    """Whether the box around the labelled ones of keypoints, x, y and visibility of each, has an area."""
     left, top, right, bottom = bounds([point for point in points if point[2]] or [(0, 0)])
     return right > left and bottom > top
 

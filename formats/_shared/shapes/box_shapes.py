@@ -1,4 +1,4 @@
-"""Shapes as readers gather them one box at a time: outlines, masks, corners and key points."""
+"""Shapes as readers gather them one box at a time: outlines, masks, corners and keypoints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Drawn(msgspec.Struct, eq=False):
     value: Any = None
     """What the method of `ShapeRows` with this name takes."""
     points: Points = ()
-    """x, y and visibility of its key points."""
+    """x, y and visibility of its keypoints."""
 
 
 def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:

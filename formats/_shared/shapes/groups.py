@@ -16,7 +16,7 @@ from odm.tables import Builder, Floats
 from odm.tables.groups import find_objects
 
 POINTS = "point shapes"
-"""What key points that are not read are called."""
+"""What keypoints that are not read are called."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -43,7 +43,7 @@ class Groups:
         self._builder, self._log, self._path, self._joins = builder, log, path, joins
         self._numbers: dict[int, dict[str, int]] = {}
         self._points: dict[tuple[int, int], dict[str, tuple[float, float, int]]] = {}
-        """The key points of an image and group by their names."""
+        """The keypoints of an image and group by their names."""
 
     def number(self, image: int, name: str) -> int:
         """The number, from 1, of the group of an image that has a name in place of a number."""
@@ -51,11 +51,11 @@ class Groups:
         return numbers.setdefault(name, len(numbers) + 1)
 
     def add_point(self, image: int, group: int, name: str, point: tuple[float, float, int]) -> None:
-        """Add a key point, the first of its name, to a group of an image; `join` ties it to its object."""
+        """Add a keypoint, the first of its name, to a group of an image; `join` ties it to its object."""
         self._points.setdefault((image, group), {}).setdefault(name, point)
 
     def join(self, table: Floats, shapes: list[Drawn | None]) -> NDArray[np.int64] | None:
-        """Join the shapes that are one object, and give it its key points, in the object's first row.
+        """Join the shapes that are one object, and give it its keypoints, in the object's first row.
 
         The columns of `table` (n, 15) are those of `Gather.box`: image, category, edges, width and height,
         score, flags, file, line, track, group and whether it is a part. Returns the rows of the objects, or
@@ -89,7 +89,7 @@ class Groups:
         return np.flatnonzero(left)
 
     def _tie_points(self, table: Floats, part: Floats, rows: list[int], shapes: list[Drawn | None]) -> None:
-        """Give key points to the one rectangle, or else the one object, of their group around them."""
+        """Give keypoints to the one rectangle, or else the one object, of their group around them."""
         rows_of: dict[tuple[float, float], list[int]] = {}
         for row in rows:
             rows_of.setdefault((table[row, 0], table[row, 13]), []).append(row)

@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     labels: list[str]
     pictures: list[str]
     others: list[str]
-    """Neither, and nothing that a data set of text files usually holds."""
+    """Neither, and nothing that a dataset of text files usually holds."""
     known: list[str]
     """Class lists, read-me files and the like."""
 

@@ -73,7 +73,7 @@ def outside(columns: DerivedColumns) -> FoundBoxes:
     "error",
     "expected numbers in {low:g}..{high:g}, found {value}",
     "correct the row, or clip the box (convert --clip, validate --fix clip)",
-    "Ultralytics leaves out the whole image, with a line in its log, if a centre, width, height or key point "
+    "Ultralytics leaves out the whole image, with a line in its log, if a centre, width, height or keypoint "
     "of one of its labels is above 1.01 or below -0.01.",
     needs=("margin",),
 )

@@ -1,4 +1,4 @@
-"""Rules of a data set as a whole: names that are alike, rare classes, sizes and ids."""
+"""Rules of a dataset as a whole: names that are alike, rare classes, sizes and ids."""
 
 from __future__ import annotations
 

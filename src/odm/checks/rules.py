@@ -143,7 +143,7 @@ class DerivedColumns:
     def refused_numbers(self) -> Floats:
         """(n,) the relative number of each box that is farthest beyond the margin, NaN if none is beyond.
 
-        These are the numbers that a label holds: centre, width, height and key points.
+        These are the numbers that a label holds: centre, width, height and keypoints.
         """
         boxes, farthest = self.boxes, np.full(len(self.boxes), np.nan)
         margin = self.dataset.margin

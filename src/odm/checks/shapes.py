@@ -66,7 +66,7 @@ class DrawnColumns:
 
     @functools.cached_property
     def wild(self) -> NDArray[np.intp]:
-        """Rows with a corner or a key point that is not finite, or too far away to compute with."""
+        """Rows with a corner or a keypoint that is not finite, or too far away to compute with."""
         is_near, is_finite = np.abs(self.shapes.xy) < TOO_LARGE, np.isfinite(self.points.xyv)
         if is_near.all() and is_finite.all():
             return NO_ROWS
@@ -131,7 +131,7 @@ class DrawnColumns:
 
     @functools.cached_property
     def point_rows(self) -> Longs:
-        """The box of each key point."""
+        """The box of each keypoint."""
         return np.repeat(np.arange(self.n), self.points.counts())
 
 
@@ -179,8 +179,8 @@ def short_outline(drawn: DrawnColumns) -> FoundBoxes:
     "shape-not-finite",
     "error",
     "expected finite coordinates of the shape, found {value}",
-    "correct the outline or the key points",
-    "A corner or key point that is not a number, or is infinitely far away, has no position.",
+    "correct the outline or the keypoints",
+    "A corner or keypoint that is not a number, or is infinitely far away, has no position.",
     needs=("shapes", "keypoints"),
 )
 def wild_corner(drawn: DrawnColumns) -> FoundBoxes:
@@ -352,7 +352,7 @@ def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
         n_expected = np.where(listed > 0, listed, n_expected)
     rows = has[n[has] != n_expected[boxes.category[has]]]
     return rows, lambda row: {
-        "expected": f"{n_expected[boxes.category[row]]} key points, as its class has",
+        "expected": f"{n_expected[boxes.category[row]]} keypoints, as its class has",
         "value": int(n[row]),
     }
 
@@ -361,8 +361,8 @@ def keypoint_count(drawn: DrawnColumns) -> FoundBoxes:
     "keypoint-visibility",
     "error",
     "expected a visibility of 0, 1 or 2, found {value}",
-    "correct the key points: x, y and 0 = not labelled, 1 = hidden, 2 = visible",
-    "The third number of a key point of ground truth says whether it is labelled. Other numbers are usually "
+    "correct the keypoints: x, y and 0 = not labelled, 1 = hidden, 2 = visible",
+    "The third number of a keypoint of ground truth says whether it is labelled. Other numbers are usually "
     "scores, or the numbers are in another order.",
     needs=("keypoints",),
 )
@@ -382,9 +382,9 @@ def keypoint_visibility(drawn: DrawnColumns) -> FoundBoxes:
 @_rule(
     "labelled-keypoints",
     "warning",
-    "num_keypoints is {value}, but {expected} of the key points are labelled",
-    "correct num_keypoints, or the visibility of the key points",
-    "COCO ignores an object whose num_keypoints is 0, and compares the key points whose visibility is not 0. "
+    "num_keypoints is {value}, but {expected} of the keypoints are labelled",
+    "correct num_keypoints, or the visibility of the keypoints",
+    "COCO ignores an object whose num_keypoints is 0, and compares the keypoints whose visibility is not 0. "
     "Where the two disagree, programs differ in whether the object counts.",
     needs=("keypoints",),
     validate_only=True,
@@ -398,8 +398,8 @@ def labelled_keypoints(drawn: DrawnColumns) -> FoundBoxes:
 @_rule(
     "keypoint-outside",
     "warning",
-    "a labelled key point lies {value} px beyond the image",
-    "check the size of the image, or the key points",
+    "a labelled keypoint lies {value} px beyond the image",
+    "check the size of the image, or the keypoints",
     "Nobody can label what is not in the picture.",
     needs=("keypoints",),
 )
@@ -410,9 +410,9 @@ def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
 @_rule(
     "keypoints-off-box",
     "warning",
-    "most of the labelled key points lie far outside the box",
-    "check whether the box and the key points belong to the same object",
-    "Key points belong to the object in the box. If most are further away than half its size, they belong "
+    "most of the labelled keypoints lie far outside the box",
+    "check whether the box and the keypoints belong to the same object",
+    "Keypoints belong to the object in the box. If most are further away than half its size, they belong "
     "to another object or are in other units.",
     needs=("keypoints",),
     validate_only=True,

@@ -153,7 +153,7 @@ class COCO:
         Raises
         ------
         UsageError
-            If they have no outlines, masks, key points or captions.
+            If they have no outlines, masks, keypoints or captions.
         """
         if not len(anns):
             return 0
@@ -176,7 +176,7 @@ class COCO:
     def loadRes(self, resFile: Any) -> COCO:  # noqa: N802, N803
         """Results as annotations of these images: a file, a list of records, or an array (n, 7).
 
-        As in pycocotools, the first record decides what all are: captions, boxes, masks or key points; areas
+        As in pycocotools, the first record decides what all are: captions, boxes, masks or keypoints; areas
         are those of the boxes if there are boxes.
         """
         results = COCO()

@@ -13,7 +13,7 @@ _CROWD = 2 / 255, 166 / 255, 101 / 255
 
 
 def draw(coco: Any, records: Iterable[dict[str, Any]], draw_bbox: bool) -> None:
-    """Draw the outlines, masks and key points of records of `coco`, and their boxes if `draw_bbox`.
+    """Draw the outlines, masks and keypoints of records of `coco`, and their boxes if `draw_bbox`.
 
     UsageError if Matplotlib is not installed.
     """

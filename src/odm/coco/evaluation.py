@@ -219,7 +219,7 @@ class COCOeval:
         return mask_functions.iou([r["segmentation"] for r in dt], [r["segmentation"] for r in gt], crowd)
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:  # noqa: N802, N803
-        """(detections, ground truths) similarity of key points; ``[]`` if there are none of one side."""
+        """(detections, ground truths) similarity of keypoints; ``[]`` if there are none of one side."""
         p = self.params
         gts, dts = self._of(imgId, catId)
         dts = dts[: p.maxDets[-1]]
@@ -380,7 +380,7 @@ class COCOeval:
     # ------------------------------------------------------------------------------------------ summarize
 
     def summarize(self) -> None:
-        """Print the twelve numbers, ten for key points, and keep them in ``stats``."""
+        """Print the twelve numbers, ten for keypoints, and keep them in ``stats``."""
         if not self.eval:
             raise UsageError("call accumulate() first")
         p = self.params

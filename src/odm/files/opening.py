@@ -52,7 +52,7 @@ UNREADABLE = Code(
     "error",
     "cannot read the file: {reason}",
     "check that it exists, is a regular file, and that you have permission to read it",
-    "A file in the data set could not be opened or read to the end, so its content is unknown.",
+    "A file in the dataset could not be opened or read to the end, so its content is unknown.",
     file=True,
 )
 NOT_TEXT = Code(

@@ -299,7 +299,7 @@ class Output:
         self.write(name, data)
 
     def below(self, folder: str) -> Output:
-        """The output for a writer of a whole data set that is to go into a folder of this one."""
+        """The output for a writer of a whole dataset that is to go into a folder of this one."""
         return _Below(self, folder)
 
     def _location(self, name: str) -> str:

@@ -42,7 +42,7 @@ LEADS_OUTSIDE = Code(
     "error",
     "the link points outside the source, to {target!r}",
     "give the real folder on the command line, or use --follow-links",
-    "A symbolic link in the source points to a location outside it. A data set from the internet could use "
+    "A symbolic link in the source points to a location outside it. A dataset from the internet could use "
     "one to read other files of this machine.",
     file=True,
 )
@@ -114,7 +114,7 @@ class Source:
         """Links that are not followed: relative path, where they lead, whether that is a place outside."""
         self.picture_links: dict[str, str] = {}
         """Links to pictures, or to a folder of them, outside the source: relative path, where they lead.
-        They are no fault, for data sets are made so, and they are not opened."""
+        They are no fault, for datasets are made so, and they are not opened."""
         self.left_out: set[str] = set()
         """Paths of the files that were left out."""
         self.inner: NamedSource | None = None

@@ -55,7 +55,7 @@ def agreement_page(
         If `images` is below 1, or the agreement was made of arrays.
     """
     if not agreement.sides:
-        raise UsageError("an agreement computed from arrays has no page: give data sets")
+        raise UsageError("an agreement computed from arrays has no page: give datasets")
     image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(agreement)
     sets = [dataset for dataset, _ in agreement.sides]
     used, numbers = np.unique(image, return_inverse=True)

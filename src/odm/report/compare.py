@@ -55,7 +55,7 @@ class RunBoxes(msgspec.Struct, frozen=True, eq=False):
     why: Sequence[words.Said]
     """A few words for each."""
     shapes: Mapping[str, Sequence[Any]] = msgspec.field(default_factory=dict)
-    """Shapes and key points, as of `odm.report.shapes.shape_columns`."""
+    """Shapes and keypoints, as of `odm.report.shapes.shape_columns`."""
 
 
 class ImageChange(msgspec.Struct, frozen=True, eq=False):
@@ -76,7 +76,7 @@ class Changes(msgspec.Struct, frozen=True, eq=False):
     scores: tuple[float, float] | None = None
     """The least score of the detections that each run is judged by."""
     skeletons: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """By class the pairs of key points that are joined by a line."""
+    """By class the pairs of keypoints that are joined by a line."""
 
 
 Datasets = tuple[Dataset | None, Dataset | None]

@@ -1,4 +1,4 @@
-"""The reports of one data set: a gallery of its boxes, and its statistics."""
+"""The reports of one dataset: a gallery of its boxes, and its statistics."""
 
 from __future__ import annotations
 

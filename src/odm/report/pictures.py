@@ -40,11 +40,11 @@ class Picture(msgspec.Struct, frozen=True):
     """An image of the dataset, and the path of its image file."""
 
     name: str
-    """As in the data set, with ``/``."""
+    """As in the dataset, with ``/``."""
     path: str = ""
     """Empty where there is no picture."""
     width: int = 0
-    """Pixels as the data set gives them, 0 = unknown."""
+    """Pixels as the dataset gives them, 0 = unknown."""
     height: int = 0
 
 
@@ -159,7 +159,7 @@ def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -
     if is_known and known != shape:
         if not _same_shape(known, shape) and _same_shape(known, stored):
             turn, shape = False, stored
-        text = f"{shape[0]} x {shape[1]}, but the data set says {known[0]} x {known[1]}"
+        text = f"{shape[0]} x {shape[1]}, but the dataset says {known[0]} x {known[1]}"
         if not _same_shape(known, shape):
             return Shot(b"", *known, f"the picture is {text}")
         remark = f"scaled: the picture is {text}"

@@ -1,4 +1,4 @@
-"""Shapes and key points of the boxes on a page: outlines, oriented boxes and masks, packed."""
+"""Shapes and keypoints of the boxes on a page: outlines, oriented boxes and masks, packed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[A
     Each side has boxes and (n,) rows of these, -1 = the box is of another side, or its shape is not drawn.
     ``shape`` has for each 0, a mask as COCO's compressed text, or outlines: lists of x and y in tenths of a
     pixel, each number the difference from that of the corner before. ``points`` has x, y and visibility of
-    key points one after the other.
+    keypoints one after the other.
     """
     columns: dict[str, list[Any]] = {}
     for boxes, rows in sides:

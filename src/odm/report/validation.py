@@ -44,7 +44,7 @@ def validation_page(
     issues
         Those that were kept, worst first.
     pictures
-        For each data set one for each of its images.
+        For each dataset one for each of its images.
     log
         Counts all issues.
     images
@@ -115,7 +115,7 @@ Index = tuple[Longs, Longs]
 
 
 class _DatasetOnPage:
-    """A data set, and the numbers (images,) of its images among all of the page."""
+    """A dataset, and the numbers (images,) of its images among all of the page."""
 
     def __init__(self, dataset: Dataset, number: Longs) -> None:
         self.dataset, self.number = dataset, number

@@ -171,9 +171,9 @@ class Categories(_Table, frozen=True):
     """Fields of the source beyond the model, by key, if the reader keeps them."""
     own = _FORMER_EXTRA
     keypoints: tuple[tuple[str, ...], ...] | None = None
-    """The names of the key points of each, in their order; None where no category has any."""
+    """The names of the keypoints of each, in their order; None where no category has any."""
     skeleton: tuple[tuple[tuple[int, int], ...], ...] | None = None
-    """Pairs of key points of each that are joined by a line, counted from 0; None where there are none."""
+    """Pairs of keypoints of each that are joined by a line, counted from 0; None where there are none."""
 
 
 class Boxes(_Rows, Framed, frozen=True, dict=True):
@@ -205,7 +205,7 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
     shapes: Shapes | None = None
     """Outlines, masks and oriented boxes. None where no box has one, or they were not asked for."""
     keypoints: Keypoints | None = None
-    """None where no box has key points, or they were not asked for."""
+    """None where no box has keypoints, or they were not asked for."""
     group: Ints | None = None
     """The number of its group in its image, -1 = none; (n,). None where no box has one."""
 
@@ -225,7 +225,7 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
         Raises
         ------
         UsageError
-            If the boxes are in no data set, which has the names.
+            If the boxes are in no dataset, which has the names.
         """
         if not hasattr(self, "_names"):
             raise later("issues").UsageError(

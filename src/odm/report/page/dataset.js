@@ -1,4 +1,4 @@
-// The boxes of one data set on their images: a gallery with classes and, for detections, a score slider.
+// The boxes of one dataset on their images: a gallery with classes and, for detections, a score slider.
 
 const FEW_ROWS = 15;
 
@@ -177,7 +177,7 @@ function colorLegend(X, st, redraw) {
 const sizeText = (low, high) => String(Math.round(Math.abs(high - low)));
 const flagWords = (columns, i) => columns.flagNames.filter((_, bit) => columns.flags[i] & (1 << bit));
 
-// What images may have, and how many of the data set do.
+// What images may have, and how many of the dataset do.
 function imagesHave(X) {
   const text = ({ key, name, n }) => t("has." + key, { n: count(n), name: short(name, 30) });
   return [["-1", t("has.all", { n: count(X.imageCount) })], ...X.kinds.map((row, i) => [i, text(row)])];

@@ -1,4 +1,4 @@
-// Boxes of two data sets over one picture, and what became of each: of versions of annotations, and of annotators.
+// Boxes of two datasets over one picture, and what became of each: of versions of annotations, and of annotators.
 
 const PAIRS_SHOWN = 12;
 

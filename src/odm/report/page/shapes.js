@@ -1,8 +1,8 @@
-// Outlines, oriented boxes, masks and key points, drawn in place of boxes.
+// Outlines, oriented boxes, masks and keypoints, drawn in place of boxes.
 
 const drawing = { shapes: true, boxes: false }; // what the keys 5 and 6 switch
 
-// The shape of box i, from columns of a page; `skeleton` are pairs of its key points.
+// The shape of box i, from columns of a page; `skeleton` are pairs of its keypoints.
 const shapeOf = (columns, i, skeleton) => ({
   shape: columns.shape?.[i] || null,
   points: columns.points?.[i]?.length ? columns.points[i] : null,

@@ -1,4 +1,4 @@
-// What is in a data set: counts, sizes, and samples of every class.
+// What is in a dataset: counts, sizes, and samples of every class.
 
 const COLUMN = "var(--tp)";
 

@@ -1,4 +1,4 @@
-// What is wrong in a data set: the codes, the places, and the faulty boxes on their pictures.
+// What is wrong in a dataset: the codes, the places, and the faulty boxes on their pictures.
 
 const ISSUES_SHOWN = 50;
 
