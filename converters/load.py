@@ -183,7 +183,7 @@ class KeptTruth(msgspec.Struct):
 
 
 def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
-    """Read and check several sources that are to become one, one after the other, as `load` does.
+    """Read and check several sources that are to be merged, one after another, as `load` does.
 
     The options of a request need to fit only one of the formats.
 

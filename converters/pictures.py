@@ -147,7 +147,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> N
 
 
 def _finder(source: Source) -> Callable[[str], str | None]:
-    """Answers which picture of a folder belongs to the name of an image.
+    """Return a function that finds the image file of an image name in a folder.
 
     That is the first of these that is unique: the whole name, its last part, and both without extension.
     """

@@ -350,7 +350,7 @@ def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> 
 
 
 def _cut(outline: Floats, width: float, height: float) -> Floats:
-    """An outline cut at the four edges of an image, one after the other (Sutherland and Hodgman, 1974)."""
+    """Cut an outline at the four edges of an image (Sutherland and Hodgman, 1974)."""
     for axis, edge, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
         if not len(outline):
             break
@@ -367,7 +367,7 @@ def _cut(outline: Floats, width: float, height: float) -> Floats:
 
 
 def _equal(a: Runs, b: Runs) -> NDArray[np.bool_]:
-    """(n,) which masks of two sets are the same."""
+    """(n,) mask of the masks that are equal in both sets."""
     n = np.diff(a.first)
     same: NDArray[np.bool_] = n == np.diff(b.first)
     rows = np.flatnonzero(same)

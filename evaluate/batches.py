@@ -47,14 +47,14 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def join(cls, parts: Sequence[ImageBoxes]) -> ImageBoxes:
-        """The boxes of several batches, one batch after the other."""
+        """Concatenate the boxes of several batches."""
         columns = {name: [getattr(p, name) for p in parts] for name in _COLUMNS}
         if any(len(p.area) for p in parts):
             columns["area"] = [p.area if len(p.area) else np.full(len(p.label), np.nan) for p in parts]
         return cls(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
 
     def take(self, images: Longs) -> ImageBoxes:
-        """The boxes of these images, in this order."""
+        """Return the boxes of these images, in this order."""
         count = self.count[images]
         start = np.cumsum(self.count, dtype=np.int64) - self.count
         offset = np.cumsum(count, dtype=np.int64) - count

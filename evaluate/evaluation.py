@@ -198,8 +198,8 @@ def _report(
     diagnose: bool,
     is_default: bool,
 ) -> None:
-    """Report what explains poor results (with `diagnose` any result), what was dropped, and results in
-    which nothing matches.
+    """Report what explains poor results (with `diagnose` any), what was dropped, and results without a
+    match.
     """
     over_tracks = any(r.rules.tubes for r in results)
     path, boxes = source_of(detections), not over_tracks and results[0].rules.iou_type == "bbox"

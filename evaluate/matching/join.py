@@ -270,7 +270,7 @@ def _order_of(ids: NDArray[Any]) -> Longs:
 
 
 def class_ranks(joined: Joined, truth: Dataset) -> Longs:
-    """(classes,) ranks of the classes: by id where the ground truth has ids, else as they stand."""
+    """(classes,) ranks of the classes: by id if the ground truth has ids, else by position."""
     by_id = [truth.categories.name[row] for row in _order_of(truth.categories.source_id).tolist()]
     known = {name: rank for rank, name in reversed(list(enumerate(by_id)))}
     return np.array([known.get(name, len(by_id) + k) for k, name in enumerate(joined.classes)], np.int64)
@@ -323,7 +323,7 @@ NO_DETECTIONS = Code(
 
 
 class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
-    """Counts and extremes of the detections of a dataset, or of several parts of it together."""
+    """Counts and extremes of the detections of a dataset or of its parts."""
 
     n: int
     scored: int

@@ -198,7 +198,7 @@ def shared(det: Columns, truth: Columns, axis: int, pixel: float) -> Floats:
 
 
 def intersection(det: Columns, truth: Columns, pixel: float = 0) -> Floats:
-    """The area that both boxes of each pair cover; `pixel` is that of the protocol."""
+    """(n,) the area that both boxes of each pair cover; `pixel` is `Protocol.pixel`."""
     width, height = (np.maximum(shared(det, truth, axis, pixel), 0) for axis in (0, 1))
     return width * height
 

@@ -57,7 +57,10 @@ def pairs_of(
     among: Mask | None = None,
     best_only: bool = False,
 ) -> Pairs:
-    """As `find_pairs`, of what the protocol measures. Those of shapes are all held, whatever `best_only`."""
+    """Find pairs as `find_pairs` does, by the shapes that the protocol compares.
+
+    With shapes, `best_only` is ignored.
+    """
     if protocol.measure == "bbox":
         return find_pairs(joined, protocol, floor, order, among=among, best_only=best_only)
     rank = np.full(len(joined.detections), -1, np.int32)
@@ -283,7 +286,7 @@ class _Masks(_Measure):
 
 
 class _Bands(_Masks):
-    """Masks, whose IoU is at most that of the bands along the inside of their edges."""
+    """Masks compared by Boundary IoU: the smaller of their IoU and that of the bands inside their edges."""
 
     @functools.cached_property
     def bands(self) -> list[Runs]:

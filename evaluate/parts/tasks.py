@@ -209,7 +209,7 @@ def match_part(
 
 
 def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outcome:
-    """Match images whose boxes were cut out of several parts; `pieces` are those of the parts, in order."""
+    """Match images whose boxes come from several parts; `pieces` are cut out of the parts, in order."""
     tables = [unpack(store.read(f"cut-{part}", start, stop)) for part, start, stop in pieces]
     none = np.zeros(0, np.int64)
     tables.append(side_table(Builder().build().boxes, none, none).columns())

@@ -326,7 +326,10 @@ def summarize(
 
 
 def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
-    """AP and recall at each threshold, that of the counts first, in each area range; as in `_averages`."""
+    """Return AP and recall at each threshold, the reference threshold first, in each area range.
+
+    As in `_averages`.
+    """
     thresholds = sorted(range(len(rules.ious)), key=lambda t: t != rules.reference)
     cells = [
         (t, i, f"{100 * rules.ious[t]:g}_{a.name}") for t in thresholds for i, a in enumerate(rules.areas)
@@ -471,7 +474,7 @@ def mean_of_defined(values: Floats) -> float:
 
 
 def mean_of_classes(values: Floats) -> Floats:
-    """(K,) the same of each column of (T, K) values; those of (K,) are their own means."""
+    """(K,) the mean of the defined values of each column of (T, K); values (K,) are returned as they are."""
     if values.ndim == 1:
         return values
     rows = np.ascontiguousarray(values.T)  # each row is summed as if it stood on its own, to the last bit

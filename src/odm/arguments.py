@@ -70,7 +70,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 @functools.cache
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of a function's parameters, in their order."""
+    """Return the types of a function's parameters, in order."""
     parameters = inspect.signature(function).parameters.values()
 
     def of_parameters() -> None: ...  # what it returns may be a type that is imported for type checkers only

@@ -82,7 +82,7 @@ def folder_of(path: str) -> str:
 
 
 def refuse(target: str, sources: Iterable[str] = ()) -> None:
-    """PathError if a target is, holds or lies in anything that is read.
+    """Raise PathError if a target is, holds or lies in an input.
 
     Paths are compared with their links resolved, and by identity. A target may lie in the folder of a file
     that was opened, but not in a folder that was named; in one where files are only looked up it may if it is

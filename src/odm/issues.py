@@ -177,7 +177,7 @@ class Log:
         field: str = "",
         reason: str = "",
     ) -> None:
-        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept.
+        """Report one fault of many boxes: all are counted, `values` is called only for those kept.
 
         If there is one `reason` for all of them, the name of a code, one line says how many they are.
         """
@@ -213,7 +213,7 @@ class Log:
             self.notes.append(text)
 
     def withdraw(self, *names: str) -> None:
-        """Take back all issues of the codes of these names, which something found later makes void."""
+        """Remove all issues of the codes of these names, which a later finding makes void."""
         self.issues = [issue for issue in self.issues if issue.code not in names]
         for name in names:
             del self.counts[name]
@@ -252,7 +252,7 @@ class Log:
         return sum(n for name, n in self.counts.items() if CODES[name].severity == "warning")
 
     def take_over(self, issue: Issue) -> None:
-        """Count, and keep where there is room, an issue that another log held."""
+        """Count an issue of another log, and keep it if there is room."""
         self.counts[issue.code] += 1
         if self.counts[issue.code] <= self._keep:
             self.issues.append(issue)

@@ -61,7 +61,7 @@ def open_picture(stream: IO[bytes]) -> Image.Image:
 
 
 def _late_exif(stream: IO[bytes]) -> bytes:
-    """The EXIF data of a PNG file, which may stand after the pixels; empty where there are none."""
+    """Return the EXIF data of a PNG file, which may be after the pixels; empty if there are none."""
     at = 8
     while True:
         stream.seek(at)

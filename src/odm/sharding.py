@@ -222,7 +222,7 @@ FEWEST_ROWS = 20_000
 
 
 def parse_memory(text: str) -> int:
-    """Bytes in ``2GB``, ``500MB`` or ``1.5GiB``. ValueError if it is none of these."""
+    """Parse ``2GB``, ``500MB`` or ``1.5GiB`` into bytes. Raises ValueError for anything else."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT])(i?)B?\s*", text, re.IGNORECASE)
     if match is None:
         raise ValueError("give a number with a unit, as in 2GB or 500MB")

@@ -163,7 +163,7 @@ class DerivedColumns:
 
     @functools.cached_property
     def duplicates(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows of the boxes that are equal to an earlier one, and the rows of the first such."""
+        """Rows of boxes that equal an earlier box, and the rows of the first box equal to each."""
         return equal_boxes(self.dataset, self.not_finite)
 
     @functools.cached_property

@@ -78,7 +78,7 @@ EQUAL = Code(
 
 @set_rule(EQUAL, needs=("scores",), explains=beyond_one.code)
 def no_confidences(columns: DerivedColumns) -> Found:
-    """All scores are one number that is no confidence, such as the -1 of trackers."""
+    """Find scores that are all one number and no confidence, such as the -1 of trackers."""
     score = columns.boxes.score
     if columns.dataset.kind != "det" or len(score) < 2 or columns.boxes.in_percent:
         return

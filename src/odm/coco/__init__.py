@@ -25,7 +25,7 @@ __all__ = ["COCO", "COCOeval", "Params", "install", "mask"]
 
 
 def install() -> None:
-    """Have ``import pycocotools`` give this module from now on, in this process.
+    """Make ``import pycocotools`` return this module from now on, in this process.
 
     Call it before anything imports pycocotools.
     """

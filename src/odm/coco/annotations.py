@@ -174,7 +174,7 @@ class COCO:
         raise UsageError("download is not part of odm.coco: get the pictures from cocodataset.org")
 
     def loadRes(self, resFile: Any) -> COCO:  # noqa: N802, N803
-        """Results as annotations of these images: a file, a list of records, or an array (n, 7).
+        """Load results as annotations of these images: a file, a list of records, or an array (n, 7).
 
         As in pycocotools, the first record decides what all are: captions, boxes, masks or keypoints; areas
         are those of the boxes if there are boxes.

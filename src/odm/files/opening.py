@@ -378,7 +378,7 @@ class Wrapped(io.RawIOBase):
         return len(data)
 
     def part(self, most: int) -> bytes:
-        """Up to so many bytes."""
+        """Read up to `most` bytes."""
         raise NotImplementedError
 
 
@@ -386,7 +386,7 @@ class _Entry(Wrapped):
     """A file of an archive that raises OSError wherever its damage is noticed."""
 
     def part(self, most: int) -> bytes:
-        """Up to so many bytes."""
+        """Read up to `most` bytes."""
         import zipfile
 
         try:

@@ -167,7 +167,7 @@ class Output:
             raise PathError(f"{shown}: no permission to write into {printable(parent)}")
 
     def check_apart(self) -> None:
-        """PathError if the target is, holds or lies in what is read, as far as that is known by now."""
+        """Raise PathError if the target is, holds or lies in an input, as far as inputs are known by now."""
         inputs.refuse(self.target, self._sources)
 
     def plan(self, names: Sequence[str], owners: Sequence[str], log: Log, path: str = "") -> bool:
@@ -269,7 +269,10 @@ class Output:
             self._fail(e)
 
     def link(self, name: str, picture: str) -> None:
-        """Put a symbolic link to `picture` into the folder. PathError if it lies in an archive."""
+        """Put a symbolic link to `picture` into the folder.
+
+        Raises PathError if `picture` is in an archive.
+        """
         if in_archive(picture) is not None:
             raise PathError(f"{printable(picture)}: it lies in an archive, so it can only be copied")
         self.written.append(name)

@@ -419,7 +419,10 @@ class RemoteScratch(Scratch):
         return store
 
     def write(self, name: str, pieces: Sequence[bytes]) -> list[int]:
-        """Write a file; answers where each piece begins, and the end. PathError if it cannot be written."""
+        """Write a file; returns where each piece begins, and the end.
+
+        Raises PathError if it cannot be written.
+        """
         try:
             ask(self.path, self._write, name, pieces, patience=None)
         except faults() as e:

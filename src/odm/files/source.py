@@ -153,7 +153,7 @@ class Source:
         return [f for f in self.files if f.startswith(f"{folder}/")] if folder else self.files
 
     def leave_out(self, files: Collection[str]) -> None:
-        """Take some of `files`, and links that are not followed, as if they were not there."""
+        """Hide some of `files`, and links that are not followed."""
         self.left_out |= {self.full(file) for file in files}
         self._files = [file for file in self.files if file not in files]
         self.bad_links = [link for link in self.bad_links if link[0] not in files]
@@ -205,7 +205,9 @@ class Source:
         return self.in_utf8(data, path, log)
 
     def _refused_name(self, file: str) -> str | None:
-        """Why a name cannot stay: the stem becomes that of an image, which every output must hold."""
+        """Return why a file name cannot be used: its stem becomes the name of an image, which outputs must
+        hold.
+        """
         if file.isascii() and file.isprintable():
             return None
         undecoded = any("\udc80" <= c <= "\udcff" for c in file)
@@ -311,9 +313,7 @@ class Source:
                 log.report(UNREADABLE, self.full(file), reason=target)
 
     def note_links(self, log: Log) -> None:
-        """Note how many links lead outside and are not followed, in a folder of pictures of which not all
-        need be opened.
-        """
+        """Note how many links of a folder lead outside it and are not followed."""
         n = len(self.picture_links) + sum(outside for _, _, outside in self.bad_links)
         if n:
             links = plural(n, "link leads", "links lead")
@@ -426,7 +426,7 @@ class NamedSource(Source):
         """The folders that were listed, and whether with those below."""
 
     def named(self, path: str) -> str:
-        """A path of this machine as it stands in `files`."""
+        """Return a path of this machine in the form of `files`."""
         path, top = os.path.abspath(path), os.path.abspath(self.path)
         inside = path == top or path.startswith(top.rstrip(os.sep) + os.sep)
         path = os.path.relpath(path, top) if inside else path

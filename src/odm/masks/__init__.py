@@ -77,13 +77,13 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
 
 
 def area(mask: Compressed | Sequence[Compressed]) -> Any:
-    """The pixels of a compressed mask as int, or of several, (n,). ValueError as for `decode`."""
+    """Count the pixels of a compressed mask, int, or of several, (n,). Raises ValueError as `decode` does."""
     areas = read_runs(mask)[0].areas()
     return int(areas[0]) if isinstance(mask, Mapping) else areas
 
 
 def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
-    """Left, top, width and height in pixels of a compressed mask, (4,), or of several, (n, 4).
+    """Return left, top, width and height in pixels of a compressed mask, (4,), or of several, (n, 4).
 
     Zeros for a mask without pixels. ValueError as for `decode`.
     """

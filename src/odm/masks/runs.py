@@ -68,7 +68,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return Runs(offsets(n), self.edge[at])
 
     def merged(self, least: int) -> Runs:
-        """One mask: the pixels that `least` of these masks or more cover."""
+        """Return one mask: the pixels that at least `least` of these masks cover."""
         # At each edge the number of masks that begin there, less those that end; summed from the first edge
         # on, that is the number of masks that cover the pixels from this edge to the next.
         pixel, at = np.unique(self.edge, return_inverse=True)
@@ -143,7 +143,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_keys(cls, key: Longs, n: int) -> Runs:
-        """Masks of ascending edges, each ``mask << 32 | pixel``. Two edges at the same pixel cancel."""
+        """Make masks of ascending edges, each ``mask << 32 | pixel``. Two edges at one pixel cancel."""
         if len(key) and (key[1:] == key[:-1]).any():
             begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
             times = np.diff(np.append(begin, len(key)))

@@ -249,7 +249,9 @@ def _sha(text: str) -> str:
 
 
 def _date() -> str:
-    """The day that ``SOURCE_DATE_EPOCH`` names, else nothing: the same input gives the same bytes."""
+    """Return the day of ``SOURCE_DATE_EPOCH``, else nothing, so that one input always gives the same
+    bytes.
+    """
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not epoch.isdecimal():
         return ""

@@ -159,13 +159,13 @@ class ShownImages:
         return number
 
     def page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
-        """The page of these images; `pictures` are those of all."""
+        """Make the page of these images; `pictures` are those of all images."""
         extents = np.ceil(self._extents).astype(int).tolist()
         return Page(kind, data, [pictures[i] for i in self.images], extents)
 
 
 def by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, list[int]]:
-    """The first distinct images of every key, at most 12."""
+    """Return the first distinct images of every key, at most 12."""
     cells: dict[Hashable, list[int]] = {}
     for key, image in zip(keys, images, strict=True):
         cell_images = cells.setdefault(key, [])

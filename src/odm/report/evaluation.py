@@ -209,7 +209,7 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
 
 
 def _floored(iou: NDArray[np.float64]) -> list[float]:
-    """Three decimals, never rounded up, so that an IoU is on the same side of a threshold of the slider."""
+    """Cut numbers to three decimals, so that an IoU stays on its side of each threshold of the slider."""
     return rounded(np.floor(iou * 1000 + 1e-9) / 1000, 3)
 
 

@@ -245,7 +245,8 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
         return columns | {name: marked for name, marked in marks.items() if marked.any()}
 
     def short_wh(self) -> Floats:
-        """(n, 2) widths and heights to be written: the source's own, or the shortest with the same edges.
+        """(n, 2) widths and heights to be written: the source's numbers, or the shortest ones that give the
+        same edges.
 
         A width that is only ``right - left`` carries rounding (0.30000000000000004); it is replaced by the
         number of fewest decimals that, added to the left edge, gives the same right edge.

@@ -96,7 +96,10 @@ def join_members(
 
 
 def _by_id(licenses: bytes) -> dict[bytes, dict[str, Any]]:
-    """The records of a list by the JSON of their ids; none where it is not such a list."""
+    """Return the records of a list by the JSON of their ids.
+
+    Empty if it is not a list of records with ids.
+    """
     records = json.loads(licenses)
     if not isinstance(records, list) or not all(isinstance(r, dict) and "id" in r for r in records):
         return {}

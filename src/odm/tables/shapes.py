@@ -72,7 +72,7 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The rows of several, one after the other."""
+        """Concatenate several tables."""
         offsets = dict(cls._LEVELS)
         columns = {
             name: _joined_offsets([getattr(part, name) for part in parts])
@@ -140,7 +140,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return [self.xy[self.point[j] : self.point[j + 1]] for j in at]
 
     def four_cornered(self) -> NDArray[np.bool_]:
-        """(n,) the boxes with one outline of four corners; of these `corners` can be asked."""
+        """(n,) mask of the boxes with one outline of four corners, which `corners` can return."""
         is_four_cornered: NDArray[np.bool_] = (np.diff(self.ring) == 1) & (
             np.diff(self.point[self.ring]) == 4
         )
@@ -408,7 +408,10 @@ RAGGED: dict[str, type[Shapes | Keypoints]] = {"shapes": Shapes, "keypoints": Ke
 
 
 def join_ragged(table: type[Any], parts: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """The shapes or key points of tables of these sizes, None of which has any; None if no part has."""
+    """Concatenate the shapes or keypoints of tables of these sizes, None for a table without any.
+
+    None if none has any.
+    """
     if all(part is None for part in parts):
         return None
     tables = [table.none(n) if part is None else part for part, n in zip(parts, sizes, strict=True)]
@@ -509,7 +512,10 @@ _MOST_DISTANCES = 2**27
 
 
 def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
-    """The points of two sets that are nearest to each other; few distances are held at a time."""
+    """Return the indices of the nearest points of two sets.
+
+    Distances are computed a bounded number at a time.
+    """
     step = max(1, 2**20 // len(b))
     best, pair = np.inf, (0, 0)
     for start in range(0, len(a), step):
