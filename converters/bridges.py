@@ -32,7 +32,7 @@ from odm.converters.statistics import areas_of
 from odm.files import InMemory
 from odm.issues import DataError, Log
 from odm.tables import FLAGS, NO_ID, Dataset, Flag, Kind, Longs
-from odm.views import library
+from odm.views import import_optional
 
 TAKEN = (
     "a path, a list of paths, a Dataset, a dictionary or a list of results of COCO, a table (pandas, polars, "
@@ -140,7 +140,7 @@ def from_supervision(
 def to_supervision(dataset: Dataset) -> dict[str, Any]:
     """A `supervision.Detections` for each image, by its name; images without boxes have an empty one."""
     _require_pixels(dataset)
-    detections = library("supervision").Detections
+    detections = import_optional("supervision").Detections
     boxes, names = dataset.boxes, np.array(dataset.categories.name, object)
     scored = dataset.kind == "det"
     result = {}
@@ -343,7 +343,7 @@ def to_torchvision(dataset: Dataset) -> list[dict[str, Any]]:
     ``image_id`` is that of the source where all are whole numbers, else they count from 1.
     """
     _require_pixels(dataset)
-    tensor = library("torch").as_tensor
+    tensor = import_optional("torch").as_tensor
     boxes = dataset.boxes
     area = areas_of(dataset)
     ids = _ids(dataset.images.source_id)
@@ -413,7 +413,7 @@ def to_fiftyone(dataset: Dataset, field: str = "ground_truth") -> list[Any]:
     ValueError
         If the size of an image with boxes is not known.
     """
-    fiftyone = library("fiftyone")
+    fiftyone = import_optional("fiftyone")
     boxes, images = dataset.boxes, dataset.images
     samples = []
     for row, rows in _by_image(dataset):

@@ -23,7 +23,7 @@ from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arr
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset, Floats, Longs
-from odm.views import Framed, ResultViews, Rows, later
+from odm.views import ResultViews, Rows, TableMixin, import_late
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
@@ -102,7 +102,7 @@ class Row(msgspec.Struct, frozen=True):
         }
 
 
-class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have any
+class Classes(tuple[Row, ...], TableMixin):  # noqa: SLOT001 -- a tuple cannot have any
     """The rows of the classes of a result; as a table they have the columns of ``per_class.csv``."""
 
     result: Result
@@ -118,7 +118,7 @@ class Classes(tuple[Row, ...], Framed):  # noqa: SLOT001 -- a tuple cannot have 
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column, by its name; None where there is none."""
-        columns: dict[str, list[Any]] = later("evaluate.output.render").class_frame(self.result)
+        columns: dict[str, list[Any]] = import_late("evaluate.output.render").class_frame(self.result)
         return columns
 
 
@@ -203,7 +203,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     @functools.cached_property
     def missed(self) -> Rows[dict[str, Any]]:
         """The ground truths that count and that no detection found, at any score, as in ``missed.csv``."""
-        rows: Rows[dict[str, Any]] = later("evaluate.output.render").missed_of(self)
+        rows: Rows[dict[str, Any]] = import_late("evaluate.output.render").missed_of(self)
         return rows
 
     @functools.cached_property

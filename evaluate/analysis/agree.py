@@ -19,7 +19,7 @@ from odm.evaluate.scores.protocols import Protocol
 from odm.issues import UsageError, spell
 from odm.pairing import pair_images
 from odm.tables import GROUPS, Dataset, Floats, Ints, Longs, rows_without
-from odm.views import Framed, Shown
+from odm.views import Shown, TableMixin
 
 IOU = 0.5
 
@@ -54,7 +54,7 @@ class Annotations(msgspec.Struct, frozen=True, eq=False):
         return len(self.image)
 
 
-class Agreement(Framed, msgspec.Struct, frozen=True, eq=False):
+class Agreement(TableMixin, msgspec.Struct, frozen=True, eq=False):
     """The agreement of two annotators: counts, F1 and kappa, and the pairs of boxes.
 
     Attributes

@@ -23,7 +23,7 @@ from odm.evaluate.analysis.pair_versions import (
 from odm.evaluate.results import plain
 from odm.issues import UsageError, spell
 from odm.tables import Dataset, Floats, Longs, rows_without
-from odm.views import Framed, Shown
+from odm.views import Shown, TableMixin
 
 __all__ = ["OF_BOTH", "TOLERANCE", "WORDS", "Change", "Differences", "diff", "flag_words"]
 
@@ -35,7 +35,7 @@ CLASS_COLUMNS = ("class", "old", "new", "unchanged", *WORDS.values())
 IMAGE_COLUMNS = ("image", "old_name", "change", "old", "new", *(WORDS[change] for change in OF_BOTH))
 
 
-class Differences(Shown, Framed, msgspec.Struct, frozen=True, eq=False):
+class Differences(Shown, TableMixin, msgspec.Struct, frozen=True, eq=False):
     """What changed from an old version of annotations to a new one.
 
     Every box of either version is in one row: with its counterpart, or alone.

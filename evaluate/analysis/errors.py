@@ -25,7 +25,7 @@ from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.tables import Floats, Ints
-from odm.views import Framed, later
+from odm.views import TableMixin, import_late
 
 KINDS = ("Cls", "Loc", "Both", "Dupe", "Bkg")
 """The kinds of false positives."""
@@ -35,7 +35,7 @@ _REASONS_OF_KINDS = ("class", "localisation", "both", "duplicate", "background")
 _NUMBERS = np.array([REASONS.index(name) for name in _REASONS_OF_KINDS], np.int8)
 
 
-class DetectionTable(Framed, msgspec.Struct, frozen=True, eq=False):
+class DetectionTable(TableMixin, msgspec.Struct, frozen=True, eq=False):
     """A row per detection, in the order of the input; detections that were dropped before are not there."""
 
     images: tuple[str, ...]
@@ -75,7 +75,7 @@ class DetectionTable(Framed, msgspec.Struct, frozen=True, eq=False):
 
     def columns(self) -> dict[str, list[Any]]:
         """The values of each column of ``detections.csv``, by its name; None where there is none."""
-        columns: dict[str, list[Any]] = later("evaluate.output.render").detection_frame(self.result)
+        columns: dict[str, list[Any]] = import_late("evaluate.output.render").detection_frame(self.result)
         return columns
 
 

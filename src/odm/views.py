@@ -1,7 +1,7 @@
 """Display of public values: columns for pandas and polars, HTML in a notebook, pages and plots.
 
 The code that makes them imports the modules of the values, so it is imported only when a value is asked:
-`later` is the one place where that is done.
+`import_late` is the one place where that is done.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ HEIGHT = 760
 """Of a page in a notebook, in pixels."""
 
 
-def later(module: str) -> Any:
+def import_late(module: str) -> Any:
     """Import a module of `odm` that itself imports the caller's module."""
     return importlib.import_module(f"odm.{module}")
 
 
-def library(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """Import an optional library. Raises UsageError that says how to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        raise later("issues").UsageError(f"this needs {name}: pip install {name}") from None
+        raise import_late("issues").UsageError(f"this needs {name}: pip install {name}") from None
 
 
-class Framed:
+class TableMixin:
     """Base of tables: rows with named columns."""
 
     __slots__: tuple[str, ...] = ()
@@ -46,14 +46,14 @@ class Framed:
 
     def to_pandas(self) -> Any:
         """The table as a ``pandas.DataFrame``. UsageError if pandas is not installed."""
-        return library("pandas").DataFrame(self.columns())
+        return import_optional("pandas").DataFrame(self.columns())
 
     def to_polars(self) -> Any:
         """The table as a ``polars.DataFrame``. UsageError if polars is not installed."""
-        return library("polars").DataFrame(self.columns(), strict=False)
+        return import_optional("polars").DataFrame(self.columns(), strict=False)
 
 
-class Rows(list[T], Framed):
+class Rows(list[T], TableMixin):
     """A list whose members are rows of a table, each with a value for every one of `names`."""
 
     def __init__(self, members: Iterable[T] = (), names: Iterable[str] = ()) -> None:
@@ -77,7 +77,7 @@ class WebPage(msgspec.Struct, frozen=True):
 
     def __fspath__(self) -> str:
         if not self.path:
-            raise later("issues").UsageError("this page was not written: name a file to write it to")
+            raise import_late("issues").UsageError("this page was not written: name a file to write it to")
         return self.path
 
     def _repr_html_(self) -> str | None:
@@ -97,7 +97,7 @@ class Shown:
     __slots__: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        text: str = later("verbs.notebook").html_of(self)
+        text: str = import_late("verbs.notebook").html_of(self)
         return text
 
 
@@ -130,7 +130,7 @@ class DatasetViews(Shown):
             ``report_title``, ``language`` and ``overwrite`` of `odm.show`.
         """
         page_options = {"report_images": limit, "report_size": size, **options}
-        page: WebPage = later("verbs.notebook").dataset_page(self, out, images, columns, **page_options)
+        page: WebPage = import_late("verbs.notebook").dataset_page(self, out, images, columns, **page_options)
         return page
 
 
@@ -147,7 +147,7 @@ class ResultViews(Shown):
         options
             ``report_images``, ``report_size``, ``report_title``, ``language``, ``overwrite`` of `odm.eval`.
         """
-        page: WebPage = later("verbs.notebook").evaluation_report(self, out, images, **options)
+        page: WebPage = import_late("verbs.notebook").evaluation_report(self, out, images, **options)
         return page
 
     def plot(self, what: str = "precision-recall") -> Figure:
@@ -158,7 +158,7 @@ class ResultViews(Shown):
         what
             The name of its file without the suffix; a wrong one is answered with all names.
         """
-        figure: Figure = later("verbs.notebook").plot(self, what)
+        figure: Figure = import_late("verbs.notebook").plot(self, what)
         return figure
 
 
@@ -169,5 +169,5 @@ class ComparisonViews(Shown):
 
     def report(self, out: Path | None = None, *, images: Path | None = None, **options: Any) -> WebPage:
         """The page of ``odm compare --report``, of up to four runs that `odm.compare` read."""
-        page: WebPage = later("verbs.notebook").comparison_report(self, out, images, **options)
+        page: WebPage = import_late("verbs.notebook").comparison_report(self, out, images, **options)
         return page

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from odm.tables.extra_fields import ExtraFields, take_extra
 from odm.tables.shapes import Keypoints, Shapes
-from odm.views import Framed, later
+from odm.views import TableMixin, import_late
 
 NO_ID = int(np.iinfo(np.int64).min)
 """The value of a ``source_id`` that the source did not give."""
@@ -117,7 +117,7 @@ class _Rows(_Table, frozen=True):
 _FORMER_EXTRA = property(operator.attrgetter("extra"), doc="The former name of `extra`.")
 
 
-class Images(_Rows, Framed, frozen=True):
+class Images(_Rows, TableMixin, frozen=True):
     """One row per image; the row number is the internal id."""
 
     name: tuple[str, ...]
@@ -176,7 +176,7 @@ class Categories(_Table, frozen=True):
     """Pairs of keypoints of each that are joined by a line, counted from 0; None where there are none."""
 
 
-class Boxes(_Rows, Framed, frozen=True, dict=True):
+class Boxes(_Rows, TableMixin, frozen=True, dict=True):
     """One row per box, in the order of the source."""
 
     image: Ints
@@ -228,7 +228,7 @@ class Boxes(_Rows, Framed, frozen=True, dict=True):
             If the boxes are in no dataset, which has the names.
         """
         if not hasattr(self, "_names"):
-            raise later("issues").UsageError(
+            raise import_late("issues").UsageError(
                 "these boxes are in no Dataset, so their images and classes have no names"
             )
         images, categories, scored = self._names
