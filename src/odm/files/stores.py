@@ -202,7 +202,8 @@ def reason(e: Exception) -> str:
     text = str(e).strip().split("\n")[0].split("\\n")[0].rpartition("with a last message of ")[2]
     for noise in (" error_info=", "; Details:", " The request was not sent"):
         text = text.split(noise)[0]
-    for label, secret in _hidden.items():  # which a provider may repeat
+    # A provider may repeat secrets; the longest go first, as one may be part of another.
+    for label, secret in sorted(_hidden.items(), key=lambda pair: -len(pair[1])):
         text = text.replace(secret, label)
     return text[:300].rstrip(".") or type(e).__name__
 
