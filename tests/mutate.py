@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("formats", "evaluate", "converters", "src/odm", "cli")
 RECORD = os.environ.get("ODM_MUTATE_RECORD", "")
 """The folder for the map, set for a pytest that loads this module as a plugin."""
+TESTS = os.environ.get("ODM_MUTATE_TESTS", "")
+"""The file that lists the tests to run, in this order, likewise."""
 MOST = 60.0
 """Related tests are run up to so many seconds, as measured for the map; the shortest first."""
 
@@ -53,6 +55,14 @@ if RECORD:
         _coverage.save()
 
 
+if TESTS:
+
+    def pytest_collection_modifyitems(items):
+        """Keep the listed tests; a fault may change which there are, which alone nobody would notice."""
+        place = {test: row for row, test in enumerate(Path(TESTS).read_text(encoding="utf-8").splitlines())}
+        items[:] = sorted((i for i in items if i.nodeid in place), key=lambda item: place[item.nodeid])
+
+
 def read_map(checkout, tests):
     """The tests that pass, with their seconds, and of each file by line those that run it; made if it is not there."""
     import coverage
@@ -62,7 +72,7 @@ def read_map(checkout, tests):
     folder = Path(tempfile.gettempdir()) / f"odm-mutate-{hashlib.sha256(content).hexdigest()[:12]}"
     if not (folder / "lines").exists():
         folder.mkdir(exist_ok=True)
-        run_tests(checkout, [*tests, "-p", "mutate", "-n", "auto"], 7200, record=str(folder))
+        run_tests(checkout, [*tests, "-p", "mutate", "-n", "auto"], 7200, ODM_MUTATE_RECORD=str(folder))
         joined = coverage.Coverage(data_file=str(folder / "lines"), config_file=False)
         joined.combine([str(folder)])
         joined.save()
@@ -189,24 +199,24 @@ def draw(checkout, number, seed, only):
     return [(path, *fault) for (path, _), fault in chosen.items()]
 
 
-def run_tests(checkout, words, timeout, *, record=""):
+def run_tests(checkout, words, timeout, **variables):
     """Run pytest in the copy, whose product and no other is imported, and return what it prints and its exit code."""
     paths = [str(checkout / "src"), str(checkout / "tests"), os.environ.get("PYTHONPATH", "")]
-    settings = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "ODM_MUTATE_RECORD": record}  # fmt: skip
+    settings = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", **variables}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *words]
     how = {"cwd": checkout, "env": {**os.environ, **settings}, "capture_output": True, "text": True}
     done = subprocess.run(command, **how, timeout=timeout, check=False)
     return done.stdout, done.returncode
 
 
-def killer(checkout, words, timeout):
+def killer(checkout, words, timeout, **variables):
     """The first test that fails, or how else pytest ends; "" if no test fails."""
     try:
-        text, code = run_tests(checkout, ["-x", *words], timeout)
+        text, code = run_tests(checkout, ["-x", *words], timeout, **variables)
     except subprocess.TimeoutExpired:
         return "no end"
     failed = [line for line in text.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return "" if code == 0 else failed[0] if failed else f"pytest ends with {code}"
+    return "" if code in (0, 5) else failed[0] if failed else f"pytest ends with {code}"
 
 
 def related(seconds, tests_of_line, lines):
@@ -237,8 +247,10 @@ def main():
             name, before = str(path.relative_to(checkout)), path.read_bytes()
             path.write_bytes(changed)
             tests = related(seconds, tests_of.get(name, {}), lines)
-            (checkout / "related").write_text("\n".join(tests), encoding="utf-8")
-            by = killer(checkout, ["-n", "0", "@related"], 10 * MOST) if tests else ""
+            listed = checkout / "related"
+            listed.write_text("\n".join(tests), encoding="utf-8")
+            words = ["-p", "mutate", "-n", "0", *{test.partition("::")[0] for test in tests}]
+            by = killer(checkout, words, 10 * MOST, ODM_MUTATE_TESTS=str(listed)) if tests else ""
             by = by or (killer(checkout, ["-n", "auto", "tests"], 3600) if options.whole else "")
             path.write_bytes(before)
             survivors += [] if by else [f"{name}:{line}: {what}"]

@@ -36,7 +36,7 @@ Case = written.Case
 CASES = written.cases(("bad/*/*", "validate/*"))
 ONE_OF_EACH = first_of(CASES, lambda pair: pair[0])
 """One fixture for each code, where the format plays no part."""
-bad = functools.partial(pytest.mark.parametrize, ("code", "folder"), ids=str)
+bad = functools.partial(pytest.mark.parametrize, ("code", "folder"), ids=lambda value: Path(value).name)
 MIXED = [p for p in sorted(FIXTURES.glob("mixed/*")) if p.is_dir()]
 PLACED = [p for p in CASES if p[1].parent.name == "validate" and "place" in Case(p[1]).said]
 
