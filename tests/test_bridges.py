@@ -13,6 +13,7 @@ import types
 import numpy as np
 import pytest
 from fixture_cases import FIXTURES
+from selection import slow
 
 import odm
 from odm import masks
@@ -165,7 +166,7 @@ def without_repetition(pairs):
     return dict(pairs)
 
 
-@pytest.mark.parametrize("target", ["out.json", "out.csv"])
+@pytest.mark.parametrize("target", ["out.json", pytest.param("out.csv", marks=slow)])
 def test_a_dictionary_is_read_as_the_file_is(target, tmp_path):
     """Issues with their places, what is written, and what is lost."""
     n = 0

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from one_format import WRITTEN
-from selection import one_of_each, params, slow
+from selection import SLOW, one_of_each, params, slow
 
 import odm
 from odm.formats import FORMATS
@@ -272,10 +272,12 @@ def test_a_megabyte_is_answered(tmp_path, name):
     """All inputs in one process, so the peak of the memory is that of the worst of them."""
     suffix = FORMATS[name].suffixes[0]
     inputs = KINDS[suffix] | OWN.get(name, {})
+    if suffix != ".json" and not SLOW:  # lines of JSON meet what whole files of it do
+        inputs = {key: data for key, data in inputs.items() if key not in JSON}
     for key, data in inputs.items():
         (tmp_path / (key + suffix)).write_bytes(data)
     commands = [["validate", "--quiet", key + suffix, "--format", name] for key in inputs]
-    if name == "txt":
+    if name == "txt" and SLOW:
         commands += [[*command, "--sep", sep] for sep in ("comma", "tab") for command in commands]
     check(commands, {0, 1}, SECONDS, MEMORY, tmp_path)
 

@@ -6,10 +6,10 @@ import tracemalloc
 import numpy as np
 import pycocotools.mask as official
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from selection import slow
+from selection import examples, slow
 
 from odm import checks, masks
 from odm.issues import Log
@@ -223,6 +223,7 @@ def test_a_text_that_ends_within_a_number_leaves_the_next_mask_alone(cut):
 wide = st.tuples(st.integers(1, 25), st.integers(1, 400)) | st.tuples(st.integers(1, 60), st.integers(1, 60))
 
 
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.lists(rings, min_size=1, max_size=3), min_size=1, max_size=4),
     wide, st.sampled_from([1, 3, 40]), st.sampled_from([0, 8]),
