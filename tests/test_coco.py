@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from selection import examples, params
 
 import odm
-from odm.converters import Edits
+from odm.converters import Edits, Request, load
 from odm.converters.selection import Selection
 from odm.files import Output, Source
 from odm.formats import coco, make_options
@@ -1518,3 +1518,20 @@ def test_names_that_are_numbers_are_read_as_text(name, tmp_path):
     classes[1]["name"] = "5"  # the same name as the number
     path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": classes}))
     assert "duplicate-class" in {issue.code for issue in odm.validate(path, format=name)}
+
+
+@pytest.mark.parametrize(
+    ("parent", "used", "is_root"),
+    [("pets", 1, True), ("pets", 0, False), ("animals", 1, False), (None, 1, False)],
+)
+def test_the_class_that_is_only_a_supercategory_is_named(parent, used, is_root, tmp_path):
+    """Roboflow puts a class without objects before the others, which would be class 0 of YOLO."""
+    classes = [("pets", "none"), ("cat", parent), ("dog", parent)]
+    categories = [{"id": i, "name": name, "supercategory": of} for i, (name, of) in enumerate(classes)]
+    box = {"id": 1, "image_id": 1, "category_id": used, "bbox": [1, 1, 5, 5], "area": 25, "iscrowd": 0}
+    images = [{"id": 1, "file_name": "a.jpg", "width": 9, "height": 9}]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"categories": categories, "images": images, "annotations": [box]}))
+    log = Log()
+    load(Request(path=str(path), format="coco"), log)
+    assert any("convert --drop 'pets'" in note for note in log.notes) == is_root

@@ -268,6 +268,14 @@ def test_files_as_their_tools_write_them(folder, log):
     assert detect(case.source(), Log()).name == name
 
 
+@of_each(TOOLS)
+def test_files_of_tools_are_detected_as_their_own_format_alone(folder):
+    name, _ = named(folder)
+    source = Case(folder).source()
+    answers = {n: a.confidence for n, f in FORMATS.items() if (a := f.sniff(source)) is not None}
+    assert [n for n, confidence in answers.items() if confidence == max(answers.values())] == [name]
+
+
 WORDS = ("polygon", "mask", "oriented", "keypoints")
 
 

@@ -67,6 +67,7 @@ from odm.formats.coco.values import (
     Values,
     as_text,
     find_other_task,
+    find_root_class,
     instances_of,
     own_fields,
     segments_of,
@@ -316,6 +317,14 @@ class Reader:
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         table.find_references(data)
         self._tables.append(table)
+        if (root := find_root_class(data[:65536])) is not None:
+            ids = table.id_column("category_id")
+            if ids is None or root[0] not in (ids if isinstance(ids, list) else ids.tolist()):
+                shown = printable(root[1])
+                self._log.note(
+                    f"{printable(path)}: the class {shown!r} has no objects and is only the supercategory of "
+                    f"the others, as Roboflow exports it (convert --drop {shown!r} leaves it out)"
+                )
 
     def _read_images(
         self,

@@ -450,6 +450,21 @@ def find_other_task(data: bytes) -> tuple[str, str] | None:
     return None
 
 
+_CATEGORIES = re.compile(rb'"categories"\s*:\s*(\[[^\[\]]*\])')
+
+
+def find_root_class(head: bytes) -> tuple[Id, str] | None:
+    """The id and name of the class that is the supercategory of all others, as Roboflow puts it first."""
+    match = _CATEGORIES.search(head)
+    try:
+        records = json.loads(match[1]) if match else []
+        root, *others = [(record["id"], record["name"], record["supercategory"]) for record in records]
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_root = isinstance(root[0], int | str) and isinstance(root[1], str) and root[2] in ("none", "", None)
+    return root[:2] if is_root and others and {parent for *_, parent in others} == {root[1]} else None
+
+
 def segments_of(data: bytes) -> tuple[bytes, int] | None:
     """A panoptic file with the segments of all images as annotations, and how many; None for another file.
 
