@@ -1099,3 +1099,13 @@ def test_width_and_height_are_of_the_box_or_of_the_image(tmp_path, header, box, 
     assert not log.errors
     assert dataset.boxes.xyxy.tolist() == [box]
     assert (dataset.images.width[0], dataset.images.height[0]) == size
+
+
+def test_images_of_a_list_of_open_images_without_boxes(tmp_path):
+    """Those whose pictures are there are images without objects; the list may be of millions of others."""
+    path = FIXTURES / "tools" / "csv-openimages-fiftyone" / "input"
+    data = odm.read(path)
+    assert sorted(data.images.name) == ["aa.png", "bb.png"]
+    assert data.images.split == ("train", "train")
+    assert data.images.width.tolist() == [100, 100]
+    assert len(data) == 1

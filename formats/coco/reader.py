@@ -317,14 +317,18 @@ class Reader:
         table.track_scores = {(frames.row(video), id_): score for id_, video, score in scores}
         table.find_references(data)
         self._tables.append(table)
-        if (root := find_root_class(data[:65536])) is not None:
-            ids = table.id_column("category_id")
-            if ids is None or root[0] not in (ids if isinstance(ids, list) else ids.tolist()):
-                shown = printable(root[1])
-                self._log.note(
-                    f"{printable(path)}: the class {shown!r} has no objects and is only the supercategory of "
-                    f"the others, as Roboflow exports it (convert --drop {shown!r} leaves it out)"
-                )
+        self._note_root_class(data, table, path)
+
+    def _note_root_class(self, data: bytes, table: Table, path: str) -> None:
+        """Note a class without objects that is only the supercategory of the others."""
+        root, ids = find_root_class(data[:65536]), table.id_column("category_id")
+        if root is None or (ids is not None and root[0] in (ids if isinstance(ids, list) else ids.tolist())):
+            return
+        shown = printable(root[1])
+        self._log.note(
+            f"{printable(path)}: the class {shown!r} has no objects and is only the supercategory of the "
+            f"others, as Roboflow exports it (convert --drop {shown!r} leaves it out)"
+        )
 
     def _read_images(
         self,

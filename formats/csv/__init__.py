@@ -21,7 +21,8 @@ detections. Other dialects are recognised by their headers:
   image sizes (``--images``, ``--image-size``, ``--image-sizes``); if no image has one, coordinates stay
   fractions, as those of ``yolo``. ``Confidence`` is not a score.
   Flags are 0, 1, or -1 for unknown. ``--classes`` takes the class descriptions that map MIDs to names; a file
-  ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used automatically.
+  ``*class-descriptions*.csv`` or ``classes.csv`` in the folder is used automatically. Of the lists of images
+  (``ImageID,Subset,OriginalURL,...``), those whose pictures lie in the folder are images without objects.
 - Open Images masks ``MaskPath,ImageID,LabelName,BoxID,BoxXMin,...`` (FiftyOne's ``segmentations.csv``):
   masks of the boxes of the other files, found by image, class and edges. They are read where their PNG files
   lie in the folder, otherwise counted as lost. Without another file, their boxes are read.
@@ -136,6 +137,11 @@ def _has_no_boxes(source: Source, file: str) -> bool:
     return "ImageID" in header and ("OriginalURL" in header or of_labels)
 
 
+def _lists_images(source: Source, file: str) -> bool:
+    """Whether a file is a list of the images of Open Images."""
+    return any("OriginalURL" in row for row in head_rows(source, file, 1))
+
+
 def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> None:
     """Read a file, or every CSV file of a folder."""
     from odm.formats.csv.reader import Reader
@@ -153,18 +159,24 @@ def read(source: Source, builder: Builder, log: Log, options: CsvOptions) -> Non
     beside = [f for f in kept if len(kept) > 1 and _has_no_boxes(source, f)]
     if beside and len(beside) < len(kept):
         kept = [f for f in kept if f not in beside]
-        shown = ", ".join(map(printable, beside))
-        log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
+        lists = [f for f in beside if _lists_images(source, f)]
+        if unread := [f for f in beside if f not in lists]:
+            shown = ", ".join(map(printable, unread))
+            log.note(f"{printable(source.path)}: not read, because Open Images has no boxes in them: {shown}")
+        kept += lists
     if not kept:
         log.report(NO_HEADER, source.path, found="no file that ends in .csv or .tsv")
     else:
         kept = files_of_split(kept, reader.split_of, options.split, source, log)
+    lists = [file for file in kept if len(kept) > 1 and _lists_images(source, file)]
     masks = [file for file in kept if has_masks(source, file)]
-    boxes = [file for file in kept if file not in masks]
+    boxes = [file for file in kept if file not in (*masks, *lists)]
     for file in log.track(boxes, "reading CSV") if len(boxes) > 1 else boxes:
         reader.read_file(file, track=len(kept) == 1)
     for file in masks:  # which may belong to the boxes of any other file
         reader.read_masks(file, with_boxes=not boxes)
+    for file in lists:
+        reader.read_images(file)
     reader.finish()
 
 

@@ -25,8 +25,10 @@ from odm.formats._shared.tables.csv_files import (
     byte_shown,
     from_safe,
     report_quote,
+    table_rows,
     utf8_text,
 )
+from odm.formats._shared.tables.images import Origin
 from odm.formats._shared.tables.rows import PartOfBoxes, TableReader, TableRows
 from odm.formats.csv.layouts import (
     MASKS,
@@ -40,11 +42,13 @@ from odm.formats.csv.layouts import (
 )
 from odm.formats.csv.masks import ObjectMasks
 from odm.issues import Log, Trusted, plural
+from odm.names import stem
 from odm.tables import Builder, Ints, Longs, Shapes
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 """The replacement for a byte that is not UTF-8."""
 
+_LAYOUT_FOLDER = re.compile(r"(?<=/)(?:labels|metadata)/(?=[^/]*\Z)")
 _CHUNK = 2**18
 """Bytes that are split at a time; small, so that the cells stay in the caches."""
 
@@ -74,8 +78,11 @@ class Reader(TableReader):
         """The files of each kind of layout."""
 
     def split_of(self, file: str) -> str:
-        """The split that a file of a folder, or its own folder, is named after, else nothing."""
-        return split_in_name(file) if self.source.is_dir else ""
+        """The split that a file of a folder, or its own folder, is named after, else nothing.
+
+        That of ``train/labels/detections.csv``, as FiftyOne lays out Open Images, is ``train``.
+        """
+        return split_in_name(_LAYOUT_FOLDER.sub("", file)) if self.source.is_dir else ""
 
     # -- one file
 
@@ -130,6 +137,23 @@ class Reader(TableReader):
                 rows.take(*self._cells(columns, lines, layout, path))
             line += piece.count(b"\n")
         rows.decimals.check_head(path, log)
+
+    def read_images(self, file: str) -> None:
+        """Take the images in a list of Open Images whose pictures lie in the source."""
+        data, path = self.source.read(file, self.log), self.source.full(file)
+        rows = None if data is None else table_rows(data, path, self.log, self.builder)
+        if not rows or "ImageID" not in rows[0][1]:
+            return
+        column = rows[0][1].index("ImageID")
+        pictures = {stem(path).rpartition("/")[2] for path in self.source.files if stem(path) != path}
+        listed = [(line, cells[column]) for line, cells in rows[1:] if len(cells) > column]
+        listed = [(line, name) for line, name in listed if name in pictures]
+        origin = Origin(self.builder.file(path), path, "ImageID", has_ids=True)
+        lines = np.array([line for line, _ in listed], np.int32)
+        images, _ = self.images.take([name for _, name in listed], lines, origin)
+        if split := self.split_of(file):
+            for image in images.tolist():
+                self.images.splits.setdefault(image, split)
 
     def read_masks(self, file: str, *, with_boxes: bool) -> None:
         """Take the masks of a table, whose rows are boxes too only where there is no other table of boxes."""
