@@ -94,6 +94,8 @@ def choose_options(
 
 
 SHAPE_WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
+FIELD_WORD = "fields"
+"""In `Request.wants`: the numbers that only some protocols look at, see `Builder.wants_fields`."""
 """Words of `Format.keeps` that a reader is asked for."""
 
 Counterpart = Callable[[], Dataset | None]
@@ -297,7 +299,9 @@ class PendingSource:
         builder.kind, builder.keeps_extra = self.request.kind, self.request.own_fields
         builder.unlisted = self.request.unlisted
         keeps = self.format.keeps if self.format is not None and self.request.own_fields else ()
-        builder.passes_shapes_on = "own_fields" in keeps and not self.request.wants <= SHAPE_WORDS
+        builder.wants_fields = FIELD_WORD in self.request.wants
+        words = self.request.wants - {FIELD_WORD}
+        builder.passes_shapes_on = "own_fields" in keeps and not words <= SHAPE_WORDS
         builder.wants = SHAPE_WORDS if builder.passes_shapes_on else self.request.wants & SHAPE_WORDS
         return builder
 

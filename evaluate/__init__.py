@@ -19,14 +19,8 @@ from odm.evaluate.results import VERSION, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.curves import Curve, CurveArrays
 from odm.evaluate.scores.protocol_overrides import resolve
-from odm.evaluate.scores.protocols import (
-    AREAS,
-    PROTOCOLS,
-    SHAPE_PROTOCOLS,
-    TUBE_PROTOCOLS,
-    AreaRange,
-    Protocol,
-)
+from odm.evaluate.scores.protocols import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
+from odm.evaluate.scores.set_ups import AREAS, AreaRange
 
 if TYPE_CHECKING:
     from odm.evaluate.metric import Metric

@@ -31,7 +31,14 @@ from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.sides import ExtraImages, Joined, Label, collapsed
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.protocol_overrides import Areas, check_scores, check_tubes, resolve, without_pixels
+from odm.evaluate.scores.protocol_overrides import (
+    Areas,
+    check_scores,
+    check_tubes,
+    resolve,
+    without_fields,
+    without_pixels,
+)
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
 from odm.issues import DataError, Log, Trusted, UsageError, plural, spell
 from odm.pairing import some, source_of
@@ -167,7 +174,7 @@ def evaluate(
         iou_type=iou_type,
         sigmas=sigmas,
     )
-    rules = without_pixels(rules, log) if truth.relative and detections.relative else rules
+    rules, detections = _adapt(rules, truth, detections, log)
     choice: dict[str, Any] = {"extra_images": extra_images, "score_min": score_min}
     choice |= {"only_classes": only_classes, "only_images": only_images}
     over_tracks = any(p.tubes for p in rules)
@@ -186,6 +193,27 @@ def evaluate(
     is_default = is_default or protocol is None
     _report(results, joined, truth, detections, log, diagnose=diagnose, is_default=is_default)
     return Evaluation(joined, results, log, truth, detections)
+
+
+def _adapt(
+    rules: list[Protocol], truth: Dataset, detections: Dataset, log: Log
+) -> tuple[list[Protocol], Dataset]:
+    """The protocols as far as the sides have pixels and fields, and the detections as these spell classes."""
+    if truth.relative and detections.relative:
+        rules = without_pixels(rules, log)
+    rules = without_fields(rules, truth.boxes.extra, log)
+    return rules, _spelled_alike(detections, truth) if all(p.only for p in rules) else detections
+
+
+def _spelled_alike(detections: Dataset, truth: Dataset) -> Dataset:
+    """The detections with the class names of the ground truth, where only their case differs."""
+    named, categories = set(detections.categories.name), detections.categories
+    spelled = {name.casefold(): name for name in truth.categories.name if name not in named}
+    names = tuple(
+        name if name in truth.categories.name else spelled.pop(name.casefold(), name)
+        for name in categories.name
+    )
+    return replace(detections, categories=replace(categories, name=names))
 
 
 def _report(
@@ -290,7 +318,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
     if joined.regions is not None:
         counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
         for excuses in (True, False):
-            names = [p.name for p in rules if bool(p.region_flags) == excuses]
+            names = [p.name for p in rules if (bool(p.region_flags) or p.covered is not None) == excuses]
             used = (
                 "what lies in them is no false positive"
                 if excuses
@@ -336,6 +364,7 @@ def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
 def _exempts(protocol: Protocol, flag: Flag) -> bool:
     """Return whether ground truths with the flag do not count as ordinary objects."""
     grouped = flag == Flag.GROUP_OF and protocol.group_weight is not None
+    grouped |= bool(protocol.approximate)  # whose lists say what counts
     return bool((protocol.crowd_flags | protocol.ignored | protocol.drop_flags) & flag) or grouped
 
 

@@ -72,6 +72,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--image-sizes": ("automl",),
     "--images": ("automl",),
     "--link-images": ("yolo",),
+    "--lists": ("widerface",),
     "--names": ("automl",),
     "--sep": ("csv", "txt"),
     "--split": ("automl", "coco"),

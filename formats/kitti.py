@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,10 +161,14 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     labels.count("degrees of occlusion", good & (occluded >= 2))
     labels.count("3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
     category = labels.class_rows(good)
+    extra: Mapping[str, Sequence[bytes]] | None = None
+    if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
+        extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
     if not tracking:
-        labels.add(good, category, values[:, 3:7], flags=flags)
+        labels.add(good, category, values[:, 3:7], flags=flags, extra=extra)
         return
     image, columns = _add_frames(labels, good)
+    columns |= {"extra": extra} if extra else {}
     columns |= {"category": category, "xyxy": values[:, 3:7], "flags": flags}
     labels.add_rows(good, image=image, score=labels.score if builder.kind == "det" else None, **columns)
     gather.finish()

@@ -36,6 +36,9 @@ Reading
 - The landmarks in the rows of RetinaFace are key points. A folder ``train``, ``val`` or ``test``
   gives the split.
 - The class is ``face``, unless a row ends with a class name.
+- The challenge's lists of the faces that count as easy, medium and hard (``wider_easy_val.mat`` and so on)
+  are read for an evaluation, from the folder that ``--lists`` names, or from the folder of the file or
+  ``ground_truth`` in it. This needs SciPy.
 - Image sizes come from ``--images``, ``--image-size`` or ``--image-sizes``, or the pictures in the folder, or
   in ``WIDER_train/images``, ``WIDER_val/images`` and ``WIDER_test/images`` there or one level up.
 
@@ -53,7 +56,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -63,6 +66,7 @@ from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE
 from odm.formats._shared.codes import BAD_FLAG, NO_FILES, WRONG_COUNT
+from odm.formats._shared.face_lists import Levels, check_levels, key_of, read_levels
 from odm.formats._shared.gather import At, Gather, own_folder
 from odm.formats._shared.shapes.box_shapes import Drawn
 from odm.formats._shared.split_names import (
@@ -113,6 +117,9 @@ class WiderfaceOptions(SplitOptions):
 
     layout: str = option(
         "widerface", "whose files to write", choices=("widerface", "retinaface"), side="write"
+    )
+    lists: str | None = option(
+        None, "folder of wider_easy_val.mat, ...", flag="--lists", side="read", path=True
     )
 
 
@@ -245,7 +252,7 @@ def _split_of(source: Source, file: str) -> str:
     return (match[1] or "") if match else ""
 
 
-def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
+def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) -> None:
     """Read a file, or every file of a folder."""
     files = _files(source, builder.kind)
     if source.is_dir:
@@ -262,15 +269,18 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     official += [os.path.join(home, *split, "images") for split in ((), ("train",), ("val",), ("test",))]
     folders = tuple(filter(os.path.isdir, official)) or own_folder(source)
     gather = Gather(source, builder, log, options, folders, ask_other="needed")
+    levels = read_levels(options.lists, home, log) if builder.wants_fields and builder.kind == "gt" else None
     for file in log.track(files, "reading"):
-        _read_file(file, _split_of(source, file), gather, several=len(files) > 1)
+        _read_file(file, _split_of(source, file), gather, levels, several=len(files) > 1)
     gather.finish()
+    if levels is not None:
+        check_levels(levels, builder.image_names, source.path)
     heavy = builder.extras.pop(_HEAVY, 0)
     if builder.kind == "gt" and heavy:
         builder.extras[_HEAVY] = heavy
 
 
-def _read_file(file: str, split: str, gather: Gather, *, several: bool) -> None:
+def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, several: bool) -> None:
     source, builder, log = gather.source, gather.builder, gather.log
     data, path = source.read(file, log), source.full(file)
     if not data:
@@ -298,12 +308,17 @@ def _read_file(file: str, split: str, gather: Gather, *, several: bool) -> None:
         image = gather.image(name, at, picture=picture, split=split, file=number, line=block.line)
         if n == 1 and _is_zero(block.rows[0][1]):
             continue
-        for line, row in block.rows:
-            if image is None or not _read_row(row, image, number, At(path, line=line), gather):
+        for k, (line, row) in enumerate(block.rows, 1):
+            extra = None
+            if levels is not None:
+                extra = {level: b"%d" % (k in faces.get(key_of(name), ())) for level, faces in levels.items()}
+            if image is None or not _read_row(row, image, number, At(path, line=line), gather, extra):
                 builder.skipped += 1
 
 
-def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bool:
+def _read_row(
+    row: bytes, image: int, number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
+) -> bool:
     """Take one row apart; False, and an issue, if it is no box."""
     words, extras = row.split(), gather.builder.extras
     n, name = len(words), b""
@@ -352,6 +367,7 @@ def _read_row(row: bytes, image: int, number: int, at: At, gather: Gather) -> bo
         file=number,
         line=at.line,
         shape=drawn,
+        extra=extra,
     )
     return True
 

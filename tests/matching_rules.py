@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from odm.evaluate.matching.pairs import CEILING, EPSILON, geometry
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.sides import Joined
-from odm.evaluate.scores.protocols import AreaRange, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaRange
 from odm.tables import Flag, LabelState
 
 PlainOutcome = tuple[str, int]
@@ -118,7 +119,8 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
     joined, _ = prepare(replace(joined, regions=None), protocol)
     rules = Rules(protocol, iou, area)
     truths, detections = _boxes(joined, protocol)
-    ranked = sorted(detections, key=lambda d: (-d.score, d.image, d.row))
+    last_first = -1 if protocol.detections_in == "reverse" else 1
+    ranked = sorted(detections, key=lambda d: (-d.score, d.image, d.row * last_first))
     if protocol.metric == "top-k":
         return _guesses(joined, ranked, truths, rules)
     outcomes: dict[int, PlainOutcome] = {}
@@ -142,6 +144,8 @@ def match_plainly(joined: Joined, protocol: Protocol, iou: float, area: AreaRang
         for d in own:
             outcome, gt = found.get(d.row, ("ignored", -1))  # beyond the cap
             if outcome == "FP" and protocol.exempt_partial and key in partial:
+                outcome = "ignored"
+            if protocol.exempt_empty and outcome == "FP" and all(t.image != d.image for t in truths):
                 outcome = "ignored"
             outcomes[d.row] = outcome, gt
     return outcomes

@@ -91,6 +91,10 @@ def of_each(cases):
     return decorate
 
 
+FIXED_CLASSES = "kitti", "visdrone"
+"""Protocols whose classes have fixed names, to which those of most tests mean nothing."""
+
+
 def examples(many):
     """How many examples of a property are tried: all, or a quarter in the usual run."""
     return many if SLOW else max(many // 4, 3)

@@ -36,6 +36,7 @@ REFUSING = {
     "dota-hbb": "no area ranges",
     "caltech": "no area ranges",
     "crowdhuman": "no area ranges",
+    **dict.fromkeys(("kitti", "visdrone", "widerface", "xview"), "no area ranges"),
 }
 TAKING = sorted(PROTOCOLS.keys() - REFUSING.keys())
 

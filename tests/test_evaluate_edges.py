@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from odm.evaluate import PROTOCOLS, accumulate, concatenate, evaluate, join, match
-from odm.evaluate.scores.protocols import AREAS, EVERY_AREA
+from odm.evaluate.scores.set_ups import AREAS, EVERY_AREA
 from odm.issues import Log
 from odm.tables import Dataset, Flag
 

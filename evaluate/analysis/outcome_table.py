@@ -18,8 +18,9 @@ from odm.evaluate.matching.matches import Matches, outcomes
 from odm.evaluate.matching.prepare import areas_of, prepare
 from odm.evaluate.matching.shapes import overlap
 from odm.evaluate.matching.sides import Joined, Mask
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
 from odm.evaluate.scores.score_order import ranked_rows, rows_by_class
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Floats, Ints, Longs
 
 TP, FP, IGNORED = range(3)

@@ -21,7 +21,9 @@ from odm.evaluate.matching.order import first_of_runs
 from odm.evaluate.matching.sides import Mask
 from odm.evaluate.scores.accumulate import lower_keys, miss_keys, summary_keys
 from odm.evaluate.scores.curves import areas_between, miss_rates, share
-from odm.evaluate.scores.protocols import AreaBits, Protocol, recall_points
+from odm.evaluate.scores.protocols import Protocol, recall_points
+from odm.evaluate.scores.set_ups import AreaBits
+from odm.issues import UsageError
 from odm.tables import Floats, Longs
 
 
@@ -48,6 +50,11 @@ class Plan:
     def __init__(self, table: Table, *, areas: bool = False) -> None:
         self.table, self.rules = table, table.rules
         rules = self.rules
+        if rules.reading == "limits":
+            raise UsageError(
+                f"{rules.name} measures precision at scores that depend on all images, so that its numbers "
+                "have no intervals; use another protocol for these, as voc2012"
+            )
         self.n_images, self.n_classes = len(table.images), len(table.classes)
         self.areas = list(range(len(rules.areas))) if areas and rules.metric == "ap" else [0]
         self.pooled = rules.metric == "pooled"
@@ -60,6 +67,7 @@ class Plan:
             ]
         self.npos = [self._truths(area) for area in self.areas]
         self.recalls = self._recalls()
+        self.presence = self._presence() if rules.by_images or rules.detected_only else None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -106,6 +114,12 @@ class Plan:
             return _Sums(key % max(self.n_classes, 1), key // max(self.n_classes, 1), self.n_classes)
         return _Sums(truth.category[rows], truth.image[rows], self.n_classes)
 
+    def _presence(self) -> _Sums:
+        """The images on which each class has ground truth, whether that counts or not."""
+        truth, n_classes = self.table.truth, max(self.n_classes, 1)
+        key = np.unique(truth.image.astype(np.int64) * n_classes + truth.category)
+        return _Sums(key % n_classes, key // n_classes, self.n_classes)
+
     def _recalls(self) -> dict[tuple[int, int], _Sums]:
         """Return the true positives of all thresholds, by (detection cap, area range)."""
         rules, matches = self.rules, self.table.matches
@@ -146,6 +160,9 @@ class Plan:
             (m, area): share(sums.of(weights), npos[self.areas.index(area)] * n_thresholds)
             for (m, area), sums in self.recalls.items()
         }
+        present = None if self.presence is None else self.presence.of(weights)
+        if present is not None and self.rules.detected_only:
+            ap[0, 0][np.isnan(ap[0, 0]) & (present > 0)] = 0
         frequency = np.array(self.table.matches.frequency)
         summary = self._misses(weights, npos, ap) if self.rules.rates else {}
         for key, (what, a, b) in {} if summary else _selectors(self.rules, self.areas).items():
@@ -155,7 +172,7 @@ class Plan:
                 of_class = ap[0].mean(axis=0)[:, frequency == key[2:]]
             else:
                 of_class = ap[b].mean(axis=0) if a < 0 else ap[b, a]
-            summary[key] = mean_of_defined(of_class)
+            summary[key] = mean_of_defined(of_class, present if self.rules.by_images else None)
             if fixed := self.rules.mean_over:
                 is_fixed = np.isin(self.table.classes, fixed)
                 summary[key] = np.nan_to_num(of_class[:, is_fixed]).sum(axis=1) / len(fixed)
@@ -286,6 +303,7 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         keys |= {f"AP{letter}": ("frequency", -1, 0) for letter in "rcf"}
     keys |= {f"AR{cap}": ("recall", m, 0) for m, cap in enumerate(rules.caps)}
     last = len(rules.caps) - 1
+    keys |= {f"AR{rules.areas[a].first}": ("recall", last, a) for a in areas if rules.areas[a].first}
     if rules.caps:
         keys |= {
             f"AR{letter}": ("recall", last, areas[location[name]])
@@ -301,12 +319,15 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
     return keys
 
 
-def mean_of_defined(values: Floats) -> Floats:
-    """Return (n,) the mean over the defined values of each row of (n, m), NaN where there are none."""
-    defined = ~np.isnan(values)
+def mean_of_defined(values: Floats, times: Longs | None = None) -> Floats:
+    """Return (n,) the mean over the defined values of each row of (n, m), NaN where there are none.
+
+    A value counts as many `times`, (n, m), if these are given.
+    """
+    defined: NDArray[np.integer] | Mask = ~np.isnan(values) if times is None else ~np.isnan(values) * times
     n = defined.sum(axis=1)
     mean: Floats = np.divide(
-        np.where(defined, values, 0).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
+        (np.nan_to_num(values) * defined).sum(axis=1), n, out=np.full(len(values), np.nan), where=n > 0
     )
     return mean
 

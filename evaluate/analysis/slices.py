@@ -25,7 +25,8 @@ from odm.evaluate.matching.prepare import areas_of, compared_areas
 from odm.evaluate.matching.shapes import pieces_of
 from odm.evaluate.matching.sides import Joined, Mask, collapsed
 from odm.evaluate.results import plain
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
 from odm.tables import Flag, Longs
 
@@ -207,7 +208,7 @@ def box_slices(joined: Joined, rules: Protocol) -> list[dict[str, Any]]:
         fractions of images of unknown size.
     """
     _require_boxes(rules)
-    from odm.evaluate.scores.protocols import AREAS
+    from odm.evaluate.scores.set_ups import AREAS
 
     if joined.relative:
         return []

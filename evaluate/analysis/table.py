@@ -9,7 +9,7 @@ from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.evaluate.results import Result
 from odm.evaluate.scores.accumulate import accumulate
-from odm.evaluate.scores.protocols import AreaBits
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
 
 

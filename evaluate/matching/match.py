@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odm.evaluate.matching.by_truth import match_by_truth
 from odm.evaluate.matching.jaccard import jaccard_ratios
 from odm.evaluate.matching.matches import OVER, Hits, Matches, Words, join_hits, threshold_bits, word_blocks
 from odm.evaluate.matching.order import (
@@ -33,7 +34,8 @@ from odm.evaluate.matching.pairs import CEILING, SPARSE, Pairs, floor_of, geomet
 from odm.evaluate.matching.prepare import column_of, compared_areas, has_label, left_out, outside_of, prepare
 from odm.evaluate.matching.shapes import pairs_of
 from odm.evaluate.matching.sides import Joined, Mask
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Floats, Ints, LabelState, Longs, distinct, first_index_of
 
 
@@ -55,13 +57,25 @@ def match(
     """
     sides, dropped = prepare(joined, protocol)
     if order is None:
-        order = argsort_descending(sides.detections.score)
+        order = _order_of(sides.detections.score, protocol)
     beyond = beyond_cap(sides, protocol, order)
     if pairs is None:
         among = None if beyond is None else ~beyond
-        best_only = protocol.match != "free"
+        best_only = protocol.match not in ("free", "truth")
         pairs = pairs_of(sides, protocol, floor_of(protocol), order, among=among, best_only=best_only)
-    return _match(sides, protocol, dropped, order, pairs, beyond)
+    return _match(sides, protocol, dropped, order, pairs, beyond, _range_of(joined))
+
+
+def _order_of(score: Floats, protocol: Protocol) -> Longs:
+    """(n,) positions of detections by descending score; equal ones as they stand, or the last one first."""
+    if protocol.detections_in == "reverse":
+        return len(score) - 1 - argsort_descending(score[::-1])
+    return argsort_descending(score)
+
+
+def _range_of(joined: Joined) -> tuple[float, float]:
+    score = joined.detections.score
+    return float(score.min(initial=np.inf)), float(score.max(initial=-np.inf))
 
 
 def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches]:
@@ -70,35 +84,36 @@ def match_all(joined: Joined, protocols: Sequence[Protocol]) -> Iterator[Matches
     Protocols that measure the same boxes alike share the comparison of boxes.
     """
     prepared: dict[tuple[Any, ...], tuple[Joined, tuple[tuple[str, int], ...]]] = {}
-    orders: dict[int, Longs] = {}
+    orders: dict[tuple[int, bool], Longs] = {}
     pairs_of_settings: dict[tuple[Any, ...], tuple[float, Pairs, Mask | None]] = {}
     for p in protocols:
         if _prepared_as(p) not in prepared:
             prepared[_prepared_as(p)] = prepare(joined, p)
         sides, dropped = prepared[_prepared_as(p)]
-        same_detections = id(sides.detections)
+        same_detections = id(sides.detections), p.detections_in == "reverse"
         if same_detections not in orders:
-            orders[same_detections] = argsort_descending(sides.detections.score)
+            orders[same_detections] = _order_of(sides.detections.score, p)
         order = orders[same_detections]
-        key = id(sides.truth), same_detections, *_measured_as(p)
+        key = id(sides.truth), *same_detections, *_measured_as(p)
         if key not in pairs_of_settings:
             floor = min(floor_of(q) for q in protocols if _measured_as(q) == _measured_as(p))
             beyond = beyond_cap(sides, p, order)
             among = None if beyond is None else ~beyond
-            pairs = pairs_of(sides, p, floor, order, among=among, best_only=p.match != "free")
+            pairs = pairs_of(sides, p, floor, order, among=among, best_only=p.match not in ("free", "truth"))
             pairs_of_settings[key] = floor, pairs, beyond
         floor, pairs, beyond = pairs_of_settings[key]
         if floor < floor_of(p):
             pairs = pairs.above(floor_of(p))
-        yield _match(sides, p, dropped, order, pairs, beyond)
+        yield _match(sides, p, dropped, order, pairs, beyond, _range_of(joined))
 
 
 def _prepared_as(p: Protocol) -> tuple[Any, ...]:
     """Cache key: the settings of a protocol that `prepare` depends on."""
-    cap = p.max_dets if p.cap_of == "image" else None
+    cap = p.cap_of, p.max_dets if p.cap_of != "class" else None
     empty = p.drop_empty and (p.as_given, p.drop_empty_truth)
     dropped = empty, p.drop_flags, p.drop_repeated, p.score_above, p.region_flags, p.whole_corners, p.clipped
-    return p.hierarchical, dropped, p.labelled_only, cap, p.single, bool(p.jaccard)
+    chosen = p.only, p.never, p.covered, p.detections_in == "file", p.match == "truth"
+    return p.hierarchical, dropped, p.labelled_only, cap, p.single, bool(p.jaccard), chosen
 
 
 def _measured_as(p: Protocol) -> tuple[Any, ...]:
@@ -106,7 +121,7 @@ def _measured_as(p: Protocol) -> tuple[Any, ...]:
     as_given = p.as_given and p.pixels == "edges"
     many = p.crowd_flags, p.group_weight is not None, p.region_flags
     one = p.match, p.match == "best" and p.last_of_equals
-    shapes = p.measure, p.sigmas, p.strict and p.ious, p.added_area
+    shapes = p.measure, p.sigmas, p.strict and p.ious, p.added_area, p.class_ious
     return p.pixels, as_given, p.single and p.ious, *many, *one, cap_per_class(p), shapes
 
 
@@ -117,9 +132,11 @@ def _match(
     order: Longs,
     pairs: Pairs,
     beyond: Mask | None,
+    score_range: tuple[float, float],
 ) -> Matches:
     """Match the prepared sides; `order` are the positions of the detections by descending score."""
     guesses = np.zeros((0, 2), np.int64)
+    curves: Floats | None = None
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
         if protocol.metric == "top-k":
@@ -137,13 +154,10 @@ def _match(
         truth = Truth(sides, protocol)
         if beyond is not None:
             dropped += ((f"{OVER}{protocol.max_dets} per image and class", int(np.count_nonzero(beyond))),)
-        hits = _match_boxes(sides, protocol, truth, pairs if beyond is None else pairs.of(~beyond))
-        fp_if_unmatched = _fp_areas(sides, protocol, beyond)
+        among = pairs if beyond is None else pairs.of(~beyond)
+        hits, fp_if_unmatched, curves = _match_single(sides, protocol, truth, among, beyond)
         category = sides.truth.category
-        npos = np.stack(
-            [np.bincount(category[counts_in_area], minlength=n_classes) for counts_in_area in truth.counting],
-            axis=1,
-        )
+        npos = truth.count(n_classes)
         objects = category[(sides.truth.flags & np.uint16(protocol.region_flags)) == 0]
         gt_ignored = np.bincount(objects, minlength=n_classes) - npos[:, 0]
     hit_gt = np.full(len(hits.det), -1, np.int32)
@@ -169,9 +183,22 @@ def _match(
         guesses=guesses,
         dropped=dropped,
         frequency=frequency if protocol.by_frequency else (),
-        order=order,
+        order=None if protocol.detections_in == "reverse" else order,
+        curves=curves,
+        class_images=_count_images(sides) if protocol.by_images else None,
+        score_range=score_range,
         jaccard=jaccard_ratios(sides, protocol, pairs) if protocol.jaccard else None,
     )
+
+
+def _match_single(
+    sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs, beyond: Mask | None
+) -> tuple[Hits, NDArray[AreaBits] | None, Floats | None]:
+    """The hits, which detections are false positives if they match nothing, and `TruthMatches.curves`."""
+    if protocol.match == "truth":
+        by_truth = match_by_truth(sides, protocol, pairs, truth.outside, truth.counting)
+        return by_truth.hits, _bits_of_areas(~by_truth.counting, None), by_truth.curves
+    return _match_boxes(sides, protocol, truth, pairs), _fp_areas(sides, protocol, beyond), None
 
 
 def _match_boxes(sides: Joined, protocol: Protocol, truth: Truth, pairs: Pairs) -> Hits:
@@ -203,7 +230,8 @@ class Truth:
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:
         side = joined.truth
-        self.side, self.protocol = side, protocol
+        self.side, self.protocol, self.classes = side, protocol, joined.classes
+        self.has_own_threshold = protocol.size_threshold or bool(protocol.class_ious)
         self.blocks = word_blocks(protocol)
         self.group_key = joined.keys_of(side)
         self.crowd = protocol.crowds(side.flags)
@@ -211,12 +239,16 @@ class Truth:
         nothing = self.crowd | ((side.flags & np.uint16(protocol.ignored | protocol.region_flags)) != 0)
         if protocol.measure == "oks" and side.source is not None and side.source.keypoints is not None:
             nothing |= side.source.keypoints.labelled_as_stated()[side.row] == 0
+        if protocol.detected_only:
+            nothing |= ~np.isin(self.group_key, joined.keys_of(joined.detections))
         for field in protocol.ignored_fields:
             nothing |= np.nan_to_num(column_of(side, field)) != 0
         self.outside = np.stack([nothing | outside_of(side, a) for a in protocol.areas])
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
+        if protocol.counts_ignored:
+            self.counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
         """(areas, n) what counts."""
         self.nothing: list[Words] = [_spread(self.outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
@@ -228,9 +260,17 @@ class Truth:
         self.kept: list[Words] = [] if kept.all() else [_spread(kept, block) for block in self.blocks]
         """Per word (detections,) the bits of the set-ups that keep a detection; empty if all do."""
 
+    def count(self, n_classes: int) -> Longs:
+        """Return (classes, areas) how many ground truths count."""
+        category = self.side.category
+        counts = [np.bincount(category[counting], minlength=n_classes) for counting in self.counting]
+        return np.stack(counts, axis=1)
+
     @functools.cached_property
     def own_threshold(self) -> Floats:
-        """(n,) the lower threshold of small ground truths."""
+        """(n,) the thresholds where they differ: those of classes, or lower ones of small ground truths."""
+        if self.protocol.class_ious:
+            return self.protocol.least_of(self.classes)[self.side.category]
         left, top, right, bottom, _ = geometry(self.side.xyxy, self.side.wh, self.protocol)
         w, h = right - left + self.protocol.pixel, bottom - top + self.protocol.pixel
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -258,11 +298,20 @@ def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray
     if protocol.exempt_partial:
         partial = has_label(sides, LabelState.PARTIAL)
         exempt = partial if beyond is None else beyond | partial
+    if protocol.exempt_empty:
+        is_object = (sides.truth.flags & np.uint16(protocol.region_flags)) == 0
+        empty = ~np.isin(detections.image, sides.truth.image[is_object])
+        exempt = empty if exempt is None else exempt | empty
     area = compared_areas(detections, protocol)
     outside = [(area < a.low) | (area > a.high) | left_out(detections, a) for a in protocol.areas]
-    if exempt is None and not any(o.any() for o in outside):
+    return _bits_of_areas(np.stack(outside), exempt)
+
+
+def _bits_of_areas(outside: Mask, exempt: Mask | None) -> NDArray[AreaBits] | None:
+    """(n,) the bits of the areas that (areas, n) `outside` leaves, none for those exempt; None if all are."""
+    if exempt is None and not outside.any():
         return None
-    bits = np.zeros(len(detections), AreaBits)
+    bits = np.zeros(outside.shape[1], AreaBits)
     for a, o in enumerate(outside):
         bits |= np.left_shift(~o, AreaBits(a), dtype=AreaBits)
     if exempt is not None:
@@ -270,9 +319,15 @@ def _fp_areas(sides: Joined, protocol: Protocol, beyond: Mask | None) -> NDArray
     return bits
 
 
+def _count_images(sides: Joined) -> Longs:
+    """(classes,) on how many images each class has ground truth."""
+    n_classes = max(len(sides.classes), 1)
+    return np.bincount(distinct(sides.keys_of(sides.truth)) % n_classes, minlength=len(sides.classes))
+
+
 def cap_per_class(protocol: Protocol) -> int | None:
     """Return the number of detections of an image and class that count, None if all do."""
-    capped = protocol.cap_of != "image" and protocol.metric not in ("corloc", "top-k")
+    capped = protocol.cap_of == "class" and protocol.metric not in ("corloc", "top-k")
     return protocol.max_dets if capped else None
 
 
@@ -387,7 +442,7 @@ class _Taking:
         # under which the first n thresholds of the word are reached, n = 0, 1, ...
         self.bits = np.array([threshold_bits(block, n_areas, *block[:n]) for n in range(len(block) + 1)])
         self.ious = np.minimum(protocol.least, CEILING if protocol.averaged else 1)[block.start : block.stop]
-        reaches_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if protocol.size_threshold else None
+        reaches_own = (iou >= truth.own_threshold[gt]).astype(np.int64) if truth.has_own_threshold else None
         self.reaches: Words = self.bits_of(iou) if reaches_own is None else self.bits[reaches_own]
         """(pairs,)"""
         self.covers = self.reaches
@@ -482,7 +537,8 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     for w, block in enumerate(truth.blocks):
         nothing = truth.nothing[w][gt]
         for t in block:
-            reaches = np.flatnonzero(iou >= protocol.least[t])
+            least = truth.own_threshold[gt] if protocol.class_ious else protocol.least[t]
+            reaches = np.flatnonzero(iou >= least)
             bit = threshold_bits(block, len(protocol.areas), t)
             first = reaches[_first_of_each(gt[reaches], len(truth.group))]
             positive[first, w] |= bit & ~nothing[first]
@@ -494,16 +550,23 @@ def _match_best(pairs: Pairs, protocol: Protocol, truth: Truth) -> Hits:
     hits = hits.take(np.flatnonzero((positive | ignored).any(axis=1)))
     if pairs.ioa is None:
         return hits
-    # Detections that found nothing else go to the group-of box or region that covers them best.
-    used = np.zeros(len(pairs.rank), np.bool_)
-    used[hits.det] = True
-    among = truth.group[pairs.gt] & (pairs.ioa >= protocol.ious[0]) & ~used[pairs.det]
+    # Where they found nothing else, detections go to the group-of box or region that covers them best.
+    every = threshold_bits(truth.blocks[0], len(protocol.areas), *truth.blocks[0])
+    row_of = np.full(len(pairs.rank), -1)
+    row_of[hits.det] = np.arange(len(hits.det))
+    left = np.full(len(pairs.rank), every)
+    left[hits.det] &= ~(hits.positive | hits.ignored)[:, 0]
+    least = truth.own_threshold[pairs.gt] if protocol.class_ious else protocol.ious[0]
+    among = truth.group[pairs.gt] & (pairs.ioa >= least) & (left[pairs.det] != 0)
     det, gt, ioa = pairs.det[among], pairs.gt[among], pairs.ioa[among]
     best = best_of_each(det, ioa)
     det, gt = det[best], gt[best]
     # A group that counts is one true positive, with the best of its detections.
     takes = _first_of_each(gt, len(truth.group)) & (truth.weight > 0) & ~truth.outside[0][gt]
-    return join_hits([hits, Hits.of_one_bit(det, takes, gt)])
+    covered, is_new = left[det] & ~takes.astype(np.uint64), row_of[det] < 0
+    hits.ignored[row_of[det[~is_new]], 0] |= covered[~is_new]
+    words = takes.astype(np.uint64)[:, None], covered[:, None]
+    return join_hits([hits, Hits(det, *words, gt).take(is_new)])
 
 
 def _first_of_each(gt: Ints, n: int) -> Mask:

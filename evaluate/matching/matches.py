@@ -7,6 +7,7 @@ something under any of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Floats, Ints, Longs
 
 Words = NDArray[np.uint64]
@@ -75,6 +77,12 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
     """How many images were evaluated."""
     jaccard: Floats | None = None
     """(images, limits) the Jaccard index of each image, NaN where it has none."""
+    curves: Floats | None = None
+    """(2, areas, classes, limits) precision and similarity of ``truth``, see `TruthMatches`."""
+    class_images: Longs | None = None
+    """(classes,) on how many images each class has ground truth, of protocols where that is its weight."""
+    score_range: tuple[float, float] = (math.inf, -math.inf)
+    """The lowest and the highest score of all detections, before any was dropped."""
 
 
 def concatenate(parts: Sequence[Matches]) -> Matches:
@@ -95,6 +103,7 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     for p in parts:
         for what, n in p.dropped:
             dropped[what] = dropped.get(what, 0) + n
+    images = [p.class_images for p in parts if p.class_images is not None]
     ratios = [p.jaccard for p in parts if p.jaccard is not None]
     columns = [{name: getattr(p, name) for name in _COLUMNS if getattr(p, name) is not None} for p in parts]
     return with_rows(
@@ -106,6 +115,8 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
         guesses=np.concatenate([p.guesses for p in parts]),
         dropped=tuple(dropped.items()),
         jaccard=np.fmax.reduce(ratios) if ratios else None,
+        class_images=np.sum(images, axis=0) if images else None,
+        score_range=(min(p.score_range[0] for p in parts), max(p.score_range[1] for p in parts)),
     )
 
 

@@ -165,7 +165,8 @@ def find_pairs(
 
 def floor_of(protocol: Protocol) -> float:
     """The lowest IoU that can matter to a protocol."""
-    return 1e-9 if protocol.size_threshold else min(*protocol.ious, CEILING)
+    of_classes = [iou for _, iou in protocol.class_ious]
+    return 1e-9 if protocol.size_threshold else min(*protocol.ious, *of_classes, CEILING)
 
 
 def geometry(xyxy: Floats, wh: Floats, protocol: Protocol) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from odm.evaluate.matching.matches import OVER, TRUTHS
 from odm.evaluate.matching.order import argsort_descending, argsort_int, first_of_runs, rank_in_runs
 from odm.evaluate.matching.pairs import geometry
 from odm.evaluate.matching.sides import Joined, Label, Labels, Mask, SideTable, keep_wanted
-from odm.evaluate.scores.protocols import AreaRange, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import Log, UsageError
 from odm.names import stem
 from odm.pairing import last_part, unique
-from odm.tables import NO_ID, Dataset, Floats, Images, LabelState, Longs, distinct
+from odm.tables import NO_ID, Dataset, Floats, Images, Ints, LabelState, Longs, distinct
 from odm.tables.extra_fields import numbers_of
 
 
@@ -39,10 +40,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
 
     def keep(what: str, **sides: Mask) -> None:
         nonlocal joined
-        n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
-        dropped.append((what, n))
-        if n:
-            joined = joined.only(**sides)
+        joined = _kept(joined, dropped, what, **sides)
 
     if protocol.single:
         # Scores as 32-bit floats: the shortest decimals that stand for them, so that 0.9 is shown as 0.9.
@@ -68,6 +66,7 @@ def prepare(joined: Joined, protocol: Protocol) -> tuple[Joined, tuple[tuple[str
     if protocol.score_above is not None:
         above = joined.detections.score > protocol.score_above
         keep(f"score {protocol.score_above:g} or lower", detections=above)
+    joined = _chosen(joined, protocol, dropped)
     if protocol.cap_of == "image" and protocol.max_dets is not None:
         best = _best_of_images(joined.detections, protocol.max_dets)
         keep(f"{OVER}{protocol.max_dets} per image", detections=best)
@@ -114,6 +113,101 @@ def _clipped(side: SideTable, limits: Floats) -> SideTable:
     """The boxes between 0 and the (images, 4) highest corners of their image."""
     xyxy = np.clip(side.xyxy, 0, limits[side.image])
     return replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
+
+
+def _kept(joined: Joined, dropped: list[tuple[str, int]], what: str, **sides: Mask) -> Joined:
+    """The sides with some of their boxes; `dropped` is told what is left out and how much."""
+    n = sum(int(np.count_nonzero(~mask)) for mask in sides.values())
+    dropped.append((what, n))
+    return joined.only(**sides) if n else joined
+
+
+def _chosen(joined: Joined, protocol: Protocol, dropped: list[tuple[str, int]]) -> Joined:
+    """The sides without what regions cover, detections too many in their file, and classes left out."""
+    if protocol.covered is not None and joined.regions is not None and len(joined.regions):
+        for name in ("truth", "detections"):
+            what = TRUTHS * (name == "truth") + "covered by regions to ignore"
+            shares = _covered_shares(joined, getattr(joined, name), joined.regions)
+            joined = _kept(joined, dropped, what, **{name: shares < protocol.covered})
+    if protocol.cap_of == "file" and protocol.max_dets is not None:
+        image = joined.detections.image
+        place = rank_in_runs(first_of_runs(image), len(image))
+        joined = replace(joined, detections=replace(joined.detections, place=place))
+        what = f"{OVER}{protocol.max_dets} per image"
+        joined = _kept(joined, dropped, what, detections=place < protocol.max_dets)
+    if protocol.only or protocol.never:
+        rows = evaluated_rows(joined.classes, protocol)
+        for name in ("truth", "detections"):
+            side = getattr(joined, name)
+            category = np.where(rows[side.category] >= 0, rows[side.category], side.category)
+            joined = replace(joined, **{name: replace(side, category=category)})
+            if name == "truth" or protocol.match != "truth":  # which looks at detections of every class
+                what = TRUTHS * (name == "truth") + "of classes that are not evaluated"
+                joined = _kept(joined, dropped, what, **{name: rows[category] >= 0})
+    if protocol.detections_in == "file":
+        scores = _scores_down_the_file(joined.detections)
+        joined = replace(joined, detections=replace(joined.detections, score=scores))
+    return joined
+
+
+def evaluated_rows(classes: Sequence[str], protocol: Protocol) -> Ints:
+    """(classes,) the class as which each is evaluated, of several spellings the first; -1 = none."""
+    only = {name.casefold() for name in protocol.only}
+    rows: dict[str, int] = {}
+    for row, name in enumerate(classes):
+        if name not in protocol.never and (not only or name.casefold() in only):
+            rows.setdefault(name.casefold() if only else name, row)
+    return np.array([rows.get(name.casefold() if only else name, -1) for name in classes], np.int32)
+
+
+def _scores_down_the_file(detections: SideTable) -> Floats:
+    """(n,) for each detection the highest score of itself and of those of its image that follow it."""
+    values, rank = np.unique(detections.score, return_inverse=True)
+    # From the end, each image above the next one, so that one running maximum is that of all images:
+    # image 0 0 1 1 -> rank 5 2 1 3 + 0 0 -10 -10 -> from the end -7 -7 2 5
+    image = detections.image.astype(np.int64)
+    raised = rank.reshape(-1) - image * (len(values) + 1)
+    highest = np.maximum.accumulate(raised[::-1])[::-1] + image * (len(values) + 1)
+    scores: Floats = values[highest]
+    return scores
+
+
+def _round_away(values: Floats) -> Floats:
+    """Rounded to whole numbers, halves away from zero."""
+    rounded: Floats = np.copysign(np.floor(np.abs(values) + 0.5), values)
+    return rounded
+
+
+def _covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floats:
+    """(n,) the share of the pixels of each box that regions cover, as VisDrone's program counts them.
+
+    Boxes are rounded, with corners and sides of at least 1; a region has a pixel more than its width, and a
+    box begins a pixel after its left edge.
+    """
+    sizes = np.zeros((len(joined.images), 2)) if joined.sizes is None else joined.sizes.max(axis=0)
+    limits = np.where(sizes > 0, sizes, np.inf)[:, ::-1]  # width, height
+    shares = np.zeros(len(side))
+    corners = np.maximum(_round_away(np.hstack([regions.xyxy[:, :2], regions.wh])), 1)
+    boxes = np.maximum(_round_away(np.hstack([side.xyxy[:, :2], side.wh])), 1)
+    for image in distinct(regions.image).tolist():
+        at = slice(*np.searchsorted(side.image, [image, image + 1]).tolist())
+        own, limit = corners[regions.image == image], limits[image]
+        low, high = own[:, :2] - 1, np.minimum(own[:, :2] + own[:, 2:], limit)
+        start = np.minimum(boxes[at, :2], limit)
+        stop = np.minimum(start + boxes[at, 2:], limit)
+        lines = [np.unique(np.concatenate([low[:, axis], high[:, axis]])) for axis in (0, 1)]
+        painted = np.zeros((len(lines[0]) - 1, len(lines[1]) - 1))
+        for x, y in zip(low.tolist(), high.tolist(), strict=True):
+            (left, right), (top, bottom) = (np.searchsorted(lines[k], [x[k], y[k]]) for k in (0, 1))
+            painted[left:right, top:bottom] = 1
+        lengths = [
+            np.maximum(
+                np.minimum(stop[:, k, None], lines[k][1:]) - np.maximum(start[:, k, None], lines[k][:-1]), 0
+            )
+            for k in (0, 1)
+        ]
+        shares[at] = ((lengths[0] @ painted) * lengths[1]).sum(axis=1) / boxes[at, 2:].prod(axis=1)
+    return shares
 
 
 def _with_regions(joined: Joined, regions: SideTable, *, truth_too: bool) -> Joined:
@@ -180,6 +274,8 @@ def left_out(side: SideTable, area: AreaRange) -> Mask:
         if bound.widened is not None:
             values = column_of(side, bound.column)
             outside |= (values < bound.low / bound.widened) | (values >= bound.high * bound.widened)
+    if area.first is not None and side.place is not None:
+        outside |= side.place >= area.first
     return outside
 
 

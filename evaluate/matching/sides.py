@@ -42,6 +42,8 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
     rank_in_image: Longs | None = None
     """(n,) the rank by score among the detections of all classes of the image, 0 the best; None where no
     class was left out, so that it can be counted."""
+    place: Longs | None = None
+    """(n,) the place of a detection among all of its image, in the order of the file; where that matters."""
     source: Boxes | None = None
     """The boxes that ``row`` names, where they have shapes, key points or other fields."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,9 @@ from odm.document import (
 )
 from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
-from odm.evaluate.scores.accumulate import ALIASES, miss_keys
+from odm.evaluate.scores.accumulate import ALIASES, level_keys, miss_keys
 from odm.evaluate.scores.protocols import PROTOCOLS
+from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import UsageError, shorten
 from odm.numbers import number, percent
 from odm.tables import FREQUENCIES, Dataset
@@ -381,12 +382,40 @@ def result_document(result: Result, width: int | None = None) -> Document:
     definition = Line(result.definition, "strong")
     document: Document = [[definition, *(_class_part(result) if result.classes else ())]]
     document += sections(result, width)
-    if result.rules.named_areas and not result.rules.apart:
+    if level_keys(result.rules):
+        document.append(_levels(result))
+    elif result.rules.named_areas and not result.rules.apart:
         document.append(_named_areas(result))
     numbers = [*([_intervals(result)] if result.intervals else []), _summary(result, width)]
     if result.rules.averaged:
         numbers.append(Line(headline(result), "strong"))
     return [*document, numbers]
+
+
+_LEVELS = ("easy", "moderate", "medium", "hard")
+
+
+def _ordered_levels(result: Result) -> list[AreaRange]:
+    return sorted(result.rules.areas, key=lambda area: _LEVELS.index(area.name))
+
+
+def _levels(result: Result) -> Section:
+    """The numbers of each class at each level of difficulty, and their means."""
+    rules, npos = result.rules, result.matches.npos
+    kinds = list(dict.fromkeys(key.partition("@")[0] for key in level_keys(rules)))
+    kinds = [k for k in kinds if not math.isnan(result.summary[f"{k}@{rules.areas[0].name}"])] or kinds[:1]
+    levels = [(rules.areas.index(area), area.name) for area in _ordered_levels(result)]
+    named: list[tuple[str, Any, Mapping[str, Any]]] = [
+        (row.name, n, row.extra) for row, n in zip(result.classes, npos, strict=True) if n.any()
+    ]
+    named += [("(all)", npos.sum(axis=0), result.summary)] * (len(named) != 1)
+    columns = [Column("class", cell), Column("level"), Column("GT"), *(Column(k, percent) for k in kinds)]
+    rows = [
+        [name, level, int(n[i]), *(numbers[f"{kind}@{level}"] for kind in kinds)]
+        for name, n, numbers in named
+        for i, level in levels
+    ]
+    return titled("levels of difficulty", columns, rows)
 
 
 def _named_areas(result: Result) -> Section:
@@ -420,6 +449,10 @@ def headline(result: Result) -> str:
         return ", ".join(f"{name} {number(numbers[key], '.3f')}" for key, name in known.items())
     if result.errors:
         return _error_lines(result)[-1]
+    if levels := level_keys(result.rules):
+        kind = levels[0].partition("@")[0]
+        of_levels = (f"{percent(numbers[f'{kind}@{a.name}'])} ({a.name})" for a in _ordered_levels(result))
+        return f"{kind} = {', '.join(of_levels)}"
     return f"{(key := next(iter(numbers)))} = {percent(numbers[key])}"
 
 
@@ -442,6 +475,8 @@ def _summary(result: Result, width: int | None) -> Part:
         return Verbatim(lines)
     if result.errors:
         lines = _error_lines(result)
+    elif level_keys(result.rules):
+        lines = [headline(result)]
     else:
         numbers = list(result.summary.items())
         if result.rules.rates:  # set-ups have a table; the headline comes last

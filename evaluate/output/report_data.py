@@ -25,7 +25,8 @@ from odm.evaluate.matching.order import first_of_runs, one_to_one
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
 from odm.evaluate.output.report_ious import AtIou, outcome_kinds
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Floats, Ints, Longs
 
 KINDS = (OUTCOMES[0], *REASONS, OUTCOMES[2])

@@ -329,7 +329,7 @@ def check_rules(rules: Sequence[Rules]) -> None:
             why = "measures tracks, whose boxes may lie in several parts"
         elif p.measure != "bbox":
             why = f"compares {p.iou_type}, but parts of files hold only boxes"
-        elif p.fields or p.rates or p.whole_corners:
+        elif p.fields or p.rates or p.whole_corners or p.reading == "limits" or p.cap_of == "file":
             why = "reads other fields of the ground truth than boxes, or ranks all false positives together"
         elif p.metric != "ap":
             why = "ranks or counts the detections of all images and classes together"

@@ -23,9 +23,9 @@ from odm.evaluate.matching.order import first_of_runs, rank_in_runs
 from odm.evaluate.matching.sides import Choice, Joined, Kept, SideTable, narrow
 from odm.evaluate.scores.accumulate import ClassCounts, count_classes
 from odm.evaluate.scores.curves import beside_confidences
-from odm.evaluate.scores.protocols import AreaBits
 from odm.evaluate.scores.protocols import Protocol as Rules
 from odm.evaluate.scores.score_order import Weights, ranked_rows
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import Log
 from odm.pairing import SAMPLE
 from odm.tables import NO_ID, Boxes, Builder, Dataset, Floats, Ints, Longs, first_index_of

@@ -22,6 +22,7 @@ from odm.evaluate.scores.curves import (
     Curve,
     OperatingPoint,
     PrecisionReader,
+    average_at_limits,
     best_f1s,
     miss_rates,
     operating_points,
@@ -221,7 +222,10 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
         reader = PrecisionReader(rules, npos[:, a])
         for t, word_bit in enumerate(bits_of_area(rules, a)):
             counted = ranked.counted(*word_bit, unmatched)
-            if rules.metric == "ap":
+            if rules.reading == "limits" and matches.curves is None:
+                scores = matches.score[ranked.rows]
+                ap[t, a] = average_at_limits(rules, counted, ranked, scores, npos[:, a], matches.score_range)
+            elif rules.metric == "ap" and matches.curves is None:
                 ap[t, a] = reader.average(counted)
             if rules.rates:
                 true, false = counted.at_positives()
@@ -236,6 +240,10 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                     hits = np.add.reduceat(within, counted.starts, dtype=np.int64)
                     hits[counted.tp == 0] = 0
                 recall[m, t, a] = share(hits, npos[:, a])
+    if matches.curves is not None:
+        ap[0] = matches.curves[0, :, class_slice, 1:].mean(axis=-1)
+    if rules.detected_only:
+        ap[0, 0, (npos[:, 0] == 0) & (matches.gt_ignored[class_slice] > 0)] = 0
     is_fixed = np.array([name in rules.mean_over for name in matches.classes[class_slice]], np.bool_)
     ap[:, :, is_fixed] = np.nan_to_num(ap[:, :, is_fixed])
     reference = ranked.reference(rules)
@@ -310,6 +318,11 @@ def summarize(
         (ranked,) = Ranked.of(matches, rows, np.array([len(rows)]))
         reader = PrecisionReader(rules, matches.npos[:, :1].sum(axis=0))
         return {"AP": float(reader.average(ranked.reference(rules))[0])}, {}
+    mean = mean_of_defined
+    if matches.class_images is not None:
+        mean = functools.partial(weighted_mean, weights=matches.class_images)
+    if level_keys(rules):
+        return {key: mean(values) for key, values in level_numbers(matches, ap).items()}, {}
     if rules.mean_over:
         of_class = dict(zip(matches.classes, ap[0, 0].tolist(), strict=True))
         return {"mAP": sum(of_class.get(name, 0) for name in rules.mean_over) / len(rules.mean_over)}, {}
@@ -322,7 +335,29 @@ def summarize(
         return dict(zip(SHARED_KEYS, numbers, strict=True)), {}
     if rules.apart:
         return _apart(rules, ap, recall, mean_of_defined), {}
-    return _averages(rules, ap, recall, mean_of_defined, np.array(matches.frequency)), {}
+    return _averages(rules, ap, recall, mean, np.array(matches.frequency)), {}
+
+
+_KITTI = {"AP_R40": (0, slice(1, None)), "AP_R11": (0, slice(0, None, 4))}
+_KITTI |= {key.replace("AP", "AOS"): (1, entries) for key, (_, entries) in _KITTI.items()}
+"""Of the curves at the score limits: precision or similarity, and the entries that are averaged."""
+
+
+def level_keys(rules: Protocol) -> tuple[str, ...]:
+    """The keys of the summary, and of classes, of protocols with levels of difficulty; else none."""
+    if rules.reading != "limits":
+        return ()
+    kinds = _KITTI if rules.match == "truth" else ("AP",)
+    return tuple(f"{kind}@{a.name}" for kind in kinds for a in rules.areas)
+
+
+def level_numbers(matches: Matches, ap: Floats) -> dict[str, Floats]:
+    """(classes,) the numbers by the keys of `level_keys`; `ap` is (thresholds, areas, classes)."""
+    if matches.curves is None:
+        numbers = [ap[0]]
+    else:
+        numbers = [matches.curves[i][..., entries].mean(axis=-1) for i, entries in _KITTI.values()]
+    return dict(zip(level_keys(matches.protocol), np.concatenate(numbers), strict=True))
 
 
 def _apart(rules: Protocol, ap: Floats, recall: Floats, mean: Mean) -> dict[str, Any]:
@@ -354,6 +389,8 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
         return "AP", *miss_keys(rules), "JI"
     if rules.rates:
         return miss_keys(rules)
+    if levels := level_keys(rules):
+        return levels
     if rules.metric == "top-k":
         return "top1_cls", "top5_cls", "top1_loc", "top5_loc"
     if rules.metric == "corloc":
@@ -376,6 +413,8 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
         keys.append("corloc")
     if rules.shared_score:
         return (*keys, "AP50", "AP75")
+    if levels := level_keys(rules):
+        return *keys, *levels
     if not rules.averaged:
         return *keys, *(f"AP@{a.name}" for a in rules.named_areas.values()), *miss_keys(rules)
     return *keys, *(key for key in _no_averages(rules) if key != "AP")
@@ -414,6 +453,9 @@ def _averages(
     if rules.by_frequency and frequency is not None:
         for letter in FREQUENCIES:
             summary[f"AP{letter}"] = mean(ap[:, 0, frequency == letter])
+    firsts = {a.first: i for i, a in enumerate(rules.areas) if a.first is not None}
+    for first in sorted(firsts):
+        summary[f"AR{first}"] = mean(recall[-1, :, firsts[first]])
     for cap in sorted({*rules.recall_at, *caps}):
         summary[f"AR{cap}"] = mean(recall[caps[cap], :, 0]) if cap in caps else math.nan
     for iou in (0.5, 0.75) if rules.measure == "oks" else ():
@@ -448,6 +490,8 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
     columns: dict[str, Any]
     if rules.metric == "corloc":
         columns = {"corloc": share(tp, matches.npos[:, 0])}
+    elif level_keys(rules):
+        columns = dict(level_numbers(matches, ap))
     elif not rules.averaged:
         columns = {f"AP@{area.name}": ap[0, i] for i, area in rules.named_areas.items()}
     elif rules.shared_score:
@@ -471,6 +515,12 @@ def mean_of_defined(values: Floats) -> float:
     """The mean of what is defined, NaN if nothing is."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else math.nan
+
+
+def weighted_mean(values: Floats, weights: Longs) -> float:
+    """The mean of what is defined of (..., classes) values, each of which weighs as much as its class."""
+    times = np.where(np.isnan(values), 0, weights)
+    return float((np.nan_to_num(values) * times).sum() / times.sum()) if times.any() else math.nan
 
 
 def mean_of_classes(values: Floats) -> Floats:

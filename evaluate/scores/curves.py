@@ -178,6 +178,37 @@ def areas_between(category: Longs, false: Longs, npos: Longs) -> Floats:
     return share(np.bincount(category, heights, len(npos)), npos)
 
 
+def average_at_limits(
+    rules: Protocol,
+    counted: Counted,
+    ranked: Ranked,
+    score: Floats,
+    npos: Longs,
+    score_range: tuple[float, float],
+) -> Floats:
+    """(classes,) average precision where it is known at equal steps of score only; NaN without ground truth.
+
+    `score` (rows,) is that of the ranked detections. Scores are spread over 0..1 by their range, if that does
+    not reach from 0 to 1 already; if it is a single one, none reaches any limit.
+    """
+    average = np.full(len(npos), np.nan)
+    low, high = min(1.0, score_range[0]), max(0.0, score_range[1])
+    limits = 1 - np.arange(1, rules.n_limits + 1) / rules.n_limits
+    spread = (score - low) / (high - low) if high > low else np.full(len(score), -1.0)
+    for k in np.flatnonzero(npos > 0).tolist():
+        start, n = int(ranked.starts[k]), int(ranked.counts[k])
+        own = spread[start : start + n]
+        reached = start + (np.searchsorted(-own, -limits, side="right") if high > low else limits * 0).astype(
+            int
+        )
+        true, false = counted.down_to(ranked, k, reached)
+        precision = np.divide(true, true + false, out=np.zeros(len(limits)), where=true + false > 0)
+        recall = true / npos[k]
+        envelope = np.maximum.accumulate(precision[::-1])[::-1]
+        average[k] = (np.diff(recall, prepend=0) * envelope).sum()
+    return average
+
+
 def miss_rates(
     rules: Protocol, category: Longs, false: Longs, n: Longs, npos: Longs, n_images: int
 ) -> Floats:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES
 from odm.evaluate.scores.protocols import (
-    AREAS,
     BY_IOU_TYPE,
     DEFAULT,
-    EVERY_AREA,
-    LARGEST_AREA,
     PROTOCOLS,
     SHAPE_PROTOCOLS,
     TUBE_PROTOCOLS,
-    AreaRange,
     IouType,
     Protocol,
 )
+from odm.evaluate.scores.set_ups import AREAS, EVERY_AREA, LARGEST_AREA, AreaRange
 from odm.issues import Log, UsageError, hint, shorten, spell
 from odm.tables import Flag
 
@@ -213,6 +210,26 @@ def without_pixels(rules: Sequence[Protocol], log: Log) -> list[Protocol]:
     return result
 
 
+def without_fields(rules: Sequence[Protocol], known: Collection[str], log: Log) -> list[Protocol]:
+    """The protocols for ground truth with the `known` fields; the log tells what its objects lack."""
+    ready = []
+    for p in rules:
+        bounds = {bound.column for a in p.areas for bound in a.also} - {"height"}
+        missing = sorted(bounds - set(known))
+        if missing == sorted(bounds) and p.approximate:
+            what = "levels by height, which is approximate"
+            log.note(f"{p.name}: there are no lists of {', '.join(missing)}: {what} (valid objects count)")
+            changed = p.ignored | Flag.CROWD, (*p.switched, what)
+            ready.append(replace(p, areas=p.approximate, ignored=changed[0], switched=changed[1]))
+            continue
+        if missing:
+            log.note(
+                f"{p.name}: the ground truth has no {' and '.join(missing)}, so that bounds no object out"
+            )
+        ready.append(p)
+    return ready
+
+
 def check_tubes(rules: Sequence[Protocol], options: Iterable[str]) -> bool:
     """Return whether tracks are to be measured.
 
@@ -294,7 +311,8 @@ def _areas(areas: Areas, base: Protocol) -> tuple[AreaRange, ...]:
         or base.apart
         or base.mean_over
         or base.rates
-        or any(a.also for a in base.areas)
+        or base.detected_only
+        or any(a.also or a.first for a in base.areas)
     ):
         raise UsageError(f"{base.name} has no area ranges")
     first, by_name = base.areas[0], {a.name: a for a in base.areas[1:]}

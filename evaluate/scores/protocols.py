@@ -15,6 +15,7 @@ with lvis-api, but for the same.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -22,71 +23,20 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.evaluate.scores.protocol_words import FLAG_WORDS, MATCH_WORDS, MEASURE_WORDS, READING_WORDS
+from odm.evaluate.scores.protocol_words import FLAG_WORDS, describe
+from odm.evaluate.scores.set_ups import AREAS, EVERY_AREA, AreaRange, Bound
 from odm.tables import Flag, Floats
 
 Metric = Literal["ap", "pooled", "corloc", "top-k"]
 Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
-Reading = Literal["steps", "trapezoids", "ramp", "between"]
+Reading = Literal["steps", "trapezoids", "ramp", "between", "limits"]
 RateReading = Literal["last", "wrapped", "first"]
 Field = Literal["general use", "driving", "people and faces", "aerial images"]
 Measure = Literal["bbox", "segm", "boundary", "oks", "pose", "quads", "probiou"]
 IouType = Literal["bbox", "segm", "keypoints", "obb", "boundary"]
 
 NO_FLAG = Flag(0)
-
-
-class Bound(msgspec.Struct, frozen=True):
-    """Values of a column of objects from `low` to `high`, both ends inside.
-
-    The column is ``height``, that of the box in pixels, or a field of the source that holds numbers; an
-    object without that field is inside. With `widened`, detections are left out unless their own value is at
-    least ``low / widened`` and below ``high * widened``.
-    """
-
-    column: str
-    low: float = -math.inf
-    high: float = math.inf
-    widened: float | None = None
-
-    def __str__(self) -> str:
-        ends = (f"{end:g}" if math.isfinite(end) else "" for end in (self.low, self.high))
-        return f"{self.column} {'..'.join(ends)}"
-
-
-class AreaRange(msgspec.Struct, frozen=True):
-    """A set-up: box areas from `low` to `high` square pixels, both ends inside, and bounds on other columns.
-
-    Objects outside count as nothing; all set-ups of a protocol are matched at once.
-    """
-
-    name: str
-    low: float
-    high: float
-    also: tuple[Bound, ...] = ()
-
-    @property
-    def bounds(self) -> str:
-        """``0..256``, in all the digits that it takes."""
-        return "..".join(f"{v:g}" if float(f"{v:g}") == v else repr(v) for v in (self.low, self.high))
-
-
-EVERY_AREA = AreaRange("all", 0, math.inf)
-LARGEST_AREA = 1e10
-"""Square pixels beyond which pycocotools and lvis-api ignore a box."""
-AREAS = {
-    a.name: a
-    for a in (
-        AreaRange("all", 0, LARGEST_AREA),
-        AreaRange("small", 0, 32**2),
-        AreaRange("medium", 32**2, 96**2),
-        AreaRange("large", 96**2, LARGEST_AREA),
-    )
-}
-"""The area ranges of COCO and LVIS; no other protocol has an upper limit."""
-AreaBits = np.uint16
-"""A bit for each area range of a protocol."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
@@ -110,7 +60,8 @@ class Protocol(msgspec.Struct, frozen=True):
         Whether widths and heights are taken as the source gives them (COCO) or from the corners.
     match
         ``best``: the ground truth of highest IoU, even if it is taken; ``free``: of highest IoU among the
-        free ones; ``greatest``: not by score, but the two that overlap most of all that are free.
+        free ones; ``greatest``: not by score, but the two that overlap most of all that are free; ``truth``:
+        each ground truth takes a detection, see `odm.evaluate.matching.by_truth`.
     last_of_equals
         Which ground truth wins among those of equal IoU: the first, or the last.
     size_threshold
@@ -128,7 +79,8 @@ class Protocol(msgspec.Struct, frozen=True):
         ``steps``: AP is the mean of the precision at those recalls; ``trapezoids``: the area under the
         straight lines between them, precision being 0 from the highest recall on; ``ramp``: the same, but
         precision falls from its last value to 0 at recall 1; ``between``: the area under the straight lines
-        from each detection to the next, the precision of each as it is, without what lies left of the first.
+        from each detection to the next, the precision of each as it is, without what lies left of the first;
+        ``limits``: precision is known only at `n_limits` scores.
     shared_score
         Whether all classes have one operating point, where their mean F1 is highest after smoothing, and the
         summary is that of ``yolo val``.
@@ -140,7 +92,8 @@ class Protocol(msgspec.Struct, frozen=True):
         Recall is also averaged over the best 1, 10, ... detections of an image and class.
     cap_of
         ``class``: `max_dets` are of an image and class, and all others ignored; ``image``: they are of all
-        classes of an image together, and all others dropped before.
+        classes of an image together, and all others dropped before; ``file``: the same, but not the best, but
+        the first of the file.
     drop_empty
         Whether detections without area are dropped before.
     drop_empty_truth
@@ -212,6 +165,33 @@ class Protocol(msgspec.Struct, frozen=True):
     region_flags
         Flags of ground truths that belong to every class and count as nothing: any number of detections that
         match nothing else may match them, by intersection over the detection's own area.
+    class_ious
+        Thresholds of single classes in place of that of `ious`.
+    only, never
+        The classes that are evaluated, however their letters are written, if these are fixed, and those that
+        are not; boxes of all others are dropped.
+    neighbours
+        Pairs of classes: objects of the first count as nothing for the second.
+    covered
+        None, or the share of a box from which on it is dropped where regions to ignore cover its pixels.
+    counts_ignored
+        Whether the objects of `crowd_flags` count for recall, although no detection finds them.
+    by_images
+        Whether each class weighs as many images as contain it.
+    detections_in
+        The order in which detections are matched: by ``score``, equal ones in that of the file; ``reverse``:
+        by score, equal ones from the last of the file, and equal ones of several images from the last image;
+        ``file``: as the file has them, a score counting as no lower than those after it.
+    detected_only
+        Whether ground truths are left out on whose image there is no detection of their class.
+    exempt_empty
+        Whether detections are ignored on images without ground truth, whatever counts there.
+    n_limits
+        How many scores precision is known at.
+    approximate
+        The areas where the source lacks the fields that those of `areas` are about.
+    plain
+        What changes if the oddities of the program are left out that nobody wants outside its challenge.
     """
 
     name: str
@@ -220,7 +200,7 @@ class Protocol(msgspec.Struct, frozen=True):
     averaged: bool = False
     pixels: Pixels = "edges"
     as_given: bool = False
-    match: Literal["best", "free", "greatest"] = "best"
+    match: Literal["best", "free", "greatest", "truth"] = "best"
     last_of_equals: bool = False
     size_threshold: bool = False
     ignored: Flag = NO_FLAG
@@ -232,7 +212,7 @@ class Protocol(msgspec.Struct, frozen=True):
     areas: tuple[AreaRange, ...] = (EVERY_AREA,)
     max_dets: int | None = None
     recall_at: tuple[int, ...] = ()
-    cap_of: Literal["class", "image"] = "class"
+    cap_of: Literal["class", "image", "file"] = "class"
     drop_empty: bool = False
     drop_empty_truth: bool = False
     drop_flags: Flag = NO_FLAG
@@ -264,6 +244,19 @@ class Protocol(msgspec.Struct, frozen=True):
     jaccard: tuple[float, ...] = ()
     clipped: bool = False
     added_area: float = 0.0
+    class_ious: tuple[tuple[str, float], ...] = ()
+    only: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    neighbours: tuple[tuple[str, str], ...] = ()
+    covered: float | None = None
+    counts_ignored: bool = False
+    by_images: bool = False
+    detections_in: Literal["score", "reverse", "file"] = "score"
+    detected_only: bool = False
+    exempt_empty: bool = False
+    n_limits: int = 0
+    approximate: tuple[AreaRange, ...] = ()
+    plain: tuple[tuple[str, Any], ...] = ()
 
     @property
     def pixel(self) -> int:
@@ -272,7 +265,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """(n,) which ground truths any number of detections may match."""
-        crowd_flags = self.crowd_flags | (self.region_flags if self.match == "free" else NO_FLAG)
+        crowd_flags = self.crowd_flags | (self.region_flags if self.match in ("free", "truth") else NO_FLAG)
         crowds: NDArray[np.bool_] = (flags & np.uint16(crowd_flags)) != 0
         return crowds
 
@@ -302,9 +295,15 @@ class Protocol(msgspec.Struct, frozen=True):
     @property
     def least(self) -> tuple[float, ...]:
         """The lowest IoU of boxes that matches, for each of `ious`."""
-        if self.strict and self.measure == "bbox":
-            return tuple(math.nextafter(iou, math.inf) for iou in self.ious)
-        return self.ious
+        return tuple(map(self._least, self.ious))
+
+    def _least(self, iou: float) -> float:
+        return math.nextafter(iou, math.inf) if self.strict and self.measure == "bbox" else iou
+
+    def least_of(self, classes: Sequence[str]) -> Floats:
+        """(classes,) the lowest IoU of boxes of each class that matches, under the first of `ious`."""
+        ious = {name.casefold(): iou for name, iou in self.class_ious}
+        return np.array([self._least(ious.get(name.casefold(), self.ious[0])) for name in classes])
 
     @property
     def iou_type(self) -> IouType:
@@ -326,107 +325,19 @@ class Protocol(msgspec.Struct, frozen=True):
         """The detection caps that recall is averaged at, the last being `max_dets`; none where it is not."""
         if not self.averaged or self.max_dets is None or self.shared_score:
             return ()
-        if self.cap_of == "image":
+        if self.cap_of != "class":
             return (self.max_dets,)
         return tuple(sorted({c for c in self.recall_at if c < self.max_dets} | {self.max_dets}))
 
     @property
     def named_areas(self) -> dict[int, AreaRange]:
         """The ranges that the user named, by position in `areas`."""
-        return {i: a for i, a in enumerate(self.areas) if i and a.name not in AREAS}
+        return {i: a for i, a in enumerate(self.areas) if i and a.name not in AREAS and a.first is None}
 
     @property
     def definition(self) -> str:
         """What the numbers mean, in one line."""
-        parts = [self._iou_text()]
-        if self.tubes:
-            parts.append("IoU of whole tracks by volume")
-        elif self.measure != "bbox":
-            parts.append(MEASURE_WORDS[self.measure] + self._sigma_text())
-        elif self.pixels == "inclusive":
-            parts.append("inclusive pixels (width = right - left + 1)")
-        else:
-            parts.append("edges (width = right - left)")
-        parts += ["ground truth from its first to its third corner, cut to whole pixels"] * self.whole_corners
-        parts += self._cut_words()
-        parts += ["32-bit floats"] * self.single
-        if self.metric == "corloc":
-            parts.append("top detection per image and class against any ground truth")
-        elif self.metric == "top-k":
-            parts.append(f"best {self.max_dets} detections of an image against any ground truth")
-        else:
-            parts.append(MATCH_WORDS[self.match])
-        bounded = [a for a in self.areas[:1] if a != EVERY_AREA and not a.also]
-        parts += [f"area {a.low:g}..{a.high:g}" + f" ({a.name})" * (a.name in AREAS) for a in bounded]
-        parts += [f"set-up {a.name}: {', '.join(map(str, a.also))}" for a in self.areas if a.also]
-        ignored = [FLAG_WORDS[f] for f in Flag if f & (self.ignored | self.crowd_flags)]
-        ignored += [f"marked {name}" for name in self.ignored_fields]
-        if bounded or any(a.also for a in self.areas):
-            ignored.append("outside the area range" if bounded else "outside the set-up")
-        if ignored:
-            parts.append(f"ignored: {', '.join(ignored)}")
-        if self.ignored_by_ioa:
-            parts.append("ignored ones match by IoA any number of times")
-        if self.group_weight is not None:
-            parts.append(f"group-of boxes weigh {self.group_weight}")
-        if self.labelled_only:
-            parts.append("only classes annotated or labelled on the image")
-        if self.exempt_partial:
-            parts.append("no FP for classes not exhaustively annotated on the image")
-        left_out = [self.drop_words] * bool(self.drop_flags) + ["duplicate ground truth"] * self.drop_repeated
-        if left_out:
-            parts.append(f"left out: {', '.join(left_out)}")
-        if self.drop_empty:
-            what = "boxes" if self.drop_empty_truth else "detections"
-            parts.append(f"zero-area {what} dropped")
-        if self.score_above is not None:
-            parts.append(f"scores above {self.score_above:g}")
-        if self.metric != "top-k" and self.max_dets is not None:
-            unit = "video" if self.tubes else "image"
-            parts.append(f"best {self.max_dets} per {unit}{' and class' if self.cap_of == 'class' else ''}")
-        points = "all points" if self.interpolation == "all" else f"{self.interpolation} points"
-        points += READING_WORDS[self.reading]
-        also = ", and over the rare, common and frequent ones" if self.by_frequency else ""
-        of_classes = f"{len(self.mean_over)} fixed classes" if self.mean_over else "classes with ground truth"
-        averages = {
-            "ap": f"AP over {points}, mean over {of_classes}{also}",
-            "pooled": f"AP over {points} of all classes in one ranking",
-            "corloc": "mean over classes of the share of images where it is correct",
-            "top-k": "share of ground-truth images without a correct guess",
-        }
-        rates = self._rate_words()
-        index = f"highest Jaccard index above {len(self.jaccard)} scores"
-        parts += [averages[self.metric], rates, index] if self.jaccard else [rates or averages[self.metric]]
-        if self.stands_for:
-            parts.append(f"as in {self.stands_for}")
-        text = f"{self.name}: {'; '.join(parts)}"
-        return f"{text} [changed: {', '.join(self.switched)}]" if self.switched else text
-
-    def _cut_words(self) -> list[str]:
-        added = [f"{self.added_area:g} added to the denominators of overlaps"] * bool(self.added_area)
-        return ["boxes cut at the edges of their image"] * self.clipped + added
-
-    def _rate_words(self) -> str:
-        n = len(self.rates)
-        text = f"miss rate at {n} rates of false positives per image, exp of the mean of the logs"
-        return text if n else ""
-
-    def _iou_text(self) -> str:
-        if self.size_threshold:
-            return "IoU >= min(0.5, wh/((w+10)(h+10)))"
-        if not self.averaged:
-            return f"IoU {'>' if self.strict else '>='} {self.ious[0]!r}"
-        steps = np.diff(self.ious)
-        if len(self.ious) > 2 and np.allclose(steps, steps[0]):
-            return f"IoU {self.ious[0]:.2f}:{steps[0]:.2f}:{self.ious[-1]:.2f}"
-        return f"IoU {', '.join(repr(i) for i in self.ious)}"
-
-    def _sigma_text(self) -> str:
-        if not self.sigmas:
-            return ""
-        same = self.sigmas[0] if len(set(self.sigmas)) == 1 else None
-        shown = "of COCO" if self.sigmas == COCO_SIGMAS else ", ".join(f"{sigma:g}" for sigma in self.sigmas)
-        return f", sigmas {shown if same is None else f'{same:g} each'}"
+        return describe(self, COCO_SIGMAS)
 
 
 _TENTHS = 0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89
@@ -482,6 +393,12 @@ _DOTA_CLASSES = (
     *("plane", "baseball-diamond", "bridge", "ground-track-field", "small-vehicle", "large-vehicle", "ship"),
     *("tennis-court", "basketball-court", "storage-tank", "soccer-ball-field", "roundabout", "harbor"),
     *("swimming-pool", "helicopter"),
+)
+
+
+_VISDRONE_CLASSES = (
+    *("pedestrian", "people", "bicycle", "car", "van", "truck"),
+    *("tricycle", "awning-tricycle", "bus", "motor"),
 )
 
 
@@ -625,6 +542,87 @@ PROTOCOLS: dict[str, Protocol] = {
             rate_reading="first",
             jaccard=tuple(0.1 * i for i in range(10)),
             stands_for="CrowdDet",
+        ),
+        Protocol(
+            "kitti",
+            field="driving",
+            match="truth",
+            strict=True,
+            class_ious=tuple((name, 0.7) for name in ("Car", "Van", "Truck", "Tram")),
+            only=("Car", "Pedestrian", "Cyclist", "Van", "Truck", "Person_sitting", "Tram"),
+            neighbours=(
+                *(("Van", "Car"), ("Person_sitting", "Pedestrian")),
+                *(("Car", "Van"), ("Pedestrian", "Person_sitting")),
+            ),
+            areas=tuple(
+                AreaRange(
+                    name,
+                    0,
+                    math.inf,
+                    (
+                        Bound("height", math.nextafter(height, math.inf)),
+                        Bound("occluded", high=occluded),
+                        Bound("truncated", high=truncated),
+                    ),
+                )
+                for name, height, occluded, truncated in (
+                    ("moderate", 25, 1, 0.3),
+                    ("easy", 40, 0, 0.15),
+                    ("hard", 25, 2, 0.5),
+                )
+            ),
+            reading="limits",
+            n_limits=41,
+            stands_for="eval_kitti, with R40 and R11",
+        ),
+        replace(
+            _COCO,
+            name="visdrone",
+            field="aerial images",
+            ious=tuple(0.5 + 0.05 * i for i in range(10)),
+            interpolation="all",
+            epsilon=0.0,
+            only=_VISDRONE_CLASSES,
+            region_flags=NO_FLAG,
+            covered=0.5,
+            areas=(EVERY_AREA, *(AreaRange(f"first {n}", 0, math.inf, first=n) for n in (100, 10, 1))),
+            max_dets=500,
+            recall_at=(),
+            cap_of="file",
+            counts_ignored=True,
+            by_images=True,
+            stands_for="VisDrone2018-DET-toolkit",
+        ),
+        replace(
+            _VOC,
+            name="widerface",
+            field="people and faces",
+            ignored=NO_FLAG,
+            areas=tuple(
+                AreaRange(name, 0, math.inf, (Bound(name, 1),)) for name in ("hard", "medium", "easy")
+            ),
+            approximate=tuple(
+                AreaRange(name, 0, math.inf, (Bound("height", low),))
+                for name, low in (("hard", 10), ("medium", 30), ("easy", 50))
+            ),
+            detections_in="file",
+            exempt_empty=True,
+            reading="limits",
+            n_limits=1000,
+            stands_for="WiderFace-Evaluation",
+        ),
+        replace(
+            _VOC,
+            name="xview",
+            field="aerial images",
+            pixels="edges",
+            ignored=NO_FLAG,
+            score_above=0.0,
+            never=("75", "82", "87"),
+            detections_in="reverse",
+            detected_only=True,
+            epsilon=_COCO.epsilon,
+            stands_for="xView1_baseline",
         ),
     )
 }

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from odm.evaluate.matching.matches import Matches, bits_of_area
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.sides import Mask
-from odm.evaluate.scores.protocols import AreaBits, Protocol
+from odm.evaluate.scores.protocols import Protocol
+from odm.evaluate.scores.set_ups import AreaBits
 from odm.tables import Longs
 
 Counts = NDArray[np.int32 | np.int64]
@@ -155,12 +156,21 @@ class Counted:
         false = self.unmatched.before_hits[self.positive] - self.exempt[self.positive]
         return true, false - self.base[self.category]
 
+    def down_to(self, ranked: Ranked, category: int, rows: Longs) -> tuple[Longs, Longs]:
+        """True and false positives from the top of a class down to before each of some of the ranked rows."""
+        hits_before = np.searchsorted(ranked.at, rows)
+        true = np.searchsorted(self.positive, hits_before) - self.starts[category]
+        return true, self.unmatched.before[rows] - self.exempt[hits_before] - self.base[category]
+
 
 def ranked_rows(matches: Matches) -> Longs:
     """Return the rows by descending score, then image, then input."""
     if matches.order is not None:
         return matches.order
     image, row = matches.image, matches.row
+    if matches.protocol.detections_in == "reverse":
+        base = np.lexsort((row, -image))
+        return base[argsort_descending(matches.score[base])]
     rises = (image[1:] > image[:-1]) | ((image[1:] == image[:-1]) & (row[1:] > row[:-1]))
     if rises.all():
         return argsort_descending(matches.score)

@@ -6,6 +6,7 @@ known only after the last of them, so they wait in a `Gather` until `Gather.fini
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -208,6 +209,7 @@ class Gather:
         self._needs_pixels = False
         self._singles: list[tuple[Any, ...]] = []
         self._drawn: list[Drawn | None] = []
+        self._extra: list[Mapping[str, bytes]] = []
         self._ellipses = 0
         self.around_points = 0
         """How many boxes are those around key points, because there is no other."""
@@ -357,9 +359,14 @@ class Gather:
         group: int = -1,
         is_part: bool | None = None,
         shape: Drawn | None = None,
+        extra: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Add one box. In a group it is a part (an outline or mask), a rectangle (False), or None of both."""
+        """Add one box. In a group it is a part (an outline or mask), a rectangle (False), or None of both.
+
+        `extra` is the JSON of further fields, which either all boxes have or none.
+        """
         self._drawn.append(shape)
+        self._extra += [extra] if extra is not None else []
         kind = -1 if is_part is None else int(is_part)
         row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, kind
         self._singles.append(row)
@@ -417,9 +424,11 @@ class Gather:
         table, locations, shapes = np.array(self._singles, np.float64), self._locations, self._drawn
         if self.pads_points:
             _pad_points(table[:, 1], shapes)
+        extra, self._extra = self._extra, []
         self._singles, self._locations, self._drawn = [], [], []
         if (rows := self.groups.join(table, shapes)) is not None:
             table, locations, shapes = table[rows], [locations[i] for i in rows], [shapes[i] for i in rows]
+            extra = [extra[i] for i in rows] if extra else extra
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -434,6 +443,8 @@ class Gather:
         for name, k in (("track", 12), ("group", 13)):
             if (table[:, k] >= 0).any():
                 chunk[name] = table[:, k]
+        if extra:
+            chunk["extra"] = {key: [fields[key] for fields in extra] for key in extra[0]}
         self._chunks.append((chunk, lambda row: (locations[row].path, locations[row].where)))
 
     def finish(self, *, field: str = "score") -> None:
@@ -499,6 +510,8 @@ def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:
     """The rows of a column where `is_valid` is True; a value for all rows, or None, as it is."""
     if isinstance(column, Shapes | Keypoints):
         return column.take(is_valid)
+    if isinstance(column, Mapping):
+        return {key: list(itertools.compress(values, is_valid.tolist())) for key, values in column.items()}
     return column[is_valid] if isinstance(column, np.ndarray) else column
 
 

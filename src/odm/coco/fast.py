@@ -17,7 +17,8 @@ from odm.evaluate import PROTOCOLS, join, match
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.scores.curves import curve_arrays
-from odm.evaluate.scores.protocols import BY_IOU_TYPE, AreaRange, Protocol
+from odm.evaluate.scores.protocols import BY_IOU_TYPE, Protocol
+from odm.evaluate.scores.set_ups import AreaRange
 from odm.formats.coco.shapes import read_shapes
 from odm.issues import DataError, Log
 from odm.masks.runs import offsets

@@ -227,6 +227,8 @@ class Builder:
         self.wants: frozenset[str] = frozenset()
         """What shapes are asked for: of ``polygon``, ``mask``, ``oriented``, ``keypoints``; a reader may pass
         others as well."""
+        self.wants_fields = False
+        """Whether numbers are asked for that only some protocols look at, such as degrees of truncation."""
         self.unlisted: frozenset[str] = frozenset()
         self.keeps_extra = self.passes_shapes_on = False
         """Whether fields that the model has no column for are kept, and the JSON of shapes among them."""

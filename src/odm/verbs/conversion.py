@@ -9,7 +9,7 @@ from typing import Any
 from odm.converters import Edits, Ledger, Selection, pipeline
 from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
-from odm.converters.pending import SHAPE_WORDS
+from odm.converters.pending import FIELD_WORD, SHAPE_WORDS
 from odm.converters.shapes import AsShapes
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
@@ -89,7 +89,7 @@ def read(options: ReadOptions) -> Dataset:
         options.side("", options.format, options.kind),
         options,
         Log() if options.log is None else options.log,
-        wants=SHAPE_WORDS if options.shapes else frozenset(),
+        wants=frozenset({FIELD_WORD, *(SHAPE_WORDS if options.shapes else ())}),
         own_fields=True,
         skip_bad_files=options.skip_bad_files,
         same_image=options.same_image,

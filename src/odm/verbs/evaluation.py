@@ -295,6 +295,7 @@ class Plan(msgspec.Struct, frozen=True):
         iou_type, arguments = self.rules[0].iou_type, self.arguments(log)
         only_classes = arguments["only_classes"]
         wants = SHAPES_OF[iou_type] | ({"oriented"} if any(p.whole_corners for p in self.rules) else set())
+        wants |= {"fields"} if any(p.fields for p in self.rules) else set()
 
         def is_compared(side: Dataset) -> Mask:
             """(n,) the boxes of the classes that are evaluated."""

@@ -16,7 +16,8 @@ Path = str | os.PathLike[str]
 ProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
     "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
-    "dota-hbb", "soda-d", "caltech", "crowdhuman", "dota", "stt", "tube"
+    "dota-hbb", "soda-d", "caltech", "crowdhuman", "kitti", "visdrone", "widerface", "xview", "dota", "stt",
+    "tube"
 ]
 """A name of a protocol."""
 
@@ -24,7 +25,7 @@ ProtocolName = Literal[
 BoxProtocolName = Literal[
     "voc2012", "voc2007", "coco", "lvis", "tf-voc", "tf-weighted", "openimages", "openimages-challenge",
     "corloc", "imagenet-loc", "imagenet-det", "ultralytics", "yolov5", "citypersons", "tinyperson", "aitod",
-    "dota-hbb", "soda-d", "caltech", "crowdhuman", "dota"
+    "dota-hbb", "soda-d", "caltech", "crowdhuman", "kitti", "visdrone", "widerface", "xview", "dota"
 ]
 """A name of a protocol that does not measure tracks."""
 
@@ -70,6 +71,7 @@ class ReadFormatOptions(Options, sides=[]):
     images: Path | None = None
     job: Any | None = None
     label_map: Path | None = None
+    lists: Path | None = None
     names: Any | None = None
     origin: Literal["0", "1"] | None = None
     project: Any | None = None
@@ -135,6 +137,7 @@ class PairFormatOptions(ReadFormatOptions, sides=["gt", "det"]):
     gt_images: Path | None = None
     gt_job: Any | None = None
     gt_label_map: Path | None = None
+    gt_lists: Path | None = None
     gt_names: Any | None = None
     gt_origin: Literal["0", "1"] | None = None
     gt_project: Any | None = None
@@ -166,6 +169,7 @@ class PairFormatOptions(ReadFormatOptions, sides=["gt", "det"]):
     det_images: Path | None = None
     det_job: Any | None = None
     det_label_map: Path | None = None
+    det_lists: Path | None = None
     det_names: Any | None = None
     det_origin: Literal["0", "1"] | None = None
     det_project: Any | None = None
@@ -207,6 +211,7 @@ class ValidateFormatOptions(Options, sides=["gt", "det"]):
     layout: Literal["annotations", "auto", "flat", "images", "labels", "objects", "project",
         "retinaface", "samples", "tracking", "tree", "via3", "video", "widerface"] | None = None
     link_images: bool | None = None
+    lists: Path | None = None
     names: Any | None = None
     origin: Literal["0", "1"] | None = None
     pictures: bool | None = None
@@ -245,6 +250,7 @@ class ValidateFormatOptions(Options, sides=["gt", "det"]):
     gt_images: Path | None = None
     gt_job: Any | None = None
     gt_label_map: Path | None = None
+    gt_lists: Path | None = None
     gt_names: Any | None = None
     gt_origin: Literal["0", "1"] | None = None
     gt_project: Any | None = None
@@ -276,6 +282,7 @@ class ValidateFormatOptions(Options, sides=["gt", "det"]):
     det_images: Path | None = None
     det_job: Any | None = None
     det_label_map: Path | None = None
+    det_lists: Path | None = None
     det_names: Any | None = None
     det_origin: Literal["0", "1"] | None = None
     det_project: Any | None = None
@@ -312,6 +319,7 @@ class AgreeFormatOptions(ReadFormatOptions, sides=["a", "b"]):
     a_images: Path | None = None
     a_job: Any | None = None
     a_label_map: Path | None = None
+    a_lists: Path | None = None
     a_names: Any | None = None
     a_origin: Literal["0", "1"] | None = None
     a_project: Any | None = None
@@ -343,6 +351,7 @@ class AgreeFormatOptions(ReadFormatOptions, sides=["a", "b"]):
     b_images: Path | None = None
     b_job: Any | None = None
     b_label_map: Path | None = None
+    b_lists: Path | None = None
     b_names: Any | None = None
     b_origin: Literal["0", "1"] | None = None
     b_project: Any | None = None
@@ -379,6 +388,7 @@ class DiffFormatOptions(ReadFormatOptions, sides=["old", "new"]):
     old_images: Path | None = None
     old_job: Any | None = None
     old_label_map: Path | None = None
+    old_lists: Path | None = None
     old_names: Any | None = None
     old_origin: Literal["0", "1"] | None = None
     old_project: Any | None = None
@@ -410,6 +420,7 @@ class DiffFormatOptions(ReadFormatOptions, sides=["old", "new"]):
     new_images: Path | None = None
     new_job: Any | None = None
     new_label_map: Path | None = None
+    new_lists: Path | None = None
     new_names: Any | None = None
     new_origin: Literal["0", "1"] | None = None
     new_project: Any | None = None
@@ -459,6 +470,7 @@ class ConvertFormatOptions(ReadFormatOptions, sides=["from", "to"]):
     from_images: Path | None = None
     from_job: Any | None = None
     from_label_map: Path | None = None
+    from_lists: Path | None = None
     from_names: Any | None = None
     from_origin: Literal["0", "1"] | None = None
     from_project: Any | None = None

@@ -1,0 +1,76 @@
+"""Read the lists of WIDER FACE: which faces of each image count as easy, medium and hard."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odm.issues import Log, UsageError, printable
+from odm.names import stem
+
+Levels = Mapping[str, Mapping[str, frozenset[int]]]
+"""By level, by `key_of` its image the numbers of its faces, from 1."""
+
+LEVELS = ("easy", "medium", "hard")
+
+
+def read_levels(folder: str | None, home: str, log: Log) -> Levels | None:
+    """Read the lists of a folder, else those in `home` or its ``ground_truth``; None where there are none.
+
+    Raises UsageError where a list of the named folder is missing, is none, or SciPy is not installed.
+    """
+    places = [home, os.path.join(home, "ground_truth")] if folder is None else [folder]
+    names = [f"wider_{level}_val.mat" for level in LEVELS]
+    there = [place for place in places if all(os.path.isfile(os.path.join(place, name)) for name in names)]
+    if not there:
+        if folder is not None:
+            raise UsageError(f"--lists {printable(folder)}: expected a folder with {', '.join(names)}")
+        return None
+    if importlib.util.find_spec("scipy") is None:
+        if folder is not None:
+            raise UsageError("--lists needs SciPy, which reads .mat files: pip install scipy")
+        log.note(
+            f"{printable(there[0])}: the lists of easy, medium and hard faces need SciPy (pip install scipy)"
+        )
+        return None
+    paths = [os.path.join(there[0], name) for name in names]
+    return {level: _read_list(path) for level, path in zip(LEVELS, paths, strict=True)}
+
+
+def key_of(image: str) -> str:
+    """The name of an image with its last folder and without extension."""
+    return stem("/".join(image.split("/")[-2:]))
+
+
+def check_levels(levels: Levels, images: Sequence[str], path: str) -> None:
+    """UsageError if the lists name none of the images."""
+    listed = set().union(*levels.values())
+    if images and not any(key_of(name) in listed for name in images):
+        raise UsageError(
+            f"{printable(path)}: the lists of easy, medium and hard faces name none of its images"
+        )
+
+
+def _read_list(path: str) -> dict[str, frozenset[int]]:
+    """The numbers of the faces by image name."""
+    from scipy.io import loadmat  # an extra
+
+    try:
+        members: dict[str, Any] = loadmat(path, variable_names=("event_list", "file_list", "gt_list"))
+        events = [_text(cell) for cell in members["event_list"].ravel()]
+        listed: dict[str, frozenset[int]] = {}
+        for event, files, faces in zip(
+            events, members["file_list"].ravel(), members["gt_list"].ravel(), strict=True
+        ):
+            for file, numbers in zip(files.ravel(), faces.ravel(), strict=True):
+                listed[key_of(f"{event}/{_text(file)}.jpg")] = frozenset(map(int, numbers.ravel()))
+    except Exception as e:  # noqa: BLE001 -- whatever SciPy raises for files that are none
+        expected = "the event_list, file_list and gt_list of WIDER FACE"
+        raise UsageError(f"{printable(path)}: expected {expected}, found {type(e).__name__}") from None
+    return listed
+
+
+def _text(cell: Any) -> str:
+    return str(cell.ravel()[0])
