@@ -61,24 +61,23 @@ def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = Fa
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
-        def collect(*args: Any, **given: Any) -> Any:
-            values: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
-            for key in [k for k in given if k.startswith("fo__")]:
+        def collect(**values: Any) -> Any:
+            formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+            for key in [k for k in values if k.startswith("fo__")]:
                 _, side, name = key.split("__")
-                value = given.pop(key)
+                value = values.pop(key)
                 if value not in (None, False):
-                    values[side][name] = value
-            for text in given.pop(_help.TEXTS):
+                    formats[side][name] = value
+            for text in values.pop(_help.TEXTS):
                 side, name, value = _split_option(text, sides, numbered=numbered)
                 if side not in writing:
                     _check_reading(name, text)
-                own = values.setdefault(side, {})
-                before = own.setdefault(name, value)
+                before = formats.setdefault(side, {}).setdefault(name, value)
                 if before != value and (before, value) != (True, "true"):
                     raise click.UsageError(
                         f"-O {text}: {name} is given twice, as {printable(f'{before} and {value}')}"
                     )
-            return function(*args, options=values, **given)
+            return function(options=formats, **values)
 
         prefixes = (
             "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."

@@ -19,6 +19,7 @@ from odm.cli import _app
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.evaluate.analysis.analyses import ANALYSES
 from odm.formats import FORMATS, make_options, option_specs
+from odm.issues import AS_FLAGS, OdmError, spell
 from odm.verbs import words
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
@@ -454,3 +455,94 @@ def test_validate_takes_tables_and_pairs_and_lists(tmp_path):
         odm.validate(tmp_path / "a.csv", out=tmp_path / "c.csv")
     odm.validate(tmp_path / "a.csv", report=tmp_path / "check.html")
     assert (tmp_path / "check.html").exists()
+
+
+# ------------------------------------------------------------------------------------------ both doors
+
+
+MISTAKES = [
+    ("eval", {"iou": 2.0}),
+    ("eval", {"iou": 0.5, "iou_type": "segm"}),
+    ("eval", {"protocol": "coco", "max_dets": 0}),
+    ("eval", {"protocol": "coco", "max_dets": 10, "recall_at": 11}),
+    ("eval", {"protocol": "coco", "area": "tiny"}),
+    ("eval", {"protocol": "stt", "ci": True}),
+    ("eval", {"score_min": float("inf")}),
+    ("eval", {"sigmas": "0.1"}),
+    ("eval", {"replicates": 0}),
+    ("eval", {"thresholds": "f3"}),
+    ("eval", {"save_thresholds": "t.json"}),
+    ("eval", {"tags": "t.csv"}),
+    ("eval", {"bootstrap_areas": True}),
+    ("eval", {"memory": "1GB", "ci": True}),
+    ("eval", {"cluster": "tcp://x:1"}),
+    ("eval", {"rows_per_task": 5}),
+    ("eval", {"only_classes": "zebra"}),
+    ("eval", {"report_title": "x"}),
+    ("compare", {"level": 2.0}),
+    ("agree", {"iou": 0.0}),
+    ("diff", {"tolerance": -1.0}),
+    ("validate", {"dry_run": True}),
+    ("validate", {"fix": "all"}),
+    ("validate", {"gt_box": "ltrb"}),
+    ("convert", {"to": "coco", "seed": 1}),
+    ("convert", {"to": "coco", "split_into": "train:1"}),
+    ("convert", {"to": "coco", "min_box": -1.0}),
+    ("convert", {"to": "coco", "class_list": "names.json"}),
+    ("convert", {"to": "coco", "drop": "zebra"}),
+    ("stats", {"report_title": "x"}),
+]
+"""A command, and options that it refuses: what a message says of them it says with flags or keywords."""
+
+
+def spelled(text, record, sides):
+    """A message of Python with the flag of each option that its record has."""
+    names = sorted({*record.fields(), *sides, "gt_...", "det_..."} - {"to"}, key=len, reverse=True)
+    flags = {name: f"--{name.rstrip('_').replace('_', '-')}" for name in names}
+    pattern = rf"(?<![\w'/.-])({'|'.join(map(re.escape, names))})(?![\w'/=-])"
+    return re.sub(pattern, lambda match: flags[match[1]], text)
+
+
+@pytest.mark.parametrize(("name", "options"), MISTAKES)
+def test_a_message_has_flags_on_the_command_line_and_keywords_in_python(
+    name, options, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    for side, score in (("gt", ""), ("det", " 0.9"), ("other", " 0.8")):
+        Path(side).mkdir()
+        Path(side, "a.txt").write_text(f"car{score} 10 10 20 20\n")
+    Path("names.json").write_text("[]")
+    places = {"eval": ["gt", "det"], "compare": ["gt", "det", "other"], "convert": ["gt", "out.json"], "agree": ["gt", "gt"],
+              "diff": ["gt", "gt"], "validate": ["gt"], "stats": ["gt"]}[name]  # fmt: skip
+    takes = "gt_box" not in options and {"box": "ltrb"}
+    words = [
+        f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
+        for key, value in options.items()
+    ]
+    assert _app.run([name, *places, *words, *(["--box=ltrb"] if takes else []), "-q"]) in (1, 2, 3)
+    err = capsys.readouterr().err.splitlines()[-1].removeprefix("odm: error: ")
+    arguments = [places[0], places[1:]] if name == "compare" else places
+    values = {key: [value] if key == "recall_at" else value for key, value in options.items()}
+    with pytest.raises(OdmError) as refused:
+        getattr(odm, name)(*arguments, **values, **(takes or {}))
+    message = str(refused.value)
+    assert "--" not in message
+    assert "--" in err, "the case names no option"
+    record = _app.app.get_command(click.Context(_app.app), name).callback.record
+    assert spelled(message, record, options) == err
+
+
+def test_threads_and_workers_name_what_the_caller_names():
+    from concurrent.futures import ThreadPoolExecutor
+
+    from odm.evaluate.parts.cluster import run
+    from odm.parallel import by_threads
+
+    token = AS_FLAGS.set(True)
+    try:
+        with ThreadPoolExecutor(1) as executor:
+            assert dict(run(executor, spell, [("at_score",)])) == {0: "--at-score"}
+        assert by_threads(spell, ["at_score"] * 9) == ["--at-score"] * 9
+    finally:
+        AS_FLAGS.reset(token)
+    assert spell("at_score") == "at_score"

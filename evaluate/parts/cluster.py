@@ -37,7 +37,7 @@ from odm.evaluate.parts.tasks import (
 )
 from odm.evaluate.scores.accumulate import ClassCounts
 from odm.evaluate.scores.curves import OperatingPoint, best_of_points, point_at
-from odm.issues import DataError, Log, PathError, UsageError, plural, spell
+from odm.issues import AS_FLAGS, DataError, Log, PathError, UsageError, plural, spell
 
 MOST_PENDING = 256
 """Tasks that are submitted at a time: enough for many workers, and few to be cancelled."""
@@ -56,6 +56,15 @@ class Inline(Executor):
         return future
 
 
+def _work_as(as_flags: bool, work: Callable[..., Any], *task: Any) -> Any:
+    """Do a task with messages that name what those of the caller name; neither threads nor workers know."""
+    token = AS_FLAGS.set(as_flags)
+    try:
+        return work(*task)
+    finally:
+        AS_FLAGS.reset(token)
+
+
 def run(
     executor: Executor, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Any]]:
@@ -70,7 +79,7 @@ def run(
     failure: BaseException | None = None
     while True:
         while failure is None and len(pending) < most and (item := next(left, None)) is not None:
-            pending[executor.submit(work, *item[1])] = item[0]
+            pending[executor.submit(_work_as, AS_FLAGS.get(), work, *item[1])] = item[0]
         if not pending:
             break
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
