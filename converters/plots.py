@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
-from odm.drawing import check_matplotlib, drawing, encoded
+from odm.drawing import FORMATS, check_matplotlib, drawing, encoded
 from odm.files import Output
 from odm.issues import Log, plural, printable
 from odm.tables import Dataset, Floats
@@ -31,7 +31,7 @@ def save_plots(
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Write every plot that the data allows into a folder, as PNG and SVG, all or nothing.
+    """Write every plot that the data allows into a folder, as PNG, SVG and PDF, all or nothing.
 
     Returns
     -------
@@ -50,12 +50,12 @@ def save_plots(
     pictures = {
         name: (draw, height) for name, draw, height in _pictures(dataset, statistics) if height is not None
     }
-    names = [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
+    names = [f"{name}.{suffix}" for name in pictures for suffix in FORMATS]
     output.plan(names, names, log, target)
     from matplotlib.figure import Figure
 
     with drawing(log, "drawn as empty boxes") as settings, output:
-        settings.update({"svg.hashsalt": "odm", "svg.fonttype": "path"})
+        settings.update({"svg.hashsalt": "odm", "svg.fonttype": "path", "pdf.fonttype": 42})
         for name in log.track(list(pictures), "plots"):
             draw, height = pictures[name]
             figure = Figure(figsize=(8, height), layout="constrained")

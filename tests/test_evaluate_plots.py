@@ -48,7 +48,7 @@ def drawn(protocols, names):
 
 def test_names_are_safe_and_distinct():
     files = drawn(["voc2012"], NAMES)
-    assert len({name.lower() for name in files}) == len(files) == 2 * (4 + len(NAMES))
+    assert len({name.lower() for name in files}) == len(files) == len(BEGINNINGS) * (4 + len(NAMES))
     for name in files:
         folder, _, file = name.partition("/")
         assert folder == "voc2012-0.5"
@@ -60,18 +60,24 @@ def test_names_are_safe_and_distinct():
     assert safe("a" * 39 + " b") == "a" * 39
 
 
+BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
 @pytest.mark.parametrize("name", params(PROTOCOLS, ["coco", "voc2012"]))
 def test_every_protocol_can_be_drawn(name):
     files = drawn([name], ["x", "y"])
     folder = name if PROTOCOLS[name].averaged else f"{name}-0.5"
     assert {file.partition("/")[0] for file in files} == {folder}
     for file, data in files.items():
-        assert data.startswith(b"\x89PNG" if file.endswith(".png") else b"<?xml")
+        assert data.startswith(BEGINNINGS[file.rpartition(".")[2]])
+    names = {file.rpartition(".")[0] for file in files}
+    assert {f"{name}.{suffix}" for name in names for suffix in BEGINNINGS} == set(files)
 
 
 def test_same_bytes_twice():
     one, other = (drawn(["voc2012"], ["a <&> b", "never"]) for _ in range(2))
     assert one == other
+    assert not any(b"/CreationDate" in data or b"/Type3" in data for data in one.values())
     assert b"a &lt;&amp;&gt; b" in one["voc2012-0.5/precision-recall-0001-a_b.svg"]
 
 

@@ -1,4 +1,4 @@
-"""Plots of results as PNG and SVG: precision over recall, F1 over confidence, calibration, confusion.
+"""Plots of results as PNG, SVG and PDF: precision over recall, F1 over confidence, calibration, confusion.
 
 They need Matplotlib. Figures are made without its global state, and the same results give the same bytes.
 """
@@ -37,6 +37,7 @@ _STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "#e6e6e6",
+    "pdf.fonttype": 42,  # publishers refuse the fonts of type 3
     "svg.fonttype": "none",  # text stays text, so that a name in any script can be read
     "svg.hashsalt": "odm",
     "text.parse_math": False,  # names may hold a dollar
@@ -46,8 +47,8 @@ _STYLE: dict[str, Any] = {
 def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
     """Call `write` with the name and the content of each plot.
 
-    Names are ``<protocol>-<iou>/<picture>.png`` and ``.svg``; a class appears in them by its number and by
-    the letters and digits of its name.
+    Names are ``<protocol>-<iou>/<picture>.png``, ``.svg`` and ``.pdf``; a class appears in them by its number
+    and by the letters and digits of its name.
 
     Raises
     ------
@@ -55,14 +56,14 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         If Matplotlib is not installed.
     """
     check_matplotlib()
-    shown = "shown as empty boxes in PNG files; the SVG files have the names"
+    shown = "shown as empty boxes in PNG and PDF files; the SVG files have the names"
     with _styled(evaluation.log, shown):
         for n, result in enumerate(evaluation.results, 1):
             folder = _folder(evaluation, n, result)
             for name, figure in _pictures(result):
                 for suffix, data in encoded(figure, 120):
                     write(f"{folder}/{name}.{suffix}", data)
-                    figure.set_layout_engine("none")  # the second picture keeps the places of the first
+                    figure.set_layout_engine("none")  # the other pictures keep the places of the first
 
 
 def figure_of(result: Result, what: str) -> Figure:

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+FORMATS = {
+    "png": ("Software",),
+    "svg": ("Date", "Creator"),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+"""The suffixes of a plot, and by each the metadata that would change from day to day."""
+
+
 def check_matplotlib() -> None:
     """UsageError, with the way out, if Matplotlib is not installed."""
     try:
@@ -41,8 +49,8 @@ def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
 
 
 def encoded(figure: Figure, dpi: int) -> Iterator[tuple[str, bytes]]:
-    """A figure as PNG and as SVG, each with its suffix; neither has a date."""
-    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+    """Yield the suffix and the content of a figure in each of `FORMATS`, without date and program."""
+    for suffix, hidden in FORMATS.items():
         out = io.BytesIO()
-        figure.savefig(out, format=suffix, dpi=dpi, metadata=metadata)
+        figure.savefig(out, format=suffix, dpi=dpi, metadata=dict.fromkeys(hidden))
         yield suffix, out.getvalue()

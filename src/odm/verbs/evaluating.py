@@ -246,7 +246,7 @@ class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
         needs_all=True,
     )
     plots: Path | None = option(
-        "Also draw plots as PNG and SVG (extra [plot]).",
+        "Also draw plots as PNG, SVG and PDF (extra [plot]).",
         "DIR",
         default=None,
         heading=OUTPUT,

@@ -421,5 +421,5 @@ def plot(value: Evaluation | Result, what: str) -> Figure:
 
     figure = figure_of(value.result if isinstance(value, Evaluation) else value, what)
     # A notebook shows figures by itself only once pyplot is imported.
-    figure._repr_png_ = lambda: dict(encoded(figure, 96))["png"]  # type: ignore[attr-defined]
+    figure._repr_png_ = lambda: next(encoded(figure, 96))[1]  # type: ignore[attr-defined]
     return figure

@@ -41,7 +41,11 @@ class StatsOptions(ReportOptions, SourceOptions, ReadFormatOptions, verb="stats"
 
     source: Source = argument(kw_only=False)
     plots: Path | None = option(
-        "Also draw plots as PNG and SVG (extra [plot]).", "DIR", default=None, path="written", heading=OUTPUT
+        "Also draw plots as PNG, SVG and PDF (extra [plot]).",
+        "DIR",
+        default=None,
+        path="written",
+        heading=OUTPUT,
     )
     overwrite: bool = option("Replace existing files in the targets of --plots and --report.", default=False)
     log: Log | None = None
