@@ -75,6 +75,31 @@ def test_a_crowd_of_pixels():
     same(evaluate(gt, det, "coco", iou_type="segm").summary, {"AP": 0.3, "AP50": 0.5, "AR1": 0, "AR10": 0.6})
 
 
+@pytest.mark.parametrize("crowded", range(3))
+def test_crowds_are_ignored_on_any_of_the_images_that_are_measured_together(crowded, monkeypatch):
+    rows = [(i, 0, [5, 5, 20, 20]) for i in range(3)]
+    inside = (crowded, 0, [22, 22, 8, 8])
+    gt = side([*rows, (crowded, 0, [20, 20, 20, 20])], 3, size=(40, 40), area=[400] * 4, flags=[0, 0, 0, Flag.CROWD],
+              polygons=[[SQUARE]] * 3 + [[corners("20,20 40,20 40,40 20,40")]])  # fmt: skip
+    det = side([(*row, 0.5) for row in rows] + [(*inside, 0.9)], 3, size=(40, 40),
+               polygons=[[SQUARE]] * 3 + [[corners("22,22 30,22 30,30 22,30")]])  # fmt: skip
+    for size in (matching_shapes.BYTES_AT_A_TIME, 1):
+        monkeypatch.setattr(matching_shapes, "BYTES_AT_A_TIME", size)
+        same(evaluate(gt, det, "coco", iou_type="segm").summary, {"AP": 1, "AR100": 1})
+
+
+@pytest.mark.parametrize("iou_type", ["segm", "boundary", "obb"])
+def test_a_side_without_boxes_has_no_shapes(iou_type):
+    boxes = [(0, 0, [5, 5, 20, 20], 0.5)]
+    kind = {"oriented": SQUARE[None]} if iou_type == "obb" else {"polygons": [[SQUARE]]}
+    gt, det = side([row[:3] for row in boxes], size=(40, 40), **kind), side(boxes, size=(40, 40), **kind)
+    none = side([], size=(40, 40))
+    nothing = Dataset.from_arrays(images=none.images.name, categories=("a",), image=[], category=[],
+                                  ltwh=np.zeros((0, 4)), score=[], height=[40], width=[40])  # fmt: skip
+    same(evaluate(gt, nothing, "coco", iou_type=iou_type).summary, {"AP": 0})
+    same(evaluate(none, det, "coco", iou_type=iou_type).summary, {"AP": math.nan})
+
+
 @pytest.mark.parametrize(("area", "small"), [(None, 1), (630, 0.5)])
 def test_areas_of_detections_are_those_of_their_boxes_unless_given(area, small):
     gt = side([(0, 0, [2, 2, 36, 36])], size=(40, 40), polygons=[[corners("2,2 38,2 2,38")]], area=[648])

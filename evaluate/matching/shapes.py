@@ -33,7 +33,7 @@ from odm.tables.quadrilaterals import (
 )
 from odm.tables.shapes import as_rectangles
 
-BYTES_AT_A_TIME = 2**18
+BYTES_AT_A_TIME = 2**20
 """Masks, corners and points of both sides that are measured together; unpacked they take many times that."""
 
 RUNS_AT_A_TIME = 2**22
@@ -109,8 +109,12 @@ def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats
     """(n,) the areas of the masks or oriented boxes of a side of `joined`."""
     if iou_type == "obb":
         return np.abs(signed_areas(_corners(side)))
-    parts = [_drawn(joined, side.take(own)) for own in pieces(_bytes(side), BYTES_AT_A_TIME)]
-    return np.concatenate([np.zeros(0), *(shapes.extents(*size)[0] for shapes, *size in parts)])
+    shapes, (height, width) = _shapes(side), _sizes(joined, side)
+    if (known := shapes.known_extents(side.row, height)) is not None:
+        return known[0].astype(np.float64)
+    rows = pieces(_bytes(side), BYTES_AT_A_TIME)
+    areas = (shapes.take(side.row[own]).extents(height[own], width[own])[0] for own in rows)
+    return np.concatenate([np.zeros(0), *areas])
 
 
 def _pieces(
@@ -132,6 +136,7 @@ def _pieces(
     if len(contending) < len(joined.detections):  # no shape of the others is looked at
         joined = joined.only(detections=contending)
     around = replace(protocol, measure="bbox", pixels="edges", as_given=False, single=False)
+    has_groups = bool(protocol.by_ioa(joined.truth.flags).any())  # of all parts, which are joined
     for gt_start, det_start, own_order, part in _parts(joined, order):
         measure = _MEASURES[protocol.measure](part, protocol)
         near = find_pairs(measure.around(), around, 0.0, own_order)
@@ -152,7 +157,7 @@ def _pieces(
                 at[det[reach]].astype(np.int32),
                 (gt[reach] + gt_start).astype(np.int32),
                 iou[reach],
-                ioa[reach] if grouped.any() else None,
+                ioa[reach] if has_groups else None,
                 rank,
             )
 
@@ -253,36 +258,64 @@ class _Masks(_Measure):
     bounded = True
 
     def __init__(self, joined: Joined, protocol: Protocol) -> None:  # noqa: ARG002 -- as the others
-        self.drawn = [_drawn(joined, side) for side in (joined.detections, joined.truth)]
-        self.n_runs = [shapes.run_bounds(width) for shapes, _, width in self.drawn]
-        self.runs: list[Runs] | None = None
-        if sum(int(n.sum()) for n in self.n_runs) <= RUNS_AT_A_TIME:
-            self.runs = [shapes.runs(*size) for shapes, *size in self.drawn]
-            measured = [
-                (runs.areas(), runs.boxes(height))
-                for runs, (_, height, _) in zip(self.runs, self.drawn, strict=True)
-            ]
-        else:
-            measured = [shapes.extents(*size) for shapes, *size in self.drawn]
-        (self.det_area, det_box), (self.gt_area, gt_box) = measured
+        self.sides = [_SideMasks(joined, side) for side in (joined.detections, joined.truth)]
+        self.is_large = sum(side.n_runs for side in self.sides) > RUNS_AT_A_TIME
+        extents = [side.extents(is_large=self.is_large) for side in self.sides]
+        (self.det_area, det_box), (self.gt_area, gt_box) = extents
         boxes = (np.concatenate([b[:, :2], b[:, :2] + b[:, 2:]], axis=1) for b in (det_box, gt_box))
         super().__init__(joined, *(box.astype(np.float64) for box in boxes))
 
     def shared(self, det: Any, gt: Any) -> Any:
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
-        if self.runs is not None:
-            return shared(self.runs[0], rows[0], self.runs[1], rows[1])
+        if not self.is_large:
+            (a, at_a), (b, at_b) = (side.runs_at(own) for side, own in zip(self.sides, rows, strict=True))
+            return shared(a, at_a, b, at_b)
         # The masks are too large together: they are made again, some columns of the images at a time.
         sides, cuts = [], set[int]()
-        for (shapes, height, width), own in zip(self.drawn, rows, strict=True):
-            some, at = np.unique(own, return_inverse=True)
-            sides.append((shapes.take(some), (height[some], width[some]), at.reshape(-1)))
-            cuts.update(sides[-1][0].column_cuts(width[some], RUNS_AT_A_TIME))
+        for side, own in zip(self.sides, rows, strict=True):
+            shapes, size, at = side.take(own)
+            sides.append((shapes, size, at))
+            cuts.update(shapes.column_cuts(size[1], RUNS_AT_A_TIME))
         found = np.zeros(len(rows[0]), np.int64)
         for between in itertools.pairwise(sorted(cuts)):
             (a, at_a), (b, at_b) = ((own.runs(*size, between=between), at) for own, size, at in sides)
             found += shared(a, at_a, b, at_b)
         return found
+
+
+class _SideMasks:
+    """The masks and outlines of a side; those measured before are decoded only where pairs need them."""
+
+    def __init__(self, joined: Joined, side: SideTable) -> None:
+        self.rows: Longs | Ints = side.row
+        self.shapes, self.size = _shapes(side), _sizes(joined, side)
+        self.known = self.shapes.known_extents(side.row, self.size[0])
+        self.runs: Runs | None = None
+        if self.known is None:
+            self.shapes, self.rows = self.shapes.take(side.row), np.arange(len(side))
+            self.n_runs = int(self.shapes.run_bounds(self.size[1]).sum())
+        else:
+            self.n_runs = int((self.shapes.mask[side.row + 1] - self.shapes.mask[side.row]).sum())
+
+    def extents(self, *, is_large: bool) -> tuple[Longs, Longs]:
+        """As `Shapes.extents`; unknown ones become runs, unless those are too large."""
+        if self.known is None and not is_large:
+            self.runs = self.shapes.runs(*self.size)
+            return self.runs.areas(), self.runs.boxes(self.size[0])
+        return self.known or self.shapes.extents(*self.size)
+
+    def take(self, positions: Longs) -> tuple[Shapes, tuple[Longs, Longs], Longs]:
+        """The distinct shapes at positions, height and width of their images, and which each position has."""
+        some, at = np.unique(positions, return_inverse=True)
+        height, width = self.size
+        return self.shapes.take(self.rows[some]), (height[some], width[some]), at.reshape(-1)
+
+    def runs_at(self, positions: Longs) -> tuple[Runs, Longs]:
+        """The runs of shapes, and which of them each position has."""
+        if self.runs is not None:
+            return self.runs, positions
+        shapes, size, at = self.take(positions)
+        return shapes.runs(*size), at
 
 
 class _Bands(_Masks):
@@ -291,7 +324,7 @@ class _Bands(_Masks):
     @functools.cached_property
     def bands(self) -> list[Runs]:
         """The bands of both sides."""
-        return [bands(shapes.runs(height, width), height, width) for shapes, height, width in self.drawn]
+        return [bands(side.runs_at(np.arange(len(side.rows)))[0], *side.size) for side in self.sides]
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
         iou, ioa = super().overlap(det, gt)
@@ -303,19 +336,25 @@ class _Bands(_Masks):
         return iou, ioa
 
 
-def _drawn(joined: Joined, side: SideTable) -> tuple[Shapes, Longs, Longs]:
-    """The shapes of a side, and (n,) height and width of their images."""
-    shapes = _source(side).shapes
+def _shapes(side: SideTable) -> Shapes:
+    """The shapes of the data set of a side; of a side without boxes there are none."""
+    shapes = side.source.shapes if side.source is not None else None
+    return Shapes.none(0) if shapes is None else shapes
+
+
+def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
+    """(n,) height and width of the image of each box of a side."""
     assert joined.sizes is not None
-    assert shapes is not None
     height, width = np.where(joined.sizes[0] > 0, *joined.sizes)[side.image].T
-    return shapes.take(side.row), height, width
+    return height, width
 
 
 def unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
     """Rows of a side's data set that cannot be filled, as `Shapes.unfillable` names them."""
-    shapes, _, width = _drawn(joined, side)
-    rows, columns, most = shapes.unfillable(width, is_held=iou_type == "boundary")  # bands are of whole masks
+    shapes = _shapes(side)
+    side = side.take(shapes.ring[side.row + 1] > shapes.ring[side.row])  # masks are filled already
+    is_held = iou_type == "boundary"  # bands are of whole masks
+    rows, columns, most = shapes.take(side.row).unfillable(_sizes(joined, side)[1], is_held=is_held)
     return side.row[rows].astype(np.int64), columns, most
 
 

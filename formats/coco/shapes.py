@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -167,11 +167,16 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
     return Shapes(kind, offsets(ring), offsets(lengths // 2), xy, zero, np.zeros(0, np.uint8)), bad
 
 
-def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
-    import msgspec
+class _Mask(msgspec.Struct, gc=False):
+    size: tuple[int, int]
+    counts: str | list[int]
 
-    kind = msgspec.defstruct("Mask", [("size", tuple[int, int]), ("counts", str | list[int])], gc=False)
-    records, bad = _decoded(values, kind, MASK_SYNTAX)
+
+def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shapes, Bad]:
+    records, bad = _decoded(values, _Mask, MASK_SYNTAX)
+    if not bad and (plain := _join_texts(values, records)) is not None:
+        size[rows], shapes = plain
+        return shapes, []
     texts: list[bytes] = []
     for key in ("size", "counts"):  # the text of runs has no quotes
         quoted = f'"{key}"'.encode()
@@ -198,6 +203,25 @@ def _read_masks(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[Shap
     joined = np.frombuffer(b"".join(texts), np.uint8)
     shapes = Shapes.of_masks(joined, offsets(np.array([*map(len, texts)])))
     return shapes, bad
+
+
+def _join_texts(values: Sequence[bytes], records: Sequence[_Mask]) -> tuple[Floats, Shapes] | None:
+    """(n, 2) height and width, and the masks; None unless all are ASCII text with usual keys and sizes."""
+    joined, n = b"".join(values), len(values)
+    if joined.count(b'"size"') != n or joined.count(b'"counts"') != n or b"\\u" in joined:
+        return None
+    texts = [record.counts for record in records]
+    try:
+        size = np.array([record.size for record in records], np.float64)
+    except OverflowError:
+        return None
+    if not set(map(type, texts)) <= {str} or size.min() < 0 or size.prod(axis=1).max() >= MOST_PIXELS:
+        return None
+    text = "".join(cast("list[str]", texts))
+    if not text.isascii():
+        return None
+    first = offsets(np.fromiter(map(len, texts), np.int64, n))
+    return size, Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), first)
 
 
 def _with_oriented(

@@ -90,21 +90,21 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         """(n, 4) left, top, width and height of the pixels, zeros for none; `height` of each image, (n,)."""
         n = np.diff(self.first) // 2
         h = np.repeat(height.astype(np.float64), n)
-        begin, end = self.edge[0::2], self.edge[1::2] - 1
+        begin, end = self.edge[0::2], self.edge[1::2]
         # Floats divide many times as fast, and exactly enough below `MOST_PIXELS`.
-        left, right = np.floor(begin / h), np.floor(end / h)
+        left = np.floor(begin / h)
+        top = begin - left * h
+        bottom = top + (end - begin)
         # A run that goes on in the next column touches the bottom of the one and the top of the other.
-        top = np.where(left < right, 0, begin - left * h)
-        bottom = np.where(left < right, h - 1, end - right * h)
+        long = np.flatnonzero(bottom > h)
+        top[long], bottom[long] = 0, h[long]
         ltwh = np.zeros((len(n), 4), np.int64)
         some = n > 0
         at = self.first[:-1][some] // 2
         if len(at):
-            x = left[at]
-            y = np.minimum.reduceat(top, at)
-            ltwh[some] = np.stack(
-                [x, y, right[at + n[some] - 1] - x + 1, np.maximum.reduceat(bottom, at) - y + 1], axis=1
-            )
+            x, y, last = left[at], np.minimum.reduceat(top, at), at + n[some] - 1
+            right = np.floor((end[last] - 1) / h[last])
+            ltwh[some] = np.stack([x, y, right - x + 1, np.maximum.reduceat(bottom, at) - y], axis=1)
         return ltwh
 
     def counts(self, pixels: Longs) -> tuple[Longs, Longs]:

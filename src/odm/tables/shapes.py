@@ -52,7 +52,11 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
         columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in self._PLAIN}
         items = {self._LEVELS[0][0]: kept}
         for name, below in self._LEVELS:
-            columns[name], items[below] = _taken(getattr(self, name), items.get(name, kept))
+            first = getattr(self, name)
+            if below == "text":  # numbers of all bytes would take eight times as much memory
+                columns[name], columns[below] = _take_texts(first, getattr(self, below), kept)
+                continue
+            columns[name], items[below] = _taken(first, items.get(name, kept))
         for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
@@ -230,6 +234,13 @@ class Shapes(_Ragged, frozen=True, dict=True):
         area, box = measure_all(self.xy, self.point, self.ring, height, width)
         masks = self.measured(height)
         return area + masks.area, box + masks.box
+
+    def known_extents(self, rows: NDArray[Any], height: Longs) -> tuple[Longs, Longs] | None:
+        """Return the `extents` of the boxes at `rows`; None unless all are masks, and measured before."""
+        known: Measured | None = getattr(self, "_measured", None)
+        if known is None or (self.kind[rows] != ShapeKind.MASK).any() or (known.height[rows] != height).any():
+            return None
+        return known.area[rows], known.box[rows]
 
     def run_bounds(self, width: Longs) -> Longs:
         """(n,) how many runs each shape has as a mask at the most; `width` of each image, (n,)."""
@@ -546,6 +557,13 @@ def _taken(first: Longs, rows: Longs) -> tuple[Longs, Longs]:
     n = first[rows + 1] - first[rows]
     begin = np.concatenate([[0], np.cumsum(n)]).astype(np.int64)
     return begin, np.arange(int(begin[-1])) + np.repeat(first[rows] - begin[:-1], n)
+
+
+def _take_texts(first: Longs, text: NDArray[np.uint8], rows: Longs) -> tuple[Longs, NDArray[np.uint8]]:
+    """The offsets and the texts of some rows."""
+    begin, end = first[rows], first[rows + 1]
+    texts = map(text.data.__getitem__, map(slice, begin.tolist(), end.tolist()))
+    return np.concatenate([[0], np.cumsum(end - begin)]), np.frombuffer(b"".join(texts), np.uint8)
 
 
 def _joined_offsets(parts: Sequence[Longs]) -> Longs:
