@@ -163,6 +163,14 @@ def to_columns(dataset: Dataset) -> dict[str, NDArray[Any]]:
     The columns are ``image``, ``class``, ``left``, ``top``, ``right``, ``bottom``; of detections ``score``;
     ``area`` where the source has areas; and those of ``crowd``, ``difficult``, ``truncated``, ... that
     some box has. Images without boxes have no row.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> [(name, column.tolist()) for name, column in to_columns(truth).items()][:3]
+    [('image', ['a.jpg']), ('class', ['person']), ('left', [10.0])]
     """
     _require_pixels(dataset)
     return dataset.boxes.columns()
@@ -182,6 +190,12 @@ def from_columns(
     ------
     ValueError
         If a column is missing or of another length, or a name is not among those given.
+
+    Examples
+    --------
+    >>> columns = {"image": ["a.jpg"], "class": ["person"], "left": [10], "top": [10]}
+    >>> from_columns(columns | {"right": [30], "bottom": [30]})
+    <Dataset: ground truth, 1 boxes, images 1 ('a.jpg'), categories 1 ('person')>
     """
     listed = table if isinstance(table, Mapping) else getattr(table, "column_names", None)
     column_names = {str(name) for name in (table.columns if listed is None else listed)}
@@ -225,6 +239,14 @@ def to_coco(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
 
     Ids are those of the source where all are whole numbers, else they count from 1; those of annotations
     count from 1. Annotations of detections have a ``score``, so the list is also one for ``loadRes``.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> to_coco(truth)["annotations"][0]["bbox"]
+    [10.0, 10.0, 20.0, 20.0]
     """
     _require_pixels(dataset)
     images, categories, boxes = dataset.images, dataset.categories, dataset.boxes
@@ -271,6 +293,13 @@ def from_coco(data: Mapping[str, Any], results: Iterable[Mapping[str, Any]] | No
     ------
     ValueError
         If a record lacks what it needs or refers to an id that is not there; the message names the record.
+
+    Examples
+    --------
+    >>> image, category = {"id": 1, "file_name": "a.jpg", "width": 99, "height": 99}, {"id": 1, "name": "dog"}
+    >>> box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 20, 20]}
+    >>> from_coco({"images": [image], "categories": [category], "annotations": [box]})
+    <Dataset: ground truth of '<dictionary>', 1 boxes, images 1 ('a.jpg'), categories 1 ('dog')>
     """
     truth = _read_json(InMemory.from_values("<dictionary>", data), None)
     if results is None:

@@ -85,6 +85,17 @@ def merge(datasets: Sequence[Dataset], *, same_image: SameImage = "error", log: 
         If the datasets are not of one kind, or some have names of classes and some only numbers.
     DataError
         If an image is in more than one and that was not asked for, or its sizes differ.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> other = Dataset.from_arrays(
+    ...     images=["b.jpg"], categories=["dog"], image=[0], category=[0], ltwh=[[1, 1, 5, 5]]
+    ... )
+    >>> merge([truth, other]).dataset
+    <Dataset: ground truth, 2 boxes, images 2 ('a.jpg', 'b.jpg'), categories 2 ('person', 'dog')>
     """
     log = log or Log()
     if not datasets:

@@ -138,6 +138,10 @@ def convert(
         Classes to rename, merge, drop or keep.
     selection
         Which boxes and images to keep, after the edits, and how to split them into parts or folds.
+
+    Examples
+    --------
+    >>> convert("labels/", "coco.json", from_="yolo", to="coco").written  # doctest: +SKIP
     """
     log, target = log or Log(), os.fspath(target)
     sources = [os.fspath(s) for s in ([source] if isinstance(source, str | os.PathLike) else source)]
@@ -258,6 +262,10 @@ def repair(
         If errors remain that the repairs do not remove.
     UsageError, PathError
         As for `convert`.
+
+    Examples
+    --------
+    >>> repair("labels/", "repaired/", ["clip"]).changed  # doctest: +SKIP
     """
     log = log or Log()
     source, target = os.fspath(source), os.fspath(target)

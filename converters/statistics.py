@@ -236,6 +236,14 @@ def describe(dataset: Dataset) -> Statistics:
     """Count and measure a dataset.
 
     A box belongs to an area range by its own ``area`` where it has one, as in COCO, else by width * height.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> [(row.name, row.boxes) for row in describe(truth).classes]
+    [('person', 1)]
     """
     regions, is_class = dataset.boxes.has(Flag.REGION), ~region_classes(dataset)
     dataset = dataset.take(~regions) if regions.any() else dataset

@@ -79,6 +79,11 @@ def validate(
         If there is no such format, option or code, or the format cannot be detected.
     PathError
         If a path is missing or not usable. Bad data never raises.
+
+    Examples
+    --------
+    >>> [issue.code for issue in validate("labels/", format="yolo")]  # doctest: +SKIP
+    ['inverted-box']
     """
     patterns = check_codes(select), check_codes(ignore)
     if images is not None:

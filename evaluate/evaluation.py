@@ -155,6 +155,15 @@ def evaluate(
         If the two sides cannot be compared; its log says why.
     UsageError
         If an option does not exist, or options cannot be combined.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> detections = Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+    >>> round(evaluate(truth, detections, "coco").summary["AP75"], 3)
+    1.0
     """
     log = Log() if log is None else log
     rules = checked_rules(

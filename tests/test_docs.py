@@ -1,5 +1,7 @@
 """The pages say what the program does: generated parts are up to date, links lead somewhere."""
 
+import doctest
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -176,6 +178,20 @@ def test_the_examples_of_the_pages_about_python_run(page, monkeypatch):
         compiled = compile(code, page, "exec")
         if run:
             exec(compiled, names)
+
+
+def modules_with_examples():
+    """The modules whose docstrings have examples."""
+    package = Path(odm.__file__).parent
+    files = [f for f in sorted(package.rglob("*.py")) if ">>> " in f.read_text(encoding="utf-8")]
+    names = [".".join(("odm", *f.relative_to(package).with_suffix("").parts)) for f in files]
+    return [name.removesuffix(".__init__") for name in names]
+
+
+@of_each(modules_with_examples)
+def test_the_examples_of_docstrings_print_what_they_say(name):
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert not failed, name
 
 
 def test_the_page_of_formats_says_of_each_what_was_tried():

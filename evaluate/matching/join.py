@@ -82,6 +82,15 @@ def join(
         If the two sides do not belong together; the log says why.
     UsageError
         If a name in `only_classes` or `only_images` exists on neither side, or a value is out of range.
+
+    Examples
+    --------
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> detections = Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+    >>> join(truth, detections)
+    <Joined: 1 images, 1 classes, 1 ground truths, 1 detections>
     """
     if extra_images not in ("error", "background", "ignore"):
         raise UsageError(f"{spell('extra_images')} {extra_images}: choose error, background or ignore")

@@ -54,6 +54,19 @@ def match(
         The pairs of the prepared sides at `floor_of` the protocol or lower, if they are known already.
     order
         Positions of the detections of the prepared sides by descending score, if ties are ordered otherwise.
+
+    Examples
+    --------
+    The stages of `odm.evaluate.evaluate` one by one:
+
+    >>> from odm.evaluate import accumulate, join, resolve
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> detections = Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+    >>> matches = match(join(truth, detections), *resolve("voc2012"))
+    >>> accumulate(matches).summary
+    {'mAP': 1.0}
     """
     sides, dropped = prepare(joined, protocol)
     if order is None:

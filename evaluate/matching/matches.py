@@ -92,6 +92,18 @@ def concatenate(parts: Sequence[Matches]) -> Matches:
     ------
     ValueError
         If there are none, or they are of different protocols or classes.
+
+    Examples
+    --------
+    >>> from odm.evaluate import join, match, resolve
+    >>> from odm.tables import Dataset
+    >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
+    >>> truth = Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
+    >>> detections = Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+    >>> joined, (rules,) = join(truth, detections), resolve("voc2012")
+    >>> parts = [match(joined.shard([image]), rules) for image in range(len(joined.images))]
+    >>> concatenate(parts).npos.tolist()
+    [[1]]
     """
     if not parts:
         raise ValueError("nothing to concatenate")

@@ -53,6 +53,11 @@ def resolve(
     ------
     UsageError
         If a protocol is not known, a switch does not apply to it, or a value is out of range.
+
+    Examples
+    --------
+    >>> [(rules.name, rules.ious) for rules in resolve("voc2012", iou=[0.5, 0.7])]
+    [('voc2012', (0.5,)), ('voc2012', (0.7,))]
     """
     protocol = DEFAULT if protocol is None else protocol
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)

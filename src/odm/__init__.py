@@ -8,8 +8,8 @@ Boxes in arrays are evaluated without a file:
 
 >>> same = {"images": ["a.jpg"], "categories": ["person"], "image": [0], "category": [0]}
 >>> truth = odm.Dataset.from_arrays(**same, ltwh=[[10, 10, 20, 20]])
->>> found = odm.Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
->>> round(odm.evaluate.evaluate(truth, found, "coco").result.summary["AP50"], 3)
+>>> detections = odm.Dataset.from_arrays(**same, ltwh=[[12, 10, 20, 20]], score=[0.9])
+>>> round(odm.evaluate.evaluate(truth, detections, "coco").result.summary["AP50"], 3)
 1.0
 """
 

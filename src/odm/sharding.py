@@ -75,6 +75,10 @@ def evaluate_shards(
         If the options do not fit together, or the memory is too small.
     PathError
         If a source or the scratch folder cannot be used.
+
+    Examples
+    --------
+    >>> evaluate_shards("gt.json", "runs/big.json", "coco", memory=2**31).summary  # doctest: +SKIP
     """
     log = Log() if log is None else log
     rules = rules_in_parts(protocol, **options)

@@ -2,8 +2,8 @@
 
 >>> from odm.coco import COCO, COCOeval  # doctest: +SKIP
 >>> truth = COCO("instances_val.json")  # doctest: +SKIP
->>> found = truth.loadRes("results.json")  # doctest: +SKIP
->>> evaluation = COCOeval(truth, found, "bbox")  # doctest: +SKIP
+>>> results = truth.loadRes("results.json")  # doctest: +SKIP
+>>> evaluation = COCOeval(truth, results, "bbox")  # doctest: +SKIP
 >>> evaluation.evaluate(); evaluation.accumulate(); evaluation.summarize()  # doctest: +SKIP
 
 `install` puts it in place of pycocotools for programs that cannot be changed. The numbers are those of

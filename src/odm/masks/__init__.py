@@ -37,6 +37,11 @@ def encode(mask: ArrayLike) -> dict[str, Any] | list[dict[str, Any]]:
     ------
     ValueError
         If the array has another number of dimensions, or holds anything but numbers.
+
+    Examples
+    --------
+    >>> encode([[0, 0, 1], [0, 0, 1]])
+    {'size': [2, 3], 'counts': '42'}
     """
     values = np.asarray(mask)
     if values.dtype.kind not in "biufc":
@@ -60,6 +65,11 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
     ValueError
         If one is no compressed mask or cannot be decoded, its runs do not add up to its size, or sizes
         differ.
+
+    Examples
+    --------
+    >>> decode({"size": [2, 2], "counts": [0, 2, 1, 1]}).tolist()
+    [[True, False], [True, True]]
     """
     runs, height, width = read_runs(mask)
     sizes = set(zip(height.tolist(), width.tolist(), strict=True))
@@ -77,7 +87,13 @@ def decode(mask: Compressed | Sequence[Compressed]) -> NDArray[np.bool_]:
 
 
 def area(mask: Compressed | Sequence[Compressed]) -> Any:
-    """Count the pixels of a compressed mask, int, or of several, (n,). Raises ValueError as `decode` does."""
+    """Count the pixels of a compressed mask, int, or of several, (n,). Raises ValueError as `decode` does.
+
+    Examples
+    --------
+    >>> area({"size": [2, 2], "counts": [0, 2, 1, 1]})
+    3
+    """
     areas = read_runs(mask)[0].areas()
     return int(areas[0]) if isinstance(mask, Mapping) else areas
 
@@ -86,6 +102,11 @@ def boxes(mask: Compressed | Sequence[Compressed]) -> Longs:
     """Return left, top, width and height in pixels of a compressed mask, (4,), or of several, (n, 4).
 
     Zeros for a mask without pixels. ValueError as for `decode`.
+
+    Examples
+    --------
+    >>> boxes({"size": [4, 4], "counts": [5, 2, 9]}).tolist()
+    [1, 1, 1, 2]
     """
     runs, height, _ = read_runs(mask)
     ltwh = runs.boxes(height)
@@ -107,6 +128,12 @@ def iou(
     ValueError
         As for `decode`, if not all masks are of images of one size, or if `crowd` is not one value for each
         of `truths`.
+
+    Examples
+    --------
+    >>> left, right = {"size": [1, 4], "counts": [0, 3, 1]}, {"size": [1, 4], "counts": [1, 3]}
+    >>> iou([left], [left, right]).tolist()
+    [[1.0, 0.5]]
     """
     detection_runs, height, width = read_runs(detections)
     real, *other = read_runs(truths)
@@ -137,6 +164,11 @@ def rasterise(outlines: Sequence[ArrayLike], height: int, width: int) -> dict[st
     ValueError
         If an outline has fewer than three corners or a value that is not a finite number, if the size is not
         two whole numbers, or if the image or the outlines are too large.
+
+    Examples
+    --------
+    >>> area(rasterise([[2, 3, 12, 3, 12, 9, 2, 9]], 20, 20))
+    60
     """
     from odm.masks.polygons import write_outlines
 
@@ -155,6 +187,11 @@ def outlines(mask: Compressed) -> list[Floats]:
 
     Filled by `rasterise` they give the same pixels. Parts that touch only at a corner are separate outlines,
     and a hole is joined to the outline around it by a bridge of no width. ValueError as for `decode`.
+
+    Examples
+    --------
+    >>> [corners.tolist() for corners in outlines({"size": [3, 3], "counts": [4, 1, 4]})]
+    [[[1.0, 2.0], [1.0, 1.0], [2.0, 1.0], [2.0, 2.0]]]
     """
     from odm.masks.trace import trace_all
 
