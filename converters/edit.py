@@ -215,6 +215,7 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
 
 
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
+    """Keep, drop and rename classes by name."""
     names = dataset.categories.name
     _check_names("only_classes", edits.only, names)
     _check_names("drop", edits.drop, names)

@@ -268,6 +268,7 @@ def _read_pair(
     spare: Collection[str],
     kept: KeptTruth,
 ) -> tuple[Loaded, Loaded]:
+    """Read both sides, each with the other as its counterpart, and check them."""
     _find_formats(sides)
     if refuse:
         uses = [(side.format, "read") for side in sides if side.format is not None]
@@ -326,6 +327,7 @@ def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[D
 def _check(
     side: PendingSource, dataset: Dataset, log: Log, skip_bad: bool, check: Check, *, refuse: bool
 ) -> Loaded:
+    """Check a dataset, refuse it or leave out its bad rows, and return it as `Loaded`."""
     assert side.format is not None
     if len(dataset.categories) > MOST_CLASSES:
         raise DataError(
@@ -426,6 +428,7 @@ def check_shared(shared: Mapping[str, Any], uses: list[tuple[Format, str]]) -> N
 
 
 def _find_formats(sides: tuple[PendingSource, PendingSource]) -> None:
+    """Find the format of each side; an empty side takes the format of the other."""
     undecided: list[tuple[PendingSource, UsageError | PathError]] = []
     for side in sides:
         try:

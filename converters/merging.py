@@ -438,6 +438,9 @@ def _images(
     changed: dict[str, int],
     log: Log,
 ) -> Images:
+    """Merge the images of all datasets; of each the first size, split, path and place that a dataset
+    states.
+    """
     tables = [dataset.images for dataset in datasets]
     size = np.concatenate([np.stack([images.width, images.height], axis=1) for images in tables])
     known: NDArray[np.bool_] = np.asarray((size > 0).any(axis=1))

@@ -270,6 +270,7 @@ class PendingSource:
         return dataset
 
     def _read(self, counterpart: Counterpart | None) -> Dataset:
+        """Read the source; one without the requested split is read whole if the other side has the split."""
         if self.source.is_dir and not self.source.files and not self.source.bad_links:
             if self.request.kind != "det":
                 raise PathError(f"{printable(self.source.path)}: this folder contains no files")
@@ -306,6 +307,7 @@ class PendingSource:
         return builder
 
     def _read_with(self, counterpart: Counterpart | None, log: Log) -> Dataset:
+        """Read the source with a builder, and report to `log`."""
         assert self.format is not None
         builder, options = self._builder(counterpart), self.own_options()
         other, decide = self.decides_with, self.format.decide_together

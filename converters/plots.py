@@ -100,6 +100,7 @@ def _counts(axis: Axis) -> None:
 
 
 def _classes(axes: Axes, statistics: Statistics) -> None:
+    """Draw a bar per class, the most frequent first."""
     rows = sorted(statistics.classes, key=lambda row: -row.boxes)[:MOST]
     at = np.arange(len(rows))
     bars = axes.barh(at, [row.boxes for row in rows], color=BLUE)

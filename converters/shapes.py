@@ -117,6 +117,7 @@ def fit(dataset: Dataset, target: Format, ledger: Ledger, *, shapes: AsShapes | 
 
 
 def _fitted(fitted: Shapes, target: Format, rule: _Fitting, as_shapes: AsShapes | None) -> Shapes | None:
+    """Convert or drop each kind of shape that `target` does not keep; None if no shape is left."""
     keeps, ledger = target.keeps, rule.ledger
     if as_shapes == "box":
         ledger.change("shapes written as boxes (--shapes box)", int(np.count_nonzero(fitted.kind)))

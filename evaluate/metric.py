@@ -268,6 +268,7 @@ class Metric:
         return self._dataset(names, batch.truth, "gt"), self._dataset(names, batch.detections, "det")
 
     def _dataset(self, names: Sequence[str], side: ImageBoxes, kind: Kind) -> Dataset:
+        """Make the dataset of one side, ``gt`` or ``det``."""
         size = np.zeros(len(names), np.int32)
         builder = Builder()
         builder.kind = kind

@@ -336,6 +336,7 @@ def with_known(joined: Joined, labels: Iterable[Label] | None, log: Log) -> Join
 
 
 def _with_labels(joined: Joined, labels: Iterable[Label], log: Log) -> Joined:
+    """Add image-level labels to the joined sides, as rows of image, class and state."""
     images = {name: i for i, name in enumerate(joined.images)}
     stems = unique(stem(name) for name in joined.images)
     last_parts = unique(last_part(name) for name in joined.images)

@@ -220,6 +220,7 @@ def match_cut(k: int, pieces: Sequence[Piece], work: Work, store: Store) -> Outc
 
 
 def _match(detections: SideTable, me: int, work: Work, store: Store) -> Outcome:
+    """Match the images of a task, and write the outcomes by bucket of classes."""
     columns: dict[str, Any] = unpack(store.read(f"truth-{me}"))
     labels = [columns.pop(name) for name in LABELS if name in columns]
     truth = SideTable(**columns)

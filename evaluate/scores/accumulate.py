@@ -210,6 +210,7 @@ _ARRAYS = ("ap", "recall", "miss", "det", "tp", "fp", "best_f1", "best_f1_score"
 
 
 def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> ClassCounts:
+    """Count and average the consecutive classes of `ranked`."""
     rules = matches.protocol
     class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
     npos = matches.npos[class_slice]

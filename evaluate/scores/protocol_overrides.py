@@ -369,6 +369,7 @@ def _named_area(name: str, bounds: Any, base: Protocol) -> AreaRange:
 
 
 def _area(bounds: str | tuple[float, float], base: Protocol, name: str = "") -> AreaRange:
+    """Parse the bounds of an area range: a name, ``LOW:HIGH`` or two numbers, in square pixels."""
     shown = f"{name}={bounds}" if name else bounds
     if isinstance(bounds, str):
         if bounds in AREAS:

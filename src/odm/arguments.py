@@ -93,6 +93,7 @@ def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> N
 
 
 def _fits(value: Any, hint: Any, open_words: Sequence[Any]) -> bool:
+    """Return whether a value fits an annotation."""
     parts = _parts(hint)
     if len(parts) > 1:
         return any(_fits(value, part, open_words) for part in parts)

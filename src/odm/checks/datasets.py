@@ -83,6 +83,7 @@ def similar_classes(columns: DerivedColumns) -> Found:
     validate_only=True,
 )
 def same_last_part(columns: DerivedColumns) -> Found:
+    """Find images in different folders whose names have one stem."""
     names = columns.dataset.images.name
     if not any("/" in name for name in names):
         return

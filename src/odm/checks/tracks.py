@@ -49,6 +49,7 @@ def frame_twice(columns: DerivedColumns) -> Found:
     validate_only=True,
 )
 def frame_beyond(columns: DerivedColumns) -> Found:
+    """Find frames beyond the length of their video."""
     images, videos = columns.dataset.images, columns.dataset.videos
     if images.video is None or images.frame is None:
         return

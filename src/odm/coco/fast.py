@@ -97,6 +97,7 @@ def _is_usual(p: Any) -> bool:
 
 
 def _protocol(p: Any) -> Protocol:
+    """Return the protocol for pycocotools' parameters."""
     areas = tuple(
         AreaRange(name, float(low), float(high))
         for name, (low, high) in zip(p.areaRngLbl, p.areaRng, strict=True)

@@ -306,6 +306,7 @@ class Output:
         return _Below(self, folder)
 
     def _location(self, name: str) -> str:
+        """Return the path in the staging folder at which a file is written; its folders are made."""
         if self.single:
             return os.path.join(self._stage, "file")
         # `plan` has reported it; this is the last check.
@@ -385,6 +386,7 @@ class Output:
             PLACED[self.target] = True
 
     def _place(self, made: str) -> None:
+        """Move what was made to its target."""
         if self.single and self._exists:
             self._keep_mode(made)
             os.replace(made, self._real)
@@ -438,6 +440,7 @@ class Output:
             )
 
     def _merge(self, tree: str) -> None:
+        """Move files into a folder that exists, one by one, with a marker meanwhile."""
         moves = self._moves(self.written)
         was_complete = not marker.is_incomplete(self._real)
         if len(moves) > 1 or not was_complete:
@@ -504,6 +507,7 @@ class Output:
         raise PathError(f"{shown}: {reason_of(e)}; {done}") from e
 
     def _clean(self) -> None:
+        """Remove the staging folder."""
         with scratch.undisturbed():
             try:
                 if self._stage:

@@ -383,6 +383,7 @@ class Source:
                     pending.append((name, entry.path, above | {real}))
 
     def _may_follow(self, name: str, path: str, root: str) -> bool:
+        """Return whether a link may be followed; others are kept in `picture_links` or `bad_links`."""
         low = name.lower()
         try:
             real = os.path.realpath(path, strict=True)
@@ -451,6 +452,7 @@ class NamedSource(Source):
         return super().below(folder)
 
     def _look(self, folder: str, *, deep: bool) -> None:
+        """Add the files of a folder to `files`, once."""
         if self._looked.get(folder) or (folder in self._looked and not deep):
             return
         self._looked[folder] = deep

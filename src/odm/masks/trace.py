@@ -68,6 +68,7 @@ class _Edges(msgspec.Struct, frozen=True, eq=False):
 
 
 def _upright_edges(masks: Runs, height: Longs) -> _Edges:
+    """Return the upright edges of all masks."""
     runs = np.diff(masks.first) // 2
     owner = np.repeat(np.arange(len(masks)), runs)
     h = height[owner]

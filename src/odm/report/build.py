@@ -207,6 +207,7 @@ def _too_large(target: str) -> PathError:
 def _html(
     page: Page, entries: list[list[Any]], pictures: list[str], language: str | None, *, single: bool
 ) -> bytes:
+    """Fill the template of a page with its style, script and data."""
     data = {
         "kind": page.kind,
         "odm": VERSION,

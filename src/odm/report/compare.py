@@ -141,6 +141,7 @@ def changes_of(
 
 
 def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets: Datasets) -> list[RunBoxes]:
+    """Return the boxes of one run on each image that is shown."""
     detections, truth = table.detections, table.truth
     number = {name: i for i, name in enumerate(table.images)}
     is_found = table.found_at(level)

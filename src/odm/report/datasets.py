@@ -119,6 +119,7 @@ def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_
 def _data(
     dataset: Dataset, shown: ShownImages, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
+    """Return the data that the pages of one dataset share."""
     boxes, n = dataset.boxes, len(dataset.categories)
     objects = ~boxes.has(Flag.REGION)
     pairs = np.unique((boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[objects])

@@ -100,6 +100,7 @@ def _title(sources: Sequence[str]) -> words.Said:
 
 
 def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: ShownImages) -> dict[str, Any]:
+    """Return the data of one result."""
     contract = result.to_dict()
     rows = [
         {

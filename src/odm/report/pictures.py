@@ -94,6 +94,7 @@ def _shared_blocks() -> Iterator[None]:
 
 
 def _shot(picture: Picture, size: int) -> Shot:
+    """Open, shrink and encode one picture, with a remark if that is not possible."""
     known = picture.width, picture.height
     if not picture.path:
         return Shot(b"", *known, "no picture")
@@ -148,6 +149,7 @@ _budget = _Budget()
 
 
 def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -> Shot:
+    """Shrink a picture to at most `size` pixels, turned as its EXIF orientation says."""
     from PIL import ExifTags, ImageOps
 
     stored = image.size

@@ -631,6 +631,7 @@ def _add_categories(
     category_ids: Sequence[int] | None,
     frequency: Sequence[str] | None,
 ) -> None:
+    """Add the categories of `Dataset.from_arrays`. Raises ValueError if a column has the wrong length."""
     n = len(categories)
     if len(set(categories)) != n:
         raise ValueError("two categories have the same name")

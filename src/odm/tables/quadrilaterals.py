@@ -61,6 +61,7 @@ def shared_areas(a: Floats, b: Floats) -> Floats:
 
 
 def _shared(a: Floats, b: Floats) -> Floats:
+    """(n,) shared areas: each quadrilateral of `a` is clipped at the sides of its partner in `b`."""
     direction = np.where(signed_areas(b) < 0, -1.0, 1.0)
     # Corners stand in columns, a pair in each, the first `m` of them in use.
     x, y = (np.ascontiguousarray(a[..., axis].T) for axis in (0, 1))
