@@ -31,10 +31,10 @@ COMMANDS = {
     "agree": "Measure the agreement between two annotators.",
     "diff": "List what changed between two versions of annotations.",
     "validate": "Report every problem in annotations or detections.",
-    "stats": "Summarise a data set: objects, classes, sizes.",
+    "stats": "Summarise a dataset: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
-    "example": "Write a small data set with pictures to try odm on.",
+    "example": "Write a small dataset with pictures to try odm on.",
     "completion": "Print or install shell completion.",
 }
 """Name and one line of help of each subcommand; its file is imported when it is called."""

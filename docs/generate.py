@@ -86,7 +86,7 @@ def formats_by_use() -> str:
     return "\n".join(lines)
 
 
-SHAPES = {"polygon": "outlines", "mask": "masks", "oriented": "oriented boxes", "keypoints": "key points"}
+SHAPES = {"polygon": "outlines", "mask": "masks", "oriented": "oriented boxes", "keypoints": "keypoints"}
 
 
 def shapes_of(format_: Any) -> list[str]:

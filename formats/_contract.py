@@ -123,7 +123,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What a file of it has, for the message about one that no format recognises: keys, elements or columns;
     or one entry with the names of the values of a row, separated by spaces. Without any, `holds` is named."""
     single: bool
-    """True where a data set is one file by nature; a target with one of the suffixes is then that file."""
+    """True where a dataset is one file by nature; a target with one of the suffixes is then that file."""
     owns_suffix: bool = False
     """Whether a target that only its suffix describes is written as this format, where several have it."""
     sniff: Callable[[Source], Sniff | None]
@@ -139,7 +139,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ``absent``, ``partial``, ...), ``video`` (with frame numbers), ``track``, ``track_score``, ``group`` (of
     boxes), ``own_fields`` (the ``own`` of images, categories and files), and names of ``Dataset.extras``. Of
     shapes: ``polygon``, ``parts`` (several outlines of one object), ``mask``, ``oriented``, ``rectangle``
-    (oriented boxes only as rectangles), ``keypoints`` and ``visibility`` (whether a key point is hidden)."""
+    (oriented boxes only as rectangles), ``keypoints`` and ``visibility`` (whether a keypoint is hidden)."""
     shape_is_box: bool = False
     """Whether the box of an object with a shape is not written but is what lies around its shape."""
     boxes_as_shapes: bool = False

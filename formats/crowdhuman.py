@@ -1,6 +1,6 @@
 """CrowdHuman ``.odgt``: the people in each image, one JSON record per line.
 
-Source: the annotation format on the page of the data set (https://www.crowdhuman.org/download.html)::
+Source: the annotation format on the page of the dataset (https://www.crowdhuman.org/download.html)::
 
     {"ID": "273271,c9db000d5146c15", "gtboxes": [
         {"tag": "person", "fbox": [72, 202, 163, 503], "vbox": [72, 202, 163, 398],

@@ -12,10 +12,10 @@ Specification: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com
 The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "width": 640, "height": 480}``
 instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
 
-Polygons and ellipses are outlines, the masks of a raster layer are masks, and the nodes of a skeleton are key
-points. Where only boxes are needed, shapes with a ``bounding_box`` are counted and read as this box, with a
-warning. A shape without one, as in old files, or with one of nulls, as in those of darwin-py, is read as its
-own bounding box. Tags, lines, single key points and the like have none and are counted but not read. The
+Polygons and ellipses are outlines, the masks of a raster layer are masks, and the nodes of a skeleton are
+keypoints. Where only boxes are needed, shapes with a ``bounding_box`` are counted and read as this box, with
+a warning. A shape without one, as in old files, or with one of nulls, as in those of darwin-py, is read as
+its own bounding box. Tags, lines, single keypoints and the like have none and are counted but not read. The
 image name is the item's path and name. Of an item with several slots, only the first is read; annotations in
 other slots are counted.
 

@@ -1,7 +1,7 @@
 """Datumaro JSON: the format of Datumaro and OpenVINO's training tools, which CVAT exports too.
 
 Reference: "Datumaro format" in the documentation of Datumaro (https://github.com/open-edge-platform/datumaro)
-and its exporter. A data set has a file ``annotations/SUBSET.json`` for each subset::
+and its exporter. A dataset has a file ``annotations/SUBSET.json`` for each subset::
 
     {"dm_format_version": "1.0", "media_type": 2, "infos": {},
      "categories": {"label": {"labels": [{"name": "person", "parent": "", "attributes": []}]}},
@@ -79,7 +79,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
         "dm_format_version" in look.keys
         or (look.keys.get("items") == "[" and look.keys.get("categories") == "{")
     ):
-        return SURE, "it has the keys of a data set of Datumaro"
+        return SURE, "it has the keys of a dataset of Datumaro"
     return None
 
 
@@ -185,7 +185,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], boxed: set[tuple[str, 
 
 
 def _points_of(shape: Item, kind: str) -> list[Any]:
-    """x, y and visibility of key points, or of all the elements of a skeleton."""
+    """x, y and visibility of keypoints, or of all the elements of a skeleton."""
     if kind == "skeleton":
         return [point for element in shape.items("elements") for point in _points_of(element, "points")]
     values, seen = shape.any_numbers("points"), shape.array("visibility")

@@ -1,4 +1,4 @@
-"""FiftyOne detection data set: ``data/`` and ``labels.json``.
+"""FiftyOne detection dataset: ``data/`` and ``labels.json``.
 
 Specification: "FiftyOneImageDetectionDataset" in the documentation of FiftyOne
 (https://docs.voxel51.com/user_guide/export_datasets.html)::
@@ -33,7 +33,7 @@ or similar is the split. Other types of fields are counted but not read.
 The mask of a detection is its ``mask``, a NumPy array in base64, or the PNG at its ``mask_path``, if that is
 below the folder of the file. It is stretched to the box, and written only with ``layout=samples``. If
 there are no detections, or with ``-O field=NAME``, a field of ``polylines`` or ``keypoints``
-is read instead. Polylines that are ``closed`` or ``filled`` are outlines. Key points with ``NaN`` are not
+is read instead. Polylines that are ``closed`` or ``filled`` are outlines. Keypoints with ``NaN`` are not
 labelled, and the mean ``confidence`` of the others is the score of the object. Neither field is written.
 ``index`` is the number of an object that is followed through images: its track id.
 
@@ -134,7 +134,7 @@ def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -
     homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
     folders = tuple(os.path.join(home, "data") for home in homes)
     reader = Reader(source, builder, log, options, folders, ask_other=True, keys=_KEYS)
-    files = choose_files(source, looks_like, "the detection data set of FiftyOne", log)
+    files = choose_files(source, looks_like, "the detection dataset of FiftyOne", log)
     record_of: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
@@ -431,7 +431,7 @@ def adapt(options: FiftyoneOptions) -> dict[str, Any]:
 
 FORMAT = json_format_of(
     __name__,
-    title="FiftyOne detection data set",
+    title="FiftyOne detection dataset",
     use="annotation tools",
     written_by="FiftyOne FiftyOneImageDetectionDataset and FiftyOneDataset",
     single=True,

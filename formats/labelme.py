@@ -20,7 +20,7 @@ polygon. ``point``, ``points``, ``line`` and ``linestrip`` have no area, and a `
 three-dimensional; they are counted but not read. A null list is read as empty.
 
 Groups: outlines and masks of one class and ``group_id`` are the parts of one object, and a rectangle of that
-group around them is its box. A ``point`` with a ``group_id`` is a key point of the rectangle of that group,
+group around them is its box. A ``point`` with a ``group_id`` is a keypoint of the rectangle of that group,
 or else of its one object, named by its label; with X-AnyLabeling's key ``difficult`` it is hidden. The class
 has all the labels of its objects' points. A note says how many shapes became objects, and
 ``-O groups=ignore`` reads shapes one by one. Other rectangles of a group stay apart.
@@ -36,7 +36,7 @@ ignored. A size that is missing or 0 is taken from the picture beside the file o
 ``--image-size``, ``--image-sizes``.
 
 Writing: one ``.json`` per image, to be placed beside the pictures; ``imageData`` is null. The
-outlines of an object get a ``group_id``. Key points are not written.
+outlines of an object get a ``group_id``. Keypoints are not written.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _read_shape(shape: Row) -> None:
 
 
 def _read_point(shape: Row, group: int) -> None:
-    """Read a key point of the object of its group; X-AnyLabeling calls a hidden one difficult."""
+    """Read a keypoint of the object of its group; X-AnyLabeling calls a hidden one difficult."""
     (x, y), *_ = shape.points("points", 1)
     point, name = (x, y, 1 if shape.flag("difficult") else 2), shape.text("label")
     if not shape.bad:

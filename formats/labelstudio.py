@@ -26,7 +26,7 @@ same lists in their cells; they are read and not written.
 Shapes: rectangles, which are oriented boxes if they are rotated, and polygons and ellipses, which are
 outlines (an ellipse of 64 corners); brushes in its run lengths (``format`` is ``rle``) are masks. Where only
 boxes are needed, the box around them is read, with a warning. Rotation is clockwise about the top left
-corner. A shape with several labels is read as one box per label. Other brushes, key points, relations,
+corner. A shape with several labels is read as one box per label. Other brushes, keypoints, relations,
 choices and the like are counted but not read. A null list is read as empty.
 
 A task with ``data.video`` and results of the type ``videorectangle`` is a video: each result is a track, and

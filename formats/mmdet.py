@@ -1,4 +1,4 @@
-"""MMDetection JSON: the images of a data set with their instances, and predictions of its inferencer.
+"""MMDetection JSON: the images of a dataset with their instances, and predictions of its inferencer.
 
 Specification: "Customize Datasets" in the documentation of MMDetection 3
 (https://mmdetection.readthedocs.io) and ``BaseDataset`` of MMEngine::

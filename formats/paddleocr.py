@@ -5,7 +5,7 @@
     imgs/a.jpg  [{"transcription": "MASA", "points": [[310, 104], [416, 104], [416, 216], [310, 216]]}]
     imgs/b.jpg  [{"transcription": "###", "points": [[10, 10], [40, 10], [40, 20], [10, 20]]}]
 
-Syntax: the text detection data sets of PaddleOCR (https://github.com/PaddlePaddle/PaddleOCR) and the readme
+Syntax: the text detection datasets of PaddleOCR (https://github.com/PaddlePaddle/PaddleOCR) and the readme
 of PPOCRLabel (https://github.com/PFCCLab/PPOCRLabel), which writes ``Label.txt``. ``points`` are the corners
 of a text in pixels, clockwise, four or more. An empty list is an image without text.
 
@@ -238,7 +238,7 @@ FORMAT = format_of(
     __name__,
     title="PaddleOCR text detection",
     use="training",
-    written_by="PaddleOCR data sets and results, PaddleOCR 3 and PaddleX (JSON), PPOCRLabel (Label.txt)",
+    written_by="PaddleOCR datasets and results, PaddleOCR 3 and PaddleX (JSON), PPOCRLabel (Label.txt)",
     suffixes=(".txt",),
     looks_at=(".txt", ".cach", ".json"),
     begins=None,

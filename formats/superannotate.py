@@ -25,7 +25,7 @@ In a pixel project, ``a.jpg___save.png`` beside the file has the pixels of each 
     {"classId": 1, "className": "person", "parts": [{"color": "#000447"}], "attributes": []}
 
 Polygons and ellipses are outlines, and rotated boxes are oriented boxes; where only boxes are needed, they
-are counted and read as their bounding boxes, with a warning. So are the key points of a ``template``. Points,
+are counted and read as their bounding boxes, with a warning. So are the keypoints of a ``template``. Points,
 polylines, cuboids, tags and attributes are counted but not read.
 
 Polygons and ellipses of one class and ``groupId`` (not 0) are the parts of one object, and a box of that
@@ -334,7 +334,7 @@ def _read_instance(box: Row) -> None:
 
 
 def _read_points(box: Row) -> list[Any]:
-    """The key points of a template by their ids from 1 on; a point that is missing is not labelled."""
+    """The keypoints of a template by their ids from 1 on; a point that is missing is not labelled."""
     nodes = [(node.get("id"), (*node.numbers("x", "y"), 2)) for node in box.items("points")]
     ids = [id_ for id_, _ in nodes if type(id_) is int and 0 < id_ <= _MOST_POINTS]
     if len(set(ids)) < len(nodes):

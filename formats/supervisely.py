@@ -1,12 +1,12 @@
-"""Supervisely: a project of data sets, one JSON file per image.
+"""Supervisely: a project of datasets, one JSON file per image.
 
 Specification: "Supervisely annotation format" in the developer documentation
 (https://developer.supervisely.com/getting-started/supervisely-annotation-format)::
 
     meta.json
         {"classes": [{"title": "person", "shape": "rectangle", "color": "#FF0000"}], "tags": []}
-    <data set>/img/a.jpg
-    <data set>/ann/a.jpg.json
+    <dataset>/img/a.jpg
+    <dataset>/ann/a.jpg.json
         {"description": "", "tags": [], "size": {"height": 480, "width": 640},
          "objects": [{"classTitle": "person", "geometryType": "rectangle",
                       "tags": [{"name": "occluded", "value": null}],
@@ -14,7 +14,7 @@ Specification: "Supervisely annotation format" in the developer documentation
 
 The points of a rectangle are two opposite corners in any order, in pixels from the top left corner of the
 image, read and written unchanged. A polygon is an outline, its holes joined to it by lines of no width; a
-``bitmap`` is a mask, an ``oriented_bbox`` an oriented box, and the nodes of a ``graph`` are key points. Where
+``bitmap`` is a mask, an ``oriented_bbox`` an oriented box, and the nodes of a ``graph`` are keypoints. Where
 only boxes are needed, these are counted and read as their bounding boxes, with a warning or a note. Lines,
 points, cuboids and the like are counted but not read. Without a ``geometryType``, as in old
 files, the shape of the class in ``meta.json`` applies; without that, two points are a rectangle and more a
@@ -24,7 +24,7 @@ Polygons and masks of one class and ``instance``, the key that binds objects, ar
 a rectangle bound to them that goes around them is its box, with a note; ``-O groups=ignore`` reads them one
 by one.
 
-The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The data set's
+The image is named after the annotation file without its ``.json``, below its ``ann`` folder. The dataset's
 folder is the split of its images, except for ``ds0``, ``ds``, ``dataset`` and similar names. A folder with
 only annotation files, or a single such file, is read as well. A size that is missing or 0 is taken from the
 picture in ``img``, or from ``--images``, ``--image-size``, ``--image-sizes``.
@@ -34,7 +34,7 @@ Flags are tags of an object: ``difficult``, ``crowd``, ``truncated``, ``occluded
 ``score`` is the score of a detection. If only some objects have one, they are read as ground truth without
 the scores, with a warning. ``--kind`` overrides this.
 
-Writing: a project whose data set is ``ds0``, or one data set for each split; colours are derived from the
+Writing: a project whose dataset is ``ds0``, or one dataset for each split; colours are derived from the
 order of the classes.
 """
 
@@ -77,7 +77,7 @@ _DRAWN = frozenset({"bitmap", "oriented_bbox", "graph"})
 """Kinds that are read only if shapes are wanted."""
 _SCORES = ("confidence", "score")
 _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
-"""Names of data sets that say nothing of a split."""
+"""Names of datasets that say nothing of a split."""
 
 
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
@@ -110,7 +110,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions) -> None:
-    """Read the annotation files of all data sets."""
+    """Read the annotation files of all datasets."""
     files = _annotations(source) if source.is_dir else [""]
     if files and source.is_dir and not any(map(_in_data_set, files)):
         unique_keys = frozenset({"objects", "size"})
@@ -147,7 +147,7 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
 
 
 def _places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
-    """The place of each file; images of data sets are called as their files below ``ann`` are."""
+    """The place of each file; images of datasets are called as their files below ``ann`` are."""
     places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
     for file in files:
         if _in_data_set(file):
@@ -162,13 +162,13 @@ def _in_data_set(file: str) -> bool:
 
 
 def _home(file: str) -> str:
-    """The folder of the data set that an annotation file is part of."""
+    """The folder of the dataset that an annotation file is part of."""
     parts = file.split("/")[:-1]
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
 def _split_of(file: str, *, several: bool) -> str:
-    """The split that the folder of a data set names."""
+    """The split that the folder of a dataset names."""
     split = _home(file).rpartition("/")[2]
     return split if several or not _WHOLE.fullmatch(split) else ""
 
@@ -228,7 +228,7 @@ def _read_points(record: Row, kind: Any) -> Corners:
 
 
 def _read_drawn(record: Row, kind: str) -> Corners:
-    """The corners around a mask, an oriented box or key points."""
+    """The corners around a mask, an oriented box or keypoints."""
     if kind == "bitmap":
         bitmap = record.object("bitmap")
         left, top = bitmap.number_list("origin", 2, "2 numbers, left and top")
@@ -244,7 +244,7 @@ def _read_drawn(record: Row, kind: str) -> Corners:
         for node in nodes
     ]
     if not points:
-        record.wrong("nodes", "key points")
+        record.wrong("nodes", "keypoints")
         raise BadRecord
     return record.only_points(points)
 

@@ -1,4 +1,4 @@
-"""Ultralytics NDJSON: a data set of the Ultralytics Platform, one JSON record per line.
+"""Ultralytics NDJSON: a dataset of the Ultralytics Platform, one JSON record per line.
 
 Specification: "Ultralytics NDJSON format" in the documentation of Ultralytics
 (https://docs.ultralytics.com/datasets/detect/#ultralytics-ndjson-format) and its own reader
@@ -8,11 +8,11 @@ Specification: "Ultralytics NDJSON format" in the documentation of Ultralytics
     {"type": "image", "file": "a.jpg", "width": 640, "height": 480, "split": "train",
      "annotations": {"boxes": [[0, 0.1, 0.25, 0.15, 0.4]]}}
 
-Each record is on one line, and the first describes the data set. A box is the number of its class, the centre
+Each record is on one line, and the first describes the dataset. A box is the number of its class, the centre
 and the size, relative to the size of the image; they are multiplied by ``width`` and ``height``. If these are
 missing, the size comes from ``--images``, ``--image-size`` or ``--image-sizes``. ``segments`` and ``obb``
 have the class and the corners of an outline or oriented box; where only boxes are needed, the box around them
-is read, with a warning. A ``pose`` has a box and key points, each x, y and perhaps its visibility. Classes of
+is read, with a warning. A ``pose`` has a box and keypoints, each x, y and perhaps its visibility. Classes of
 whole images are counted but not read.
 
 Detections have a confidence as their last number, as in YOLO text; Ultralytics does not write them. If
@@ -20,7 +20,7 @@ all boxes have one, the file contains detections.
 
 ``split`` is train, val or test; ``--split`` selects one. ``url`` is not followed.
 
-Writing: a record for the data set and one per image. Ultralytics trains only on images with a split; a note
+Writing: a record for the dataset and one per image. Ultralytics trains only on images with a split; a note
 says if there are others.
 """
 
@@ -66,7 +66,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     if look.top != "{" or keys.get("type") != '"':
         return None
     if ("task" in keys or "class_names" in keys) and b'"dataset"' in head:
-        return SURE, "its first record describes a data set, as in Ultralytics NDJSON"
+        return SURE, "its first record describes a dataset, as in Ultralytics NDJSON"
     if keys.get("file") == '"' and keys.get("annotations") == "{":
         return SURE, "its records have a file and annotations, as in Ultralytics NDJSON"
     return None
@@ -132,7 +132,7 @@ def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> N
         if n > 5 and label.wants:
             label.key_points(_key_points(values[4:], size))
         elif n > 5:
-            label.reader.count("key points")
+            label.reader.count("keypoints")
     label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
 
 

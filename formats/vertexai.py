@@ -1,4 +1,4 @@
-"""Vertex AI JSON lines: files to import into a data set of Google Cloud, and batch predictions.
+"""Vertex AI JSON lines: files to import into a dataset of Google Cloud, and batch predictions.
 
 Specification: "Prepare image training data for object detection" and "Interpret prediction results" in the
 documentation of Vertex AI (https://cloud.google.com/vertex-ai/docs)::

@@ -167,7 +167,7 @@ def test_predicted_key_points_are_known_without_a_description(tmp_path, kind):
     data = odm.read(folder, kind=kind, shapes=True, image_size="100x100")
     assert data.boxes.keypoints.counts().tolist() == [3, 3, 3]
     if kind is None:  # ground truth has no confidences
-        assert "key points" not in "".join(read(folder, kind="gt", **SIZE)[1].notes)
+        assert "keypoints" not in "".join(read(folder, kind="gt", **SIZE)[1].notes)
 
 
 # ------------------------------------------------------------------------------------------- the layouts

@@ -31,7 +31,7 @@ Reading
   ``is_crowd`` (``crowd``), which CVAT's own exports use; ``score`` (``confidence``) makes an object a
   detection. Other attributes are counted but not kept.
 - Polygons and ellipses (64 corners) are outlines, rotated boxes are oriented boxes, masks are masks, and the
-  points of a skeleton are key points, named as in ``<labels>``. Where only boxes are needed,
+  points of a skeleton are keypoints, named as in ``<labels>``. Where only boxes are needed,
   all are read as their bounding boxes, with a warning or a note. The box of a mask is the one
   around its pixels, because the rectangle in the file may be larger, as in Datumaro's. Polylines, points,
   cuboids and tags are not boxes and are counted.
@@ -49,7 +49,7 @@ Writing
 One file, as for a task of images, with all images, including those without objects. Frames of videos say so
 (``video="street" frame="3"``), and a box names its track (``track_id="7"``); only odm reads these attributes.
 Whole numbers have no decimal point, others all their digits. Flags and scores are written as attributes, only
-where they are set. Key points are not written.
+where they are set. Keypoints are not written.
 
 ``-O layout=video`` writes the tracks of videos, as CVAT imports them into a task of a video: one file per
 video, with a ``<track>`` for each track and ``outside="1"`` where it ends or pauses. A box without a track

@@ -1,4 +1,4 @@
-"""The layout of a data set of TFRecords: features, files, splits, the label map, and the options."""
+"""The layout of a dataset of TFRecords: features, files, splits, the label map, and the options."""
 
 from __future__ import annotations
 

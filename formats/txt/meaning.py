@@ -44,7 +44,7 @@ COORDS_UNCLEAR = Code(
     "cannot tell pixels from relative coordinates: {inside} boxes are in 0..1 and {outside} are not; this "
     "is the first that is not",
     "set --coords rel or --coords abs",
-    "If a data set seems to contain both relative coordinates and pixels, it is unclear which of them it "
+    "If a dataset seems to contain both relative coordinates and pixels, it is unclear which of them it "
     "uses.",
 )
 LAYOUTS_MAY_DIFFER = Code(

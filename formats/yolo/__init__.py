@@ -7,7 +7,7 @@ Layouts
     - a flat folder of label files, with or without the pictures beside them;
     - ``labels/`` beside ``images/`` (or ``JPEGImages/``, ``data/``), also below split folders
       (``train/labels`` or ``labels/train``); the folder ``labels/`` itself may also be given;
-    - a data set with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
+    - a dataset with ``data.yaml``: ``path``, and ``train``, ``val``, ``test`` each as a folder, a ``.txt``
       list of pictures, or a list of either. All splits are read, or the one given by ``--split``, and nothing
       that the file does not name;
     - darknet's ``obj.data`` with its lists of pictures (any key that names one is a split) and ``obj.names``;
@@ -27,7 +27,7 @@ Class names
     with a warning. The order of the list is kept.
 
 Numbers beyond the image
-    A centre, width, height or key point of ground truth above 1.01 or below -0.01 is an error, because
+    A centre, width, height or keypoint of ground truth above 1.01 or below -0.01 is an error, because
     Ultralytics leaves out the whole image. Other boxes that leave their image are warnings.
 
 Detections
@@ -40,15 +40,15 @@ Tracks
     of them twice in a file, are a box and a track; seven are a box, a confidence and a track. Label files
     that are called ``video_12.txt`` are frames of that video.
 
-Outlines, oriented boxes and key points
-    All rows of a data set are of one task, which ``-O task=`` names or the rows show. A row of a class and 6
+Outlines, oriented boxes and keypoints
+    All rows of a dataset are of one task, which ``-O task=`` names or the rows show. A row of a class and 6
     or more coordinates is an outline (``segment``); if all outlines have 8, they are the corners of oriented
-    boxes (``obb``). Rows with key points (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
+    boxes (``obb``). Rows with keypoints (``pose``) are a box and, for each point, x, y and often 0, 1 or 2:
     not labelled, hidden, visible. ``kpt_shape`` in ``data.yaml`` says how many. Without it, rows have
-    key points if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points;
+    keypoints if all have the same 5 + 3k numbers, every third is 0, 1 or 2, and the box contains the points;
     in detections if all have 6 + 3k numbers, every third and the last are in 0..1, and the box contains the
     likely points. ``data.yaml`` may have ``task: segment`` or ``obb``. The box of an outline is the one
-    around it. Where only boxes are needed, outlines are read as such, with a warning, and key points are
+    around it. Where only boxes are needed, outlines are read as such, with a warning, and keypoints are
     ignored. A confidence is the last number of a row of any task.
 
 Image sizes
@@ -122,9 +122,9 @@ def sniff(source: Source) -> Sniff | None:
     if (yaml_file := yaml_file_of(source)) is not None:
         if _holds_corners(source):
             return None
-        return Sniff(SURE, f"{yaml_file} describes a YOLO data set")
+        return Sniff(SURE, f"{yaml_file} describes a YOLO dataset")
     if (data_file := data_file_of(source)) is not None:
-        return Sniff(SURE, f"{data_file} describes a darknet data set")
+        return Sniff(SURE, f"{data_file} describes a darknet dataset")
     if any(f.lower().endswith(".xml") for f in source.files):
         return None
     files = listing(source)
@@ -148,7 +148,7 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
     if not labels:
         return None
     if points := find_key_points(source, labels):
-        return Sniff(SURE, f"its rows are a box and {points // 3} key points, as in YOLO's pose labels")
+        return Sniff(SURE, f"its rows are a box and {points // 3} keypoints, as in YOLO's pose labels")
     rows = sample(source, labels)
     if not rows.lines:
         return Sniff(LIKELY, rows.empty)
@@ -166,24 +166,24 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
 
 
 def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
-    """Say in the plan how many numbers of key points follow the box, as the user or the first files say."""
+    """Say in the plan how many numbers of keypoints follow the box, as the user or the first files say."""
     shown = printable(plan.source.path)
     if task in ("segment", "obb"):
         plan.key_points = 0
     elif not plan.key_points and task == "pose":
         plan.key_points, plan.dims = points_by_hand(plan.source, files, builder.kind)
         n = plan.key_points // plan.dims
-        log.note(f"{shown}: rows are read as a box and {n} key points of {plan.dims} numbers")
+        log.note(f"{shown}: rows are read as a box and {n} keypoints of {plan.dims} numbers")
     elif not plan.key_points and (n_numbers := find_key_points(plan.source, files, builder.kind)):
         plan.key_points = n_numbers
         read = "" if builder.wants else ", which are not read"
         log.note(
-            f"{shown}: rows have a box and {n_numbers // 3} key points{read} (kpt_shape in data.yaml decides)"
+            f"{shown}: rows have a box and {n_numbers // 3} keypoints{read} (kpt_shape in data.yaml decides)"
         )
 
 
 def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> None:
-    """Read a data set of label files, in any of its layouts."""
+    """Read a dataset of label files, in any of its layouts."""
     plan = _plan(source, options, log)
     source = plan.source
     builder.extras.update(plan.unread)

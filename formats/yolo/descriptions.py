@@ -1,4 +1,4 @@
-"""YOLO data sets that describe themselves: ``data.yaml``, darknet's ``obj.data``, and lists of pictures."""
+"""YOLO datasets that describe themselves: ``data.yaml``, darknet's ``obj.data``, and lists of pictures."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from odm.names import PICTURE_SUFFIXES, accept_name, stem
 OUTSIDE = Code(
     "yolo-place-outside",
     "error",
-    "{value!r} is outside the folder of the data set",
+    "{value!r} is outside the folder of the dataset",
     "name this file itself on the command line, so that its paths are followed, or give the label folder, "
     "and the image folder with --images",
-    "The data set's YAML file refers to a folder elsewhere. A file that is found in a folder may come from "
+    "The dataset's YAML file refers to a folder elsewhere. A file that is found in a folder may come from "
     "anyone, so its paths are followed only if the user names it.",
 )
 MISSING_SPLIT = Code(
@@ -32,14 +32,14 @@ MISSING_SPLIT = Code(
     "error",
     "{value!r} does not exist{tried}",
     "correct the path, or choose another split with --split",
-    "The data set's YAML file refers to a folder or an image list that does not exist.",
+    "The dataset's YAML file refers to a folder or an image list that does not exist.",
 )
 ABSENT_SPLIT = Code(
     "yolo-split-absent",
     "warning",
     "{value!r} does not exist{tried}; the other splits are read",
     "correct the path, or remove the key",
-    "The data set's YAML file refers to a folder or an image list that does not exist.",
+    "The dataset's YAML file refers to a folder or an image list that does not exist.",
 )
 
 _VAL = re.compile(r"(^|/)(?:val|valid|validation)(?=/|$)")
@@ -115,7 +115,7 @@ def _other_names(text: str) -> list[str]:
 
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
-    """Add what the description says of key points, and the task of which the rows are."""
+    """Add what the description says of keypoints, and the task of which the rows are."""
     shape = _whole_numbers(entries.get("kpt_shape"))
     if len(shape) == 2:
         plan.key_points, plan.dims = shape[0] * shape[1], shape[1]

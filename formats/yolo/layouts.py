@@ -1,4 +1,4 @@
-"""Where labels, pictures and class names lie in a YOLO data set, and which picture belongs to each label.
+"""Where labels, pictures and class names lie in a YOLO dataset, and which picture belongs to each label.
 
 The format takes more lines than others because each trainer and exporter lays its files out in its own way.
 """
@@ -46,7 +46,7 @@ _BELONGS = frozenset(
         *"readme.roboflow.txt readme.dataset.txt".split(),
     )
 )
-"""Files that belong to a data set of this format, some of them in exports of Roboflow and Label Studio."""
+"""Files that belong to a dataset of this format, some of them in exports of Roboflow and Label Studio."""
 
 
 OTHER_CLASS_LIST = Code(
@@ -67,7 +67,7 @@ NO_LABELS = Code(
     "none of the {n} pictures{where} has a label file{found}",
     "put the label files in a folder labels beside images, with the same names as the pictures, or give the "
     "folder that contains them",
-    "A data set without any label file would be read as pictures without objects. Usually the labels have "
+    "A dataset without any label file would be read as pictures without objects. Usually the labels have "
     "other names, or are in a folder that is not searched.",
 )
 BARE_PICTURES = Code(
@@ -139,13 +139,13 @@ class Plan(msgspec.Struct, eq=False):
     task: str = ""
     """What the rows are, where the description says so."""
     key_points: int = 0
-    """How many numbers of key points follow a box."""
+    """How many numbers of keypoints follow a box."""
     dims: int = 3
     """How many of these a point has: 3 with its visibility, else 2."""
     point_names: dict[int, list[str]] = msgspec.field(default_factory=dict)
-    """The names of the key points of classes, by number."""
+    """The names of the keypoints of classes, by number."""
     flip_idx: tuple[str, list[int]] | None = None
-    """The path of the description, and which key point takes the place of each in a mirrored picture."""
+    """The path of the description, and which keypoint takes the place of each in a mirrored picture."""
     tracks: frozenset[int] = frozenset()
     """Which rows end in the id of a track; see `find_tracks`."""
     lists: set[str] = msgspec.field(default_factory=set)
@@ -162,12 +162,12 @@ class Plan(msgspec.Struct, eq=False):
 
 
 def describes(head: bytes) -> bool:
-    """Whether a YAML file is about a data set."""
+    """Whether a YAML file is about a dataset."""
     return re.search(rb"(?m)^[\"'{ ]*(names|train|val|nc)[\"']?[ ]*:", head) is not None
 
 
 def yaml_file_of(source: Source) -> str | None:
-    """The file at the root that describes the data set, if there is one."""
+    """The file at the root that describes the dataset, if there is one."""
     yaml_files = [f for f in source.files if "/" not in f and f.lower().endswith((".yaml", ".yml"))]
     usual = [f for f in yaml_files if f.lower().rsplit(".", 1)[0] in {"data", "dataset"}]
     for file in usual + yaml_files:
@@ -186,7 +186,7 @@ def data_file_of(source: Source) -> str | None:
 
 
 def is_data_file(head: bytes) -> bool:
-    """Whether a file is darknet's description of a data set."""
+    """Whether a file is darknet's description of a dataset."""
     return re.search(rb"(?m)^[ \t]*(train|names)[ \t]*=", head) is not None
 
 
@@ -272,7 +272,7 @@ def _sibling(folder: str) -> str:
 
 
 def undescribed(source_files: Listing, lists: set[str]) -> Listing:
-    """The listing without the files that belong to a data set of this format."""
+    """The listing without the files that belong to a dataset of this format."""
     lists = lists.union(_class_lists(source_files, described=False))
     known = [
         f
@@ -286,7 +286,7 @@ def undescribed(source_files: Listing, lists: set[str]) -> Listing:
 def listed_in(source_files: Listing, places: set[str]) -> Listing:
     """The listing of the files in the folders that a description names, and of the class lists beside it.
 
-    Other files beside it are no concern of the data set.
+    Other files beside it are no concern of the dataset.
     """
     tops = tuple(f"{place}/" for place in places if place)
 
@@ -342,7 +342,7 @@ def settle_names(plan: Plan, source_files: Listing, options: YoloOptions, log: L
 
 
 def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
-    """The path and the names of the ``data.yaml``, or a list, of the data set whose ``labels`` the source is.
+    """The path and the names of the ``data.yaml``, or a list, of the dataset whose ``labels`` the source is.
 
     It lies beside ``labels``, or where that is in the folder of a split, beside this.
     """
@@ -373,7 +373,7 @@ def _names_above(source: Source, log: Log) -> tuple[str, list[str]] | None:
 
 
 class Image(msgspec.Struct, eq=False):
-    """An image of the data set."""
+    """An image of the dataset."""
 
     key: str
     label: str | None

@@ -97,7 +97,7 @@ class ParsedRows:
         self.n_after: Longs = columns[7]
         """(n,) how many of the values `after` are of the row."""
         self.after: Floats = np.concatenate(after)
-        """If shapes are wanted: the coordinates of outlines, and the key points after boxes."""
+        """If shapes are wanted: the coordinates of outlines, and the keypoints after boxes."""
         self.file: Ints = columns[8]
         self.line: Ints = columns[9]
         self._where = Rows(plan.source, files, self.file, self.line)
@@ -239,7 +239,7 @@ class ParsedRows:
             self.builder.extras["segmentation"] = len(outlines) - rotated
         what = "rotated boxes" if rotated == len(outlines) else "outlines" if rotated else "polygons"
         if not rotated and may_be_points(self._where.source, list(self._where.files)):
-            what += " (if they are boxes with key points, set kpt_shape in data.yaml)"
+            what += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
         values = {"n": len(outlines), "total": int(good.sum()), "what": Trusted(what)}
         self._where.report(self.log, OUTLINES, outlines[:1], lambda _: values)
 
@@ -404,7 +404,7 @@ def _fits(box: Floats) -> NDArray[np.bool_]:
 def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: bool) -> frozenset[int]:
     """Which rows end in the id of a track, as `yolo track` writes them, from what the first files show.
 
-    1 stands for rows with an odd number of values after the box and its `after_box` key points: an id, where
+    1 stands for rows with an odd number of values after the box and its `after_box` keypoints: an id, where
     others have a confidence. 0 stands for those with an even number: a confidence and an id, where others
     have the corners of an outline. An id is a whole number from 1, and no file has one twice. More than
     half of all rows have one.
@@ -437,7 +437,7 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
 
 
 def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
-    """How many numbers of key points follow the box where rows are said to have some, and those of a point.
+    """How many numbers of keypoints follow the box where rows are said to have some, and those of a point.
 
     Rows of one length may be read in several ways, with a confidence at the end or without: that in which
     most boxes hold their points is the one, the first of equals.
@@ -459,7 +459,7 @@ def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[
 
 
 def find_key_points(source: Source, files: list[str], kind: str | None = None) -> int:
-    """How many numbers follow the box in rows with key points, 0 where the first files show no such rows.
+    """How many numbers follow the box in rows with keypoints, 0 where the first files show no such rows.
 
     All rows must have the same length, every third number must be 0, 1 or 2, and each box must hold the
     points that are visible: a polygon has no such rows. In detections, of two points and more, every third
@@ -482,7 +482,7 @@ def find_key_points(source: Source, files: list[str], kind: str | None = None) -
 
 
 def may_be_points(source: Source, files: list[str]) -> bool:
-    """Whether rows read as polygons may be boxes with key points of two numbers each.
+    """Whether rows read as polygons may be boxes with keypoints of two numbers each.
 
     Several rows must have the same length, and each box must hold all of its points. The four corners of a
     rotated box may look so too.

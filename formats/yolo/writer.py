@@ -1,4 +1,4 @@
-"""YOLO data sets as they are written: labels, ``data.yaml``, and pictures on request."""
+"""YOLO datasets as they are written: labels, ``data.yaml``, and pictures on request."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from odm.tables import Dataset, Shapes
 POINT_COUNTS = Code(
     "yolo-key-point-counts",
     "error",
-    "this box has {value} key points but the first one has {first}; all rows of YOLO need the same number",
+    "this box has {value} keypoints but the first one has {first}; all rows of YOLO need the same number",
     "convert the classes one at a time, with --only-classes",
-    "kpt_shape in data.yaml says how many key points each row of the data set has.",
+    "kpt_shape in data.yaml says how many keypoints each row of the dataset has.",
 )
 
 
@@ -109,7 +109,7 @@ def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
 
 
 def _points_of_all(dataset: Dataset, log: Log) -> int:
-    """How many key points each box has that has any; -1, and an issue, if they are not all as many."""
+    """How many keypoints each box has that has any; -1, and an issue, if they are not all as many."""
     points = dataset.boxes.keypoints
     counts = np.zeros(0, np.int64) if points is None else points.counts()
     some = np.flatnonzero(counts)
@@ -124,7 +124,7 @@ def _points_of_all(dataset: Dataset, log: Log) -> int:
 
 
 def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
-    """The columns of n key points of each box, zeros where it has none."""
+    """The columns of n keypoints of each box, zeros where it has none."""
     images, boxes = dataset.images, dataset.boxes
     table = np.zeros((len(boxes), n, 3))
     if boxes.keypoints is not None:
@@ -138,7 +138,7 @@ def _point_columns(dataset: Dataset, n: int) -> list[Sequence[str] | Cells]:
 
 
 def _split_folders(dataset: Dataset) -> list[str]:
-    """``train/`` and the like of each image; the empty text where the data set has no splits."""
+    """``train/`` and the like of each image; the empty text where the dataset has no splits."""
     return [f"{split}/" if split else "" for split in dataset.images.split]
 
 
@@ -174,7 +174,7 @@ def _places(splits: list[str]) -> dict[str, str]:
 
 
 def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_points: int) -> bytes:
-    """The description of the data set. Without ``path``, trainers look beside the file itself."""
+    """The description of the dataset. Without ``path``, trainers look beside the file itself."""
     first = places.get("train") or next(iter(places.values()), "")
     # Without an image there is no folder that could be named.
     lines = [f"{key}: {quoted(places.get(key, first)) if first else '[]'}" for key in ("train", "val")]
@@ -197,7 +197,7 @@ def _data_yaml(dataset: Dataset, places: dict[str, str], task: str | None, n_poi
 
 
 def _point_lines(dataset: Dataset, n: int) -> list[str]:
-    """What ``data.yaml`` says of key points."""
+    """What ``data.yaml`` says of keypoints."""
     flip = next((file.extra["flip_idx"] for file in dataset.files if "flip_idx" in file.extra), b"").decode()
     flip = flip if flip.count(",") == n - 1 else str(list(range(n)))
     lines = [f"kpt_shape: [{n}, 3]", f"flip_idx: {flip}"]

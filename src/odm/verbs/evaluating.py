@@ -42,7 +42,7 @@ class RuleOptions(Options, heading=PROTOCOL):
 
     iou_type: IouType | None = option("What is compared. [default: the protocol's]", default=None)
     sigmas: str | Sequence[float] | None = option(
-        "How far off each key point may be, as in COCO; FILE: one per line.", "A,B|FILE", default=None
+        "How far off each keypoint may be, as in COCO; FILE: one per line.", "A,B|FILE", default=None
     )
     max_dets: int | None = option(
         "Keep at most N detections per image and class (lvis: per image).", "N", default=None

@@ -176,7 +176,7 @@ def show(options: ShowOptions) -> WebPage:
 
 
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
-    """The data set that is shown, and the data sets that may know its pictures and their sizes."""
+    """The dataset that is shown, and the datasets that may know its pictures and their sizes."""
     loaded, truth = _load(options.source, options, log, draws=True)
     dataset = only(loaded)
     return dataset, [dataset] if truth is None else [dataset, truth()]
@@ -189,7 +189,7 @@ def page_of(
     log: Log,
     print_log: PrintLog,
 ) -> Page:
-    """The page of a data set."""
+    """The page of a dataset."""
     from odm.report import dataset_page
 
     return dataset_page(

@@ -44,7 +44,7 @@ class Columns(Protocol):
 
 
 Source = Path | Sequence[Path] | Dataset | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Columns
-"""A path, paths whose contents are merged, a data set, or what `odm.converters.bridges.from_object` takes."""
+"""A path, paths whose contents are merged, a dataset, or what `odm.converters.bridges.from_object` takes."""
 
 OPEN = (FormatName, ProtocolName, BoxProtocolName, Analysis)
 """Words of which packages may add some, or that are refused with better advice where they are used."""
@@ -168,7 +168,7 @@ def dataset_of(
     skip_bad_files: bool = False,
     same_image: SameImage = "error",
 ) -> Loaded | Dataset:
-    """A source as tables: `Loaded` if it is a single path, otherwise a data set.
+    """A source as tables: `Loaded` if it is a single path, otherwise a dataset.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def load_source(
 
 
 def only(loaded: Loaded | Dataset) -> Dataset:
-    """The data set alone."""
+    """The dataset alone."""
     return loaded.dataset if isinstance(loaded, Loaded) else loaded
 
 

@@ -272,7 +272,7 @@ def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
 
 
 def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Dataset]:
-    """The data sets that could be read of a source and its counterpart; `log` takes what is wrong."""
+    """The datasets that could be read of a source and its counterpart; `log` takes what is wrong."""
     gt, against = options.gt, options.against
     if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
         return [one.dataset for one in examine_files(os.fspath(source), options, log)]
