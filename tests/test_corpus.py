@@ -23,8 +23,8 @@ BOTH = ("--kind", "--follow-links")
 """Options that do not belong to one side."""
 NOT_A_NUMBER = re.compile(rb"\b(?:nan|NaN|inf|Infinity)\b")
 
-FIRST = first_of(corpus.CASES, lambda case: getattr(case.expect, "code", ""))
-"""A case of each code: the usual run has these alone, as the tests of each format go the same ways."""
+FIRST = first_of(corpus.CASES, lambda case: (type(case.expect), getattr(case.expect, "code", "")))
+"""A case of each answer and code: the usual run has these alone, as the tests of each format go the same ways."""
 EVERY = [case if case in FIRST else pytest.param(case, marks=slow) for case in corpus.CASES]
 every_case = of_each(EVERY)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from one_format import WRITTEN
+from one_format import WRITTEN, read
 
 import odm
 from odm import checks
@@ -509,3 +509,24 @@ def test_a_bad_frame_number_is_named(frame, tmp_path):
     with pytest.raises(DataError) as caught:
         read_file(tmp_path / "a.json", "labelstudio")
     assert "/value/sequence/0/frame" in str(next(iter(caught.value.log)))
+
+
+@pytest.mark.parametrize("key", ["score", "confidence"])
+def test_a_track_beside_a_faulty_one_is_read_as_if_alone(key, tmp_path):
+    """Its boxes have their own scores, or else that of the track; a score that is no number is an error."""
+    boxes = [{"frame": 0, "bbox": [1, 2, 3, 4], key: 0.5}, {"frame": 1, "bbox": [2, 2, 3, 4]}]
+    track = {"id": 1, "video_id": 1, "category_id": 1, key: 0.75, "track": boxes}
+    tables = {
+        "videos": [{"id": 1, "file_name": "street", "width": 90, "height": 80}],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+
+    def read_scores(*tracks):
+        (tmp_path / "a.json").write_text(json.dumps({**tables, "annotations": tracks}))
+        data, log = read(tmp_path / "a.json", "coco", "det")
+        errors = [(issue.code, issue.pointer) for issue in log if issue.severity == "error"]
+        return data.boxes.score.tolist(), data.tracks.score.tolist(), errors
+
+    assert read_scores(track) == ([0.5, 0.75], [0.75], [])
+    faulty = {**track, "id": 2, key: "high"}
+    assert read_scores(track, faulty) == ([0.5, 0.75], [0.75], [("wrong-box-type", f"/annotations/1/{key}")])
