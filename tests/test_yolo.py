@@ -481,7 +481,8 @@ def test_the_only_list_that_ends_in_names_is_that_of_the_classes(tmp_path):
 
 def test_darknet(tmp_path):
     files = {
-        "obj.data": "classes= 2\ntrain = data/train.txt\nvalid  = data/valid.txt\nnames = data/obj.names\nbackup = backup/\n",
+        "obj.data": "classes= 2\ntrain = data/train.txt\nvalid  = data/valid.txt\nnames = data/obj.names\nbackup = backup/\n"
+        "# names = other\n#train = other\nnames\ntrain\n= 3\n",  # no entries
         "obj.names": "a\nb\n\n",
         "train.txt": "data/obj_train_data/x.png\ndata/obj_train_data/sub/w.jpg\n",
         "valid.txt": "data/obj_valid/y.png",
