@@ -204,19 +204,21 @@ def test_rows_of_yolo_show_their_task(text, options, kind, shapes, points, codes
 
 def test_a_pose_set_of_yolo_keeps_what_its_description_says_of_points(tmp_path):
     yaml = (
-        "names: [ant]\ntrain: .\nkpt_shape: [2, 2]\nflip_idx: [1, 0]\n"
-        "kpt_names:\n  0:\n    - left\n    - right\n"
+        "names: [ant]\ntrain: .\nkpt_shape: [3, 2]\nflip_idx: [1, 0, 2]\n"
+        "kpt_names:\n  0:\n    - left\n    - right\n    - tail\n"
     )
     (tmp_path / "in").mkdir()
     source = label(
-        tmp_path / "in", "0 .5 .5 .2 .2 .5 .5 -.005 .4\n", **{"data.yaml": yaml, "classes.txt": "ant\n"}
+        tmp_path / "in",
+        "0 .5 .5 .2 .2 .5 .5 -.005 .4 .25 .5\n",
+        **{"data.yaml": yaml, "classes.txt": "ant\n"},
     )
     out = tmp_path / "out"
     odm.convert(source, out, to="yolo", options={"image_size": "100x100"})
     written = (out / "data.yaml").read_text().split("\n")
-    assert {"kpt_shape: [2, 3]", "flip_idx: [1, 0]", '    - "left"'} <= set(written)
+    assert {"kpt_shape: [3, 3]", "flip_idx: [1, 0, 2]", '    - "left"'} <= set(written)
     row = next(out.rglob("*.txt")).read_text()
-    assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -0.005 0.4 0\n"
+    assert row == "0 0.5 0.5 0.2 0.2 0.5 0.5 2 -0.005 0.4 0 0.25 0.5 2\n"
     ledger = odm.convert(source, tmp_path / "x.csv", options={"image_size": "100x100"})
     assert ledger.lost["keypoints of boxes"] == 1
 
