@@ -29,13 +29,16 @@ from typing import IO
 HERE = Path(__file__).resolve().parent
 WORK = HERE / "work"
 DATA = WORK / "data"
-PEERS = ("hotcoco", "faster-coco-eval", "panlabel", "globox", "pycocotools", "msgspec")
+PEERS = ("hotcoco==1.3.0", "faster-coco-eval==1.8.0", "panlabel==0.7.0", "globox", "pycocotools", "msgspec")
+SHAPES = {"segm": "segm", "keypoints": "keypoints", "obb": "obb-many"}
+"""The data of `shapes` by the type of IoU."""
 
 HOTCOCO = """
 import sys
 from hotcoco import COCO, COCOeval
 truth = COCO(sys.argv[1])
-run = COCOeval(truth, truth.load_res(sys.argv[2]), "bbox")
+iou_type, *style = *sys.argv[3:], "bbox"
+run = COCOeval(truth, truth.load_res(sys.argv[2]), iou_type, lvis_style="lvis" in style)
 run.evaluate(); run.accumulate(); run.summarize()
 """
 PYCOCOTOOLS = """
@@ -78,7 +81,12 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
     gt, dt = str(DATA / "instances.json"), str(DATA / "results.json")
     big, lvis, tiny = WORK / "big", WORK / "lvis", WORK / "tiny"
     txt = [str(DATA / "txt" / "groundtruths"), str(DATA / "txt" / "detections")]
-    voc = str(WORK / "voc")
+    voc, linked = str(WORK / "voc"), str(WORK / "linked")
+    federated = [str(WORK / "lvis" / "federated.json"), str(WORK / "lvis" / "results.json")]
+    shapes = {
+        iou_type: [str(WORK / f"shapes-{name}-5000" / side) for side in ("gt.json", "det.json")]
+        for iou_type, name in SHAPES.items()
+    }
     pan = [str(bin_ / "panlabel"), "convert", "--allow-lossy"]
 
     def globox(source: str, target: str, in_: str, out: str) -> list[str]:
@@ -96,6 +104,35 @@ def cases(python: str, peer: str) -> dict[str, dict[str, list[str]]]:
         "eval-lvis": {
             "odm": [*evaluate, str(lvis / "instances.json"), str(lvis / "results.json")],
             "hotcoco": [peer, "-c", HOTCOCO, str(lvis / "instances.json"), str(lvis / "results.json")],
+        },
+        "eval-lvis-rules": {
+            "odm": [*odm, "eval", "--quiet", "--protocol", "lvis", *federated],
+            "hotcoco": [peer, "-c", HOTCOCO, *federated, "bbox", "lvis"],
+        },
+        **{
+            f"eval-{iou_type}": {
+                "odm": [*evaluate, "--iou-type", iou_type, *sides],
+                "hotcoco": [peer, "-c", HOTCOCO, *sides, iou_type],
+            }
+            for iou_type, sides in shapes.items()
+        },
+        "eval-report": {
+            "odm": [*evaluate, gt, dt, "--report", "{out}.html"],
+            "without the page": [*evaluate, gt, dt],
+        },
+        "linked-to-coco": {
+            "odm": [
+                *odm,
+                "convert",
+                "--from",
+                "yolo",
+                "--to",
+                "coco",
+                "--follow-links",
+                linked,
+                "{out}.json",
+            ],
+            "panlabel": [*pan, "--from", "yolo", "--to", "coco", "-i", linked, "-o", "{out}.json"],
         },
         "start-help": {"odm": [*odm, "--help"], "import numpy": [python, "-c", IMPORT]},
         "start-eval": {
@@ -193,6 +230,14 @@ def prepare(names: list[str]) -> str:
     if any("lvis" in name for name in names) and not (WORK / "lvis").exists():
         size = ["--classes", "1203", "--truths", "75000", "--detections", "1500000", "--no-txt"]
         subprocess.run([*generate, str(WORK / "lvis"), *size], check=True)
+    if any("rules" in name for name in names) and not (WORK / "lvis" / "federated.json").exists():
+        make_federated()
+    for iou_type, name in SHAPES.items():
+        if f"eval-{iou_type}" in names:  # which stops if they are there; its memory would count as a peer's
+            make = f"import shapes; shapes.make({name!r}, 5000)"
+            subprocess.run([sys.executable, "-c", make], cwd=HERE, check=True)
+    if any("linked" in name for name in names) and not (WORK / "linked").exists():
+        make_linked()
     if not (WORK / "tiny").exists():
         size = ["--images", "2", "--truths", "4", "--detections", "9", "--no-txt"]
         subprocess.run([*generate, str(WORK / "tiny"), *size], check=True)
@@ -216,6 +261,47 @@ def prepare(names: list[str]) -> str:
     # Compiled modules are what an installation has, and what the peers have.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     return peer
+
+
+def make_federated() -> None:
+    """Write the ground truth of 1 203 classes with the classes that LVIS says are not in each image."""
+    data = json.loads((WORK / "lvis" / "instances.json").read_bytes())
+    rng, n_classes = random.Random(2), len(data["categories"])
+    present: dict[int, set[int]] = {}
+    for row in data["annotations"]:
+        present.setdefault(row["image_id"], set()).add(row["category_id"])
+        row["iscrowd"] = 0
+    for image in data["images"]:
+        absent = {*rng.sample(range(1, n_classes + 1), 60)} - present.get(image["id"], set())
+        image |= {"neg_category_ids": sorted(absent), "not_exhaustive_category_ids": []}
+    for category in data["categories"]:
+        category["frequency"] = "fcr"[category["id"] * 3 // (n_classes + 1)]
+    (WORK / "lvis" / "federated.json").write_text(json.dumps(data))
+
+
+def make_linked() -> None:
+    """Write a YOLO data set whose images are links to image files in another folder."""
+    from PIL import Image
+
+    linked, pictures = WORK / "linked", WORK / "pictures"
+    command = [
+        sys.executable,
+        "-m",
+        "odm",
+        "convert",
+        "-q",
+        "--to",
+        "yolo",
+        str(DATA / "instances.json"),
+        str(linked),
+    ]
+    subprocess.run(command, check=True)
+    for folder in (linked / "images", pictures):
+        folder.mkdir(exist_ok=True)
+    for label in sorted((linked / "labels").glob("*.txt")):
+        picture = pictures / f"{label.stem}.jpg"
+        Image.new("RGB", (640, 480)).save(picture)
+        (linked / "images" / picture.name).symlink_to(picture)
 
 
 def main() -> None:

@@ -122,6 +122,8 @@ class Source:
         self._found: dict[tuple[object, ...], Any] = {}
         self._files: list[str] | None = None
         self._size_files: list[str] = []
+        self._real_folders: dict[str, str] = {}
+        """The real paths of the folders to which links lead."""
 
     @property
     def files(self) -> list[str]:
@@ -382,11 +384,22 @@ class Source:
                     budget -= len(above) > 1
                     pending.append((name, entry.path, above | {real}))
 
+    def _resolve(self, link: str) -> str:
+        """``os.path.realpath(link, strict=True)``; a folder of targets is resolved once for all links."""
+        folder, name = os.path.split(os.path.join(os.path.dirname(link), os.readlink(link)))
+        if name not in ("", ".", ".."):
+            if folder not in self._real_folders:
+                self._real_folders[folder] = os.path.realpath(folder, strict=True)
+            real = os.path.join(self._real_folders[folder], name)
+            if not stat.S_ISLNK(os.lstat(real).st_mode):
+                return real
+        return os.path.realpath(link, strict=True)
+
     def _may_follow(self, name: str, path: str, root: str) -> bool:
         """Return whether a link may be followed; others are kept in `picture_links` or `bad_links`."""
         low = name.lower()
         try:
-            real = os.path.realpath(path, strict=True)
+            real = self._resolve(path)
         except OSError as e:
             if low.endswith(tuple(PICTURE_SUFFIXES)):
                 self.picture_links[name] = os.path.realpath(path)
