@@ -34,6 +34,7 @@ COMMANDS = {
     "stats": "Summarise a dataset: objects, classes, sizes.",
     "show": "Write an HTML page with boxes drawn on the images.",
     "formats": "List the formats, or describe one.",
+    "protocols": "List the protocols of eval, or describe one.",
     "example": "Write a small dataset with pictures to try odm on.",
     "completion": "Print or install shell completion.",
 }

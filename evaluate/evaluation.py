@@ -33,6 +33,8 @@ from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import accumulate
 from odm.evaluate.scores.protocol_overrides import (
     Areas,
+    Ious,
+    check_class_ious,
     check_scores,
     check_tubes,
     resolve,
@@ -70,7 +72,7 @@ def evaluate(
     detections: Dataset,
     protocol: str | Protocol | Sequence[str | Protocol] | None = None,
     *,
-    iou: float | Sequence[float] | None = None,
+    iou: Ious | None = None,
     interpolation: str | int | None = None,
     area: Areas | None = None,
     max_dets: int | None = None,
@@ -101,7 +103,7 @@ def evaluate(
         A name of `PROTOCOLS`, a `Protocol`, or several; ``voc2012`` if omitted.
     iou
         IoU threshold or thresholds, above 0 up to 1. Most protocols give one result per threshold; `coco`
-        averages over them.
+        averages over them. ``car=0.7,person=0.5`` or a mapping are thresholds of single classes.
     interpolation
         Recall points for AP: ``all``, ``11`` or ``101``.
     area
@@ -296,6 +298,7 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
     Boxes that stand for many objects, or for a region, may count as ordinary objects.
     """
     _refuse_many_classes(joined, log)
+    check_class_ious(rules, joined.classes)
     truth, n_classes = joined.truth, len(joined.classes)
     for flag, word in ((Flag.CROWD, "crowd"), (Flag.GROUP_OF, "group-of")):
         strict = [p for p in rules if not _exempts(p, flag)]

@@ -19,7 +19,15 @@ from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.evaluate.matching.confusion import Confusion, confusion
 from odm.evaluate.matching.matches import Matches
 from odm.evaluate.matching.sides import Joined, JoinReport
-from odm.evaluate.scores.curves import Curve, CurveArrays, CurveTable, curve_arrays, curve_table
+from odm.evaluate.scores.curves import (
+    Curve,
+    CurveArrays,
+    CurveTable,
+    MissCurve,
+    curve_arrays,
+    curve_table,
+    miss_curves,
+)
 from odm.evaluate.scores.protocols import Protocol
 from odm.issues import Log, UsageError, printable
 from odm.tables import Dataset, Floats, Longs
@@ -210,6 +218,11 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
     def curve_table(self) -> CurveTable:
         """Detection by detection down each curve: true and false positives so far, precision and recall."""
         return curve_table(self.matches)
+
+    @functools.cached_property
+    def miss_curves(self) -> list[MissCurve]:
+        """Miss rates over false positives per image, of protocols that have them."""
+        return miss_curves(self.matches) if self.rules.rates else []
 
     def confusion(self, *, score: float | None = None, iou: float = 0.5) -> Confusion:
         """The confusion matrix of detections with at least `score`, or else at the operating point."""

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from selection import examples
 
 import odm
@@ -15,8 +16,10 @@ from odm.evaluate import PROTOCOLS
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.table import tabulate
 from odm.evaluate.matching.jaccard import can_pair
+from odm.evaluate.scores.metric_names import failures, parse_gate
 from odm.issues import UsageError
 from odm.masks.bands import bands
+from odm.tables import Flag
 
 
 def inter_of(a, b):
@@ -386,6 +389,15 @@ def test_horizontal_boxes_of_dota(tmp_path):
         for row in result.classes:
             assert row.ap == pytest.approx(expected[row.name]), (seed, row.name)
         assert result.summary["mAP"] == pytest.approx(sum(expected.values()) / 15)
+        for change in (
+            {"whole_corners": False},
+            {"strict": False},
+            {"mean_over": ()},
+            {"interpolation": "all"},
+        ):
+            rules = replace(PROTOCOLS["dota-hbb"], **change)
+            changed = odm.eval(folder / "labelTxt", folder / "results", rules, image_size="600x600").summary
+            assert changed["mAP"] != pytest.approx(result.summary["mAP"], abs=1e-9), change
 
 
 # -------------------------------------------------------------------------------------------- CrowdHuman
@@ -555,3 +567,112 @@ def test_only_the_miss_rate_of_crowdhuman_is_better_lower(tmp_path):
     assert deltas["AP"].delta > 0 > deltas["MR"].delta
     assert min(deltas[key].interval.p_better for key in ("AP", "MR")) > 0.5
     assert comparison.ranking[0].run == "better"
+
+
+# -------------------------------------------------------------------------------------------- every rule
+
+
+RULES = [
+    ("citypersons", {"rate_reading": "last"}),
+    ("citypersons", {"last_of_equals": False}),
+    ("citypersons", {"ignored_by_ioa": False}),
+    ("citypersons", {"ignored_fields": ()}),
+    ("citypersons", {"areas": tuple(
+        replace(a, also=tuple(replace(bound, widened=None) for bound in a.also))
+        for a in PROTOCOLS["citypersons"].areas
+    )}),
+    ("caltech", {"rate_reading": "wrapped"}),
+    ("caltech", {"least_miss": 0.2}),
+    ("caltech", {"ignored_by_ioa": False}),
+    ("tinyperson", {"ignored_by_ioa": False}),
+    ("tinyperson", {"ignored_fields": ()}),
+    ("tinyperson", {"max_dets": 2}),
+    ("aitod", {"max_dets": 2, "recall_at": (1,)}),
+    ("aitod", {"areas": PROTOCOLS["coco"].areas}),
+    ("crowdhuman", {"clipped": False}),
+    ("crowdhuman", {"strict": False, "added_area": 0.0}),
+    ("crowdhuman", {"last_of_equals": True}),
+    ("crowdhuman", {"reading": "steps"}),
+    ("crowdhuman", {"rate_reading": "last"}),
+    ("crowdhuman", {"crowd_flags": Flag(0)}),
+]  # fmt: skip
+"""Rules of protocols, and what stands in their place if they are left out."""
+
+
+def with_ties(truth, found):
+    """The same with two people on every image whom a detection overlaps alike, and one of the second alone."""
+    objects, results = list(truth["annotations"]), list(found)
+    about = {"category_id": 1, "vis_ratio": 1.0, "ignore": 0, "iscrowd": 0, "height": 60}
+    for image in (i["id"] for i in truth["images"]):
+        for left in (240, 248):
+            objects.append({**about, "id": len(objects) + 1, "image_id": image, "bbox": [left, 90, 25, 60]})
+        for left, score in ((244, 0.9), (249, 0.8)):
+            box = [left, 90, 25, 60]
+            results.append({"image_id": image, "category_id": 1, "bbox": box, "score": score})
+    return {**truth, "annotations": objects}, results
+
+
+@pytest.mark.parametrize(("name", "change"), RULES, ids=lambda value: str(value)[:40])
+def test_each_rule_changes_the_numbers(name, change, tmp_path):
+    """So that the comparison with a plain implementation falls without it."""
+    rules = replace(PROTOCOLS[name], **change)
+    for seed in range(40):
+        rng = random.Random(seed)
+        if name == "crowdhuman":
+            sides = write_crowd(tmp_path, *crowd(rng, 12))
+        else:
+            sides = (pedestrians if name in ("citypersons", "caltech") else specks)(rng, 15)
+        if name == "citypersons":
+            sides = with_ties(*sides)
+        known, changed = (odm.eval(*sides, p).summary for p in (PROTOCOLS[name], rules))
+        pairs = [(value, changed.get(key, math.nan)) for key, value in known.items()]
+        if any(abs(a - b) > 1e-12 for a, b in pairs if not math.isnan(a + b)):
+            return
+    pytest.fail("no set of files notices the rule")
+
+
+# ------------------------------------------------------------------------------------------------- options
+
+
+def test_thresholds_of_classes():
+    """Each class has the AP that it has where its threshold is that of all."""
+    truth, found = specks(random.Random(2), 25)
+    each = {iou: odm.eval(truth, found, "voc2012", iou=iou).classes for iou in (0.5, 0.7, 0.9)}
+    for iou in ("sea=0.9,earth=0.7", {"sea": 0.9, "earth": 0.7}):
+        result = odm.eval(truth, found, "voc2012", iou=iou)
+        assert [row.ap for row in result.classes] == [each[0.9][0].ap, each[0.7][1].ap]
+        assert "IoU 0.9 for sea, IoU 0.7 for earth" in result.result.definition
+    alone = odm.eval(truth, found, "imagenet-loc", iou=0.5)
+    assert alone.summary
+    mixed = odm.eval(truth, found, "tf-voc", iou=["sea=0.9", 0.7])
+    assert mixed.classes[1].ap == odm.eval(truth, found, "tf-voc", iou=0.7).classes[1].ap
+    for protocol, iou in (
+        ("coco", "sea=0.9"),
+        ("voc2012", "moon=0.9"),
+        ("voc2012", "sea=x"),
+        ("voc2012", "sea=2"),
+    ):
+        with pytest.raises(UsageError):
+            odm.eval(truth, found, protocol, iou=iou)
+
+
+def test_citypersons_without_oddities_reads_no_point_as_no_recall():
+    truth, found = pedestrians(random.Random(12), 12)
+    found.append({**found[0], "bbox": [0, 0, 30, 60], "score": 2.0})  # a false positive comes first
+    plain = odm.eval(truth, found, "citypersons", without_oddities=True)
+    expected = miss_rate(truth, found, "Reasonable", RATES, wrapped=False, floor=0.0)
+    assert plain.summary["MR@Reasonable"] == pytest.approx(expected)
+    assert plain.summary != odm.eval(truth, found, "citypersons").summary
+    with pytest.raises(UsageError, match="coco has none"):
+        odm.eval(truth, found, "coco", without_oddities=True)
+
+
+def test_gates_of_miss_rates(tmp_path):
+    """A key may hold an equals sign, and a rate above its bound fails."""
+    truth, found = pedestrians(random.Random(3), 40)
+    rules = odm.eval(truth, found, "citypersons")
+    key = "MR@Reasonable_occ=heavy"
+    value = rules.summary[key]
+    for bound, fails in ((value + 0.01, False), (value - 0.01, True)):
+        lines, unknown = failures(rules, [parse_gate(f"{key}={bound}")])
+        assert (bool(lines), unknown) == (fails, [])

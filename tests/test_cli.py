@@ -404,6 +404,10 @@ def test_skip_bad_counts_what_it_leaves_out(odm_run, tmp_path):
         ("formats nope", 2, "odm formats"),
         ("formats", 0, "yolo"),
         ("formats txt", 0, "ltwh"),
+        ("protocols nope", 2, "odm protocols"),
+        ("protocols", 0, "faces and people"),
+        ("protocols KITTI", 0, "height > 25"),
+        ("protocols coco --output json", 0, "AP50"),
         ("convert --help", 0, "Examples"),
         ("eval --help", 0, "Examples"),
         ("formats --help", 0, "Examples"),
@@ -418,6 +422,7 @@ def test_exit_codes(odm_run, tmp_path, monkeypatch, line, code, says):
 
 COMMANDS = {
     "formats": ["formats"],
+    "protocols": ["protocols"],
     "stats": ["stats", GT],
     "eval": ["eval", GT, DET],
     "validate": ["validate", GT],

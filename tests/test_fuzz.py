@@ -304,6 +304,7 @@ CALLS = {
     "stats": ("gt.json",),
     "show": ("gt.json", "--report", "page.html"),
     "formats": (),
+    "protocols": (),
 }
 
 

@@ -10,7 +10,7 @@ from odm.cli._common import _flags, _plain_flag
 from odm.formats import FORMATS, option_specs, with_flags
 from odm.verbs.options import HEADINGS
 
-COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "example", "completion")]
+COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "protocols", "example", "completion")]
 BRIEF_LINES = 54
 
 

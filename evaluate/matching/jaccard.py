@@ -110,7 +110,11 @@ def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     """The edges of the greatest sum of IoUs of each image; all columns are (edges,), ordered by image."""
     from scipy.optimize import linear_sum_assignment  # an extra
 
-    paired = [np.zeros(0, np.int64)]
+    of_object, is_decided = _pair_stars(gt, det, iou)
+    of_detection, is_decided_too = _pair_stars(det, gt, iou)
+    paired = [of_object, np.setdiff1d(of_detection, of_object)]
+    left = np.flatnonzero(~(is_decided | is_decided_too))
+    image, det, gt, iou = image[left], det[left], gt[left], iou[left]
     first = first_of_runs(image)
     ends = np.append(first[1:], len(image))[: len(first)]
     for start, stop in zip(first.tolist(), ends.tolist(), strict=True):
@@ -120,5 +124,24 @@ def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
         gains[row, column] = iou[start:stop]
         edge_at[row, column] = np.arange(start, stop)
         chosen = edge_at[linear_sum_assignment(gains, maximize=True)]
-        paired.append(chosen[chosen >= 0])
+        paired.append(left[chosen[chosen >= 0]])
     return np.concatenate(paired)
+
+
+def _pair_stars(centre: Ints, leaf: Ints, iou: Floats) -> tuple[Longs, Mask]:
+    """Return the pairs of boxes whose others have no other edge, and (edges,) which edges that decides.
+
+    Such a box is paired with the one of the highest IoU. Where two have it, nothing is decided.
+    """
+    most = np.zeros(int(centre.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(most, centre, np.bincount(leaf)[leaf])
+    edges = np.flatnonzero(most[centre] == 1)
+    edges = edges[np.lexsort((-iou[edges], centre[edges]))]
+    first = first_of_runs(centre[edges])
+    second = np.minimum(first + 1, max(len(edges) - 1, 0))
+    is_tied = np.diff(first, append=len(edges)) > 1
+    is_tied &= iou[edges[second]] == iou[edges[first]]
+    decided = np.zeros(len(most), np.bool_)
+    decided[centre[edges[first[~is_tied]]]] = True
+    is_decided: Mask = decided[centre] & (most[centre] == 1)
+    return edges[first[~is_tied]], is_decided

@@ -14,6 +14,7 @@ import numpy as np
 
 from odm.drawing import check_matplotlib, drawing, encoded
 from odm.evaluate.results import Evaluation, Result
+from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
 from odm.numbers import number, percent
 from odm.tables import Floats
@@ -109,6 +110,8 @@ def _pictures(result: Result) -> Iterator[tuple[str, Figure]]:
     if result.curves:
         yield "precision-recall", _all_curves(result)
         yield "f1-confidence", _f1(result)
+    if result.rules.rates:
+        yield "miss-rate", _miss_rates(result)
     if result.curves and (data := _calibration_of(result)):
         yield "calibration", _calibration(result, data)
     yield "confusion", _confusion(result)
@@ -225,6 +228,37 @@ def _all_curves(result: Result) -> Figure:
     if names:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     _recall_precision(axes)
+    figure.set_size_inches(8.4, 4.8)
+    return figure
+
+
+def _miss_rates(result: Result) -> Figure:
+    """Draw miss rates over false positives per image, both on logarithmic axes, as papers do."""
+    rules, curves = result.rules, result.miss_curves
+    figure, axes = _axes("Miss rate", f"{result.protocol}, {_iou_text(result)}; lower is better")
+    least = min(rules.rates) / 2
+    for n, curve in enumerate(curves):
+        row = result.classes[curve.category]
+        several = len({one.category for one in curves}) > 1
+        name = row.name if several or len(rules.areas) == 1 else rules.areas[curve.area].name
+        label = f"{percent(row.extra[miss_keys(rules)[curve.area]])}  {_shown(name)}"
+        x, y = np.maximum(curve.false_per_image, least), np.maximum(curve.miss_rate, 1e-3)
+        _class_line(axes, x, y, n, len(curves), label, drawstyle="steps-post")
+    axes.set(xscale="log", yscale="log", xlim=(least, None), xlabel="false positives per image")
+    axes.set(ylabel="miss rate")
+    lowest = min((float(curve.miss_rate.min()) for curve in curves), default=0.1)
+    marks = [mark for mark in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1) if mark >= lowest / 2]
+    axes.set_yticks(marks, [f"{mark:g}" for mark in marks])
+    axes.set_xticks(rates := [0.01, 0.1, 1, 10], [f"{rate:g}" for rate in rates])
+    axes.set(
+        ylim=(marks[0], 1.05), xlim=(least, max(1.0, *(float(c.false_per_image[-1]) for c in curves), least))
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter("")
+    for rate in rules.rates:
+        axes.axvline(rate, color=_GREY, linewidth=0.5, linestyle=":")
+    if curves:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     figure.set_size_inches(8.4, 4.8)
     return figure
 

@@ -234,6 +234,40 @@ def miss_rates(
     return mean
 
 
+class MissCurve(msgspec.Struct, frozen=True, eq=False):
+    """The miss rate of a class in a set-up over false positives per image, each (n,), by descending score."""
+
+    category: int
+    area: int
+    false_per_image: Floats
+    miss_rate: Floats
+
+
+MOST_MISS_CURVES = 12
+"""Classes whose miss rates are drawn together."""
+
+
+def miss_curves(matches: Matches) -> list[MissCurve]:
+    """Return the curves of the set-ups where one class has ground truth, else of the first classes."""
+    rules, n_images = matches.protocol, max(matches.n_images, 1)
+    some = np.flatnonzero(matches.npos.any(axis=1))[:MOST_MISS_CURVES].tolist()
+    areas = range(len(rules.areas)) if len(some) == 1 else range(1)
+    rows, counts = rows_by_class(matches, ranked_rows(matches))
+    (ranked,) = Ranked.of(matches, rows, counts)
+    found = []
+    for area in areas:
+        counted = ranked.counted(*bits_of_area(rules, area)[rules.reference], ranked.unmatched(area))
+        true, false = counted.at_positives()
+        for k in some:
+            if not (npos := int(matches.npos[k, area])):
+                continue
+            own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+            hits = np.concatenate([[0], true[own], counted.tp[k : k + 1]])
+            at = np.concatenate([[0], false[own], counted.fp[k : k + 1]]) / n_images
+            found.append(MissCurve(k, area, at, 1 - hits / npos))
+    return found
+
+
 def share(n: Longs | Floats, of: Longs | Floats) -> Floats:
     """``n / of``, NaN where `of` is 0."""
     share: Floats = np.divide(n, of, out=np.full(np.shape(n), np.nan), where=of > 0)

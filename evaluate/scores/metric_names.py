@@ -17,7 +17,8 @@ from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, 
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.issues import UsageError, hint, shorten, spell
 
-PATTERN = r"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>[^\s\[\]=:]+)\s*(?:\[(?P<category>.+)\])?\s*"
+_KEY = r"[^\s\[\]=:@]+(?:@[^\s\[\]:]+)?"
+PATTERN = rf"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>{_KEY})\s*(?:\[(?P<category>.+)\])?\s*"
 """A metric; after it may stand ``=`` and a number."""
 
 _TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}

@@ -26,6 +26,9 @@ from odm.tables import Flag
 MOST_AREAS = 16
 """Ranges of one protocol: each is a bit of `AreaBits`."""
 
+Ious = float | str | Mapping[str, float] | Sequence[float | str | Mapping[str, float]]
+"""IoU thresholds as a user gives them: numbers, and ``car=0.7,person=0.5`` or a mapping for classes."""
+
 Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence[str]
 """Area ranges as a user gives them, see `resolve`."""
 
@@ -33,12 +36,13 @@ Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence
 def resolve(
     protocol: str | Protocol | Sequence[str | Protocol] | None,
     *,
-    iou: float | Sequence[float] | None = None,
+    iou: Ious | None = None,
     interpolation: str | int | None = None,
     area: Areas | None = None,
     max_dets: int | None = None,
     recall_at: Sequence[int] | None = None,
     keep_difficult: bool | None = None,
+    without_oddities: bool | None = None,
     pixels: str | None = None,
     iou_type: IouType | None = None,
     sigmas: Sequence[float] | None = None,
@@ -63,7 +67,7 @@ def resolve(
     names = [protocol] if isinstance(protocol, (str, Protocol)) else list(protocol)
     if not names:
         raise UsageError(f"give at least one protocol of {', '.join(PROTOCOLS)}")
-    ious = _ious(iou)
+    ious, class_ious = _ious(iou)
     resolved: list[Protocol] = []
     for name in names:
         known = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
@@ -77,8 +81,10 @@ def resolve(
             for option, value in {**unfit, "keep_difficult": keep_difficult or None}.items():
                 if value is not None:
                     raise UsageError(f"{spell(option)} does not apply to {base.name}, which measures tracks")
-        base = _measuring(base, iou_type)
+        base = _measuring(_plain(base) if without_oddities else base, iou_type)
         changed: dict[str, Any] = {} if sigmas is None else {"sigmas": _sigmas(sigmas, base)}
+        if class_ious:
+            changed["class_ious"] = _class_ious(class_ious, base)
         if interpolation is not None:
             changed["interpolation"] = _interpolation(interpolation, base)
         if area is not None and len(area):
@@ -105,16 +111,59 @@ def resolve(
     return resolved
 
 
-def _ious(iou: float | Sequence[float] | None) -> tuple[float, ...] | None:
+def _plain(base: Protocol) -> Protocol:
+    """Return the protocol without the oddities of its program."""
+    if not base.plain:
+        raise UsageError(f"{spell('without_oddities')}: {base.name} has none to leave out")
+    return replace(base, **dict(base.plain), plain=(), switched=(*base.switched, "without oddities"))
+
+
+def _class_ious(ious: dict[str, float], base: Protocol) -> tuple[tuple[str, float], ...]:
+    """Return the thresholds of the classes of a protocol, with those of the user."""
+    if base.averaged or base.size_threshold or base.metric != "ap" or base.tubes:
+        raise UsageError(f"{spell('iou')}: {base.name} has no thresholds of single classes")
+    names = {name.casefold() for name in ious} if base.only else set(ious)
+    kept = {name: iou for name, iou in base.class_ious if name.casefold() not in names}
+    return tuple({**kept, **ious}.items())
+
+
+def check_class_ious(rules: Sequence[Protocol], classes: Sequence[str]) -> None:
+    """Raise UsageError if a threshold is that of a class that is not there."""
+    known = {name.casefold() for name in classes}
+    for p in rules:
+        for name, _ in p.class_ious:
+            if name.casefold() not in known and name not in p.only:
+                raise UsageError(f"{spell('iou')}: there is no class {shorten(name)!r}{hint(name, classes)}")
+
+
+def _ious(iou: Ious | None) -> tuple[tuple[float, ...] | None, dict[str, float]]:
+    """Return the thresholds of all classes, None if there are none, and those of single classes."""
     if iou is None:
-        return None
-    values = [iou] if isinstance(iou, (int, float)) else list(iou)
-    if not values:
+        return None, {}
+    numbers: list[float] = []
+    of_classes: dict[str, float] = {}
+    for value in [iou] if isinstance(iou, (int, float, str, Mapping)) else iou:
+        if isinstance(value, Mapping):
+            of_classes |= value
+        elif isinstance(value, str):
+            of_classes |= _parse_class_ious(value)
+        else:
+            numbers.append(value)
+    if not numbers and not of_classes:
         raise UsageError("give at least one IoU threshold")
-    for threshold in values:
+    for threshold in (*numbers, *of_classes.values()):
         if not (math.isfinite(threshold) and 0 < threshold <= 1):
             raise UsageError(f"{spell('iou')} {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
-    return tuple(dict.fromkeys(float(threshold) for threshold in values))
+    return tuple(dict.fromkeys(map(float, numbers))) or None, of_classes
+
+
+def _parse_class_ious(text: str) -> dict[str, float]:
+    """Return the thresholds by class of ``car=0.7,person=0.5``."""
+    parts = [part.rpartition("=") for part in text.split(",")]
+    try:
+        return {name.strip(): float(number) for name, _, number in parts}
+    except ValueError:
+        raise UsageError(f"{spell('iou')} {shorten(text)}: expected CLASS=IOU, as in car=0.7") from None
 
 
 def _check_one_type(rules: Sequence[Protocol]) -> None:
@@ -171,6 +220,9 @@ def _sigmas(values: Sequence[float], base: Protocol) -> tuple[float, ...]:
 
 
 _SWITCH_WORDS: dict[str, Any] = {
+    "class_ious": lambda v, base: ", ".join(
+        f"IoU {iou!r} for {name}" for name, iou in v if (name, iou) not in base.class_ious
+    ),
     "sigmas": lambda *_: "sigmas",
     "interpolation": lambda v, _: f"interpolation {v}",
     "areas": lambda v, base: ", ".join(

@@ -32,7 +32,7 @@ Interpolation = Literal["all", "11", "101"]
 Pixels = Literal["edges", "inclusive"]
 Reading = Literal["steps", "trapezoids", "ramp", "between", "limits"]
 RateReading = Literal["last", "wrapped", "first"]
-Field = Literal["general use", "driving", "people and faces", "aerial images"]
+Field = Literal["general use", "driving", "faces and people", "aerial images", "tracks"]
 Measure = Literal["bbox", "segm", "boundary", "oks", "pose", "quads", "probiou"]
 IouType = Literal["bbox", "segm", "keypoints", "obb", "boundary"]
 
@@ -409,7 +409,7 @@ def _areas(**sides: tuple[float, float]) -> tuple[AreaRange, ...]:
 
 _CITYPERSONS = Protocol(
     "citypersons",
-    field="people and faces",
+    field="faces and people",
     as_given=True,
     match="free",
     last_of_equals=True,
@@ -428,6 +428,7 @@ _CITYPERSONS = Protocol(
     max_dets=1000,
     rates=(0.01, 0.0178, 0.0316, 0.0562, 0.1, 0.1778, 0.3162, 0.5623, 1.0),
     rate_reading="wrapped",
+    plain=(("rate_reading", "last"),),
     stands_for="eval_MR_multisetup.py of CityPersons",
 )
 
@@ -471,7 +472,7 @@ PROTOCOLS: dict[str, Protocol] = {
         replace(
             _COCO,
             name="tinyperson",
-            field="people and faces",
+            field="faces and people",
             ious=(0.25, 0.5, 0.75),
             apart=True,
             ignored=Flag.CROWD,
@@ -526,12 +527,13 @@ PROTOCOLS: dict[str, Protocol] = {
             name="caltech",
             rates=tuple((10 ** np.arange(-2, 0.25, 0.25)).tolist()),
             rate_reading="last",
+            plain=(),
             least_miss=1e-10,
             stands_for="bbGt.m of Piotr Dollar's toolbox",
         ),
         Protocol(
             "crowdhuman",
-            field="people and faces",
+            field="faces and people",
             match="free",
             strict=True,
             crowd_flags=Flag.CROWD,
@@ -591,12 +593,13 @@ PROTOCOLS: dict[str, Protocol] = {
             cap_of="file",
             counts_ignored=True,
             by_images=True,
+            plain=(("counts_ignored", False),),
             stands_for="VisDrone2018-DET-toolkit",
         ),
         replace(
             _VOC,
             name="widerface",
-            field="people and faces",
+            field="faces and people",
             ignored=NO_FLAG,
             areas=tuple(
                 AreaRange(name, 0, math.inf, (Bound(name, 1),)) for name in ("hard", "medium", "easy")
@@ -621,6 +624,7 @@ PROTOCOLS: dict[str, Protocol] = {
             never=("75", "82", "87"),
             detections_in="reverse",
             detected_only=True,
+            plain=(("detected_only", False),),
             epsilon=_COCO.epsilon,
             stands_for="xView1_baseline",
         ),
@@ -662,9 +666,9 @@ BY_IOU_TYPE: dict[IouType, dict[str, dict[str, Any]]] = {
 
 
 def names_by_field() -> dict[str, list[str]]:
-    """The names of the protocols that measure boxes or shapes, by what they are used for."""
+    """The names of all protocols, by what they are used for."""
     named: dict[str, list[str]] = {field: [] for field in get_args(Field)}
-    for p in (*PROTOCOLS.values(), *SHAPE_PROTOCOLS.values()):
+    for p in (*PROTOCOLS.values(), *SHAPE_PROTOCOLS.values(), *TUBE_PROTOCOLS.values()):
         named[p.field].append(p.name)
     return {field: names for field, names in named.items() if names}
 
@@ -672,9 +676,15 @@ def names_by_field() -> dict[str, list[str]]:
 TUBE_PROTOCOLS: dict[str, Protocol] = {
     p.name: p
     for p in (
-        Protocol("stt", match="greatest", tubes=True, region_flags=NO_FLAG),
+        Protocol("stt", field="tracks", match="greatest", tubes=True, region_flags=NO_FLAG),
         replace(
-            _COCO, name="tube", crowd_flags=NO_FLAG, region_flags=NO_FLAG, areas=(EVERY_AREA,), tubes=True
+            _COCO,
+            name="tube",
+            field="tracks",
+            crowd_flags=NO_FLAG,
+            region_flags=NO_FLAG,
+            areas=(EVERY_AREA,),
+            tubes=True,
         ),
     )
 }

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
 from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, Counts, ReportData
+from odm.evaluate.results import plain
 from odm.issues import Code
 from odm.report import words
 from odm.report.build import Page
-from odm.report.columns import IMAGES, ShownImages, by_cell, curve_points, last_part, reading, rounded
+from odm.report.columns import IMAGES, MOST, ShownImages, by_cell, curve_points, last_part, reading, rounded
 from odm.report.pictures import Picture
 from odm.report.shapes import shape_columns, skeletons
 
@@ -134,9 +135,29 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
         "objects": _sparse(table.objects),
         "confusion": _sparse(table.confusion),
         "curves": curve_points(result.curves, [row.name for row in result.classes]),
+        "misses": _misses(result),
         **_boxes(evaluation, table, shown),
         "ious": _ious(result, table, shown),
     }
+
+
+def _misses(result: Result) -> list[dict[str, Any]]:
+    """The miss rates over the logarithm of false positives per image, of protocols that have them."""
+    rules = result.rules
+    found = []
+    for curve in result.miss_curves:
+        row, n = result.classes[curve.category], len(curve.miss_rate)
+        kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).astype(int))
+        at = np.log10(np.maximum(curve.false_per_image[kept], min(rules.rates) / 2))
+        found.append(
+            {
+                "class": row.name,
+                "setUp": rules.areas[curve.area].name if len(rules.areas) > 1 else "",
+                "rate": plain(row.extra.get(f"MR@{rules.areas[curve.area].name}", row.extra.get("MR"))),
+                "points": [rounded(at, 4), rounded(curve.miss_rate[kept], 4)],
+            }
+        )
+    return found
 
 
 def _analysis(result: Result) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.matching.sides import ExtraImages, Label
-from odm.evaluate.scores.protocol_overrides import Areas
+from odm.evaluate.scores.protocol_overrides import Areas, Ious
 from odm.evaluate.scores.protocols import DEFAULT, IouType, names_by_field
 from odm.issues import Log, UsageError, shorten, spell
 from odm.verbs.options import ANALYSIS, DET, GT, MEMORY, OUTPUT, PROTOCOL, WHAT, Options, argument, option
@@ -23,6 +23,18 @@ def parse_numbers(text: str) -> list[int]:
     except ValueError:
         raise UsageError(
             f"{spell('recall_at')} {shorten(text)}: expected whole numbers from 1, as in 1,10,50"
+        ) from None
+
+
+def parse_iou(text: str) -> float | str:
+    """The threshold of all classes, or the text of those of single classes, ``car=0.7,person=0.5``."""
+    if "=" in text:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(
+            f"{spell('iou')} {shorten(text)}: expected an IoU above 0 and up to 1, as in 0.5"
         ) from None
 
 
@@ -65,6 +77,9 @@ class RuleOptions(Options, heading=PROTOCOL):
         "Box width: right - left, or right - left + 1.", default=None
     )
     keep_difficult: bool | None = option("Count difficult objects like any other.", default=None)
+    without_oddities: bool | None = option(
+        "Leave out what nobody wants outside the challenge of the protocol.", default=None
+    )
     at_score: float | None = option(
         "Score threshold for precision, recall, F1. [default: that of the best F1]", "SCORE", default=None
     )
@@ -221,8 +236,7 @@ class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
 
     det: Source = argument(kw_only=False)
     protocol: ProtocolName | Protocol | Sequence[ProtocolName | Protocol] | None = option(
-        f"Evaluation protocol (repeatable). {_NAMES_OF_FIELDS}For tracks: {', '.join(TUBE_PROTOCOLS)}. "
-        f"[default: {DEFAULT}]",
+        f"Evaluation protocol (repeatable). {_NAMES_OF_FIELDS}[default: {DEFAULT}]",
         "NAME",
         default=None,
         heading=PROTOCOL,
@@ -230,10 +244,11 @@ class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
         repeatable=True,
         kw_only=False,
     )
-    iou: float | Sequence[float] | None = option(
-        "IoU threshold (repeatable). [default: the protocol's]",
+    iou: Ious | None = option(
+        "IoU threshold, or those of classes as car=0.7,person=0.5 (repeatable). [default: the protocol's]",
         "IOU",
         default=None,
+        parse=parse_iou,
         heading=PROTOCOL,
         repeatable=True,
     )

@@ -79,9 +79,8 @@ def eval(options: EvalOptions) -> Evaluation:  # noqa: A001 -- the command's nam
         ``top``, ``right``, ``bottom`` (and ``score``), or ``{image: supervision.Detections}``.
     protocol
         The rules that are followed, ``voc2012`` if omitted; several give several results.
-    iou, interpolation, area, max_dets, recall_at, score_min, keep_difficult, pixels, at_score, extra_images,
-    \
-class_agnostic, diagnose
+    iou, interpolation, area, max_dets, recall_at, score_min, keep_difficult, without_oddities, pixels, \
+at_score, extra_images, class_agnostic, diagnose
         What is changed about it, as `odm.evaluate.evaluate` describes.
     iou_type, sigmas
         What is compared: ``"bbox"``, ``"segm"`` (masks), ``"boundary"`` (masks and their inner bands),
@@ -256,7 +255,7 @@ class Plan(msgspec.Struct, frozen=True):
         renames = renames_of(options.rename, options.encoding)
         sigmas = _sigmas_of(options.sigmas)
         check_scores(at_score=options.at_score, score_min=options.score_min)
-        names, ious = (list(dict.fromkeys(listed(value))) for value in (protocol, iou))
+        names, ious = list(dict.fromkeys(listed(protocol))), list(listed(iou))
         rules = resolve(
             names or None,
             iou=ious or None,
@@ -265,6 +264,7 @@ class Plan(msgspec.Struct, frozen=True):
             max_dets=options.max_dets,
             recall_at=options.recall_at,
             keep_difficult=options.keep_difficult,
+            without_oddities=options.without_oddities,
             pixels=options.pixels,
             iou_type=options.iou_type,
             sigmas=sigmas,

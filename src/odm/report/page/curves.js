@@ -183,6 +183,36 @@ function curves({ X, R, st, redraw, counts }) {
     return [plotCard(t("histogram"), key, svg), line];
   }
 
+  // Over the logarithm of false positives per image; dotted where the rate of a protocol is read.
+  function missPlot() {
+    const low = Math.min(...R.misses.map((one) => one.points[0][0]));
+    const high = Math.max(0.3, ...R.misses.map((one) => one.points[0][one.points[0].length - 1]));
+    const at = (v) => (v - low) / (high - low);
+    const decades = [-3, -2, -1, 0, 1, 2, 3].filter((v) => v >= low && v <= high);
+    const ticks = decades.map((v) => [at(v), String(10 ** v)]);
+    const svg = plotFrame(t("miss-plot"), { title: t("axis.fppi"), ticks }, { title: t("axis.miss") });
+    const name = (one) => short(R.misses.every((o) => o.class === one.class) && one.setUp ? one.setUp : one.class, 24);
+    const colors = ["var(--ink)", "var(--tp)", "var(--fp)", "var(--fn)"];
+    R.misses.forEach((one, i) => {
+      const [xs, ys] = [[], []];
+      one.points[0].forEach((x, k) => {
+        if (k) {
+          xs.push(at(x));
+          ys.push(one.points[1][k - 1]);
+        }
+        xs.push(at(x));
+        ys.push(one.points[1][k]);
+      });
+      const tip = `${name(one)} · MR ${isNumber(one.rate) ? percent(one.rate) : "-"}`;
+      svg.append(s("path", { class: "ln", stroke: colors[i % 4], d: linePath(xs, ys), "data-tip": tip }));
+    });
+    const items = R.misses.slice(0, 4).map((one, i) => [
+      colors[i],
+      `${name(one)} ${isNumber(one.rate) ? percent(one.rate) : "-"}`,
+    ]);
+    return plotCard(t("miss-plot"), legend(...items), svg, t("miss-plot.key"));
+  }
+
   return () => {
     const wanted = `${st.category} ${st.iou}`;
     if (drawnFor !== wanted) {
@@ -191,7 +221,8 @@ function curves({ X, R, st, redraw, counts }) {
       const made = R.curves.some((curve) => curve) ? recallPlot(all) : [null, null];
       const [second, n2] = scorePlot(all);
       const [third, n3] = histogram();
-      holder.replaceChildren(...[made[0], second, third].filter(Boolean));
+      const fourth = R.misses.length ? missPlot() : null;
+      holder.replaceChildren(...[made[0], second, third, fourth].filter(Boolean));
       moving = { dot: made[1], lines: [n2, n3], all };
     }
     const x = plotX(place(st.level));

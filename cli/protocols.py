@@ -1,0 +1,76 @@
+"""``odm protocols``."""
+
+from __future__ import annotations
+
+import click
+
+from odm.cli._options import choice, wide_option
+from odm.cli._print import show, table_width
+from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
+from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
+from odm.evaluate.scores.protocols import names_by_field
+from odm.issues import UsageError, hint
+from odm.terminal import json_text, wrapped
+
+EXAMPLES = """
+\b
+Examples:
+  odm protocols
+  odm protocols kitti
+  odm protocols --output json
+"""
+KNOWN = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("name", required=False)
+@choice("--output", ["table", "json"], "Output format.", default="table")
+@wide_option
+def command(name: str | None, output: str, *, wide: bool) -> None:
+    """List the protocols by field, or describe the protocol NAME: its rules and its numbers."""
+    if name is not None and name.lower() not in KNOWN:
+        raise UsageError(f"unknown protocol {name!r}{hint(name, KNOWN)}; `odm protocols` lists all")
+    width = table_width(wide=wide)
+    if output == "json":
+        chosen = KNOWN if name is None else {name.lower(): KNOWN[name.lower()]}
+        show(json_text({key: described(rules) for key, rules in chosen.items()}))
+    else:
+        show(listing(width) if name is None else page(KNOWN[name.lower()], width))
+
+
+def described(rules: Protocol) -> dict[str, object]:
+    """A protocol as data: its field, its definition and the keys of its numbers."""
+    return {
+        "field": rules.field,
+        "definition": rules.definition,
+        "summary": list(summary_keys(rules)),
+        "classes": list(class_keys(rules)),
+        "lower_is_better": list(lower_keys(rules)),
+    }
+
+
+def listing(width: int | None) -> str:
+    """The names by field, and what each stands for."""
+    lines: list[str] = []
+    for field, names in names_by_field().items():
+        lines += ["", f"{field}:"]
+        for name in names:
+            rules = KNOWN[name]
+            numbers = ", ".join(summary_keys(rules)[:3])
+            source = f" (as in {rules.stands_for})" if rules.stands_for else ""
+            lines.append(wrapped(f"  {name:<21}{numbers}{source}", width, " " * 23))
+    lines += ["", "`odm protocols NAME` describes one; docs/protocols.md has the formulas."]
+    return "\n".join(lines[1:])
+
+
+def page(rules: Protocol, width: int | None) -> str:
+    """The rules of a protocol, a line each, and the keys of its numbers."""
+    name, _, definition = rules.definition.partition(": ")
+    lines = [f"{name} ({rules.field})", ""]
+    lines += [wrapped(f"- {rule}", width, "  ") for rule in definition.split("; ")]
+    lines += ["", wrapped(f"Numbers: {', '.join(summary_keys(rules))}.", width, "  ")]
+    if lower := lower_keys(rules):
+        lines.append(wrapped(f"Lower is better: {', '.join(lower)}.", width, "  "))
+    if rules.plain:
+        lines.append("--without-oddities leaves out what nobody wants outside the challenge.")
+    return "\n".join(lines)
