@@ -201,7 +201,10 @@ class _Classes:
         return None
 
     def row(self, box: Row, key: str) -> int:
-        """The row of the class under a key; -1, and an issue, if it cannot be one."""
+        """The category row of the class name or number under a key; -1 after an issue for a bad name.
+
+        Raises BadRecord, after an issue, for a number outside the list of names.
+        """
         value = box.get(key)
         if type(value) is not int:
             return box.category(key)

@@ -1,4 +1,4 @@
-"""Class names as they stand in text: which may be used, and lists of them."""
+"""Read and check lists of class names, and class names in columns that are separated by spaces."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def given_list(
 def report_other_list(
     code: Code, path: str, names: list[str], first: tuple[str, list[str]], log: Log
 ) -> None:
-    """Report where a list of names first differs from the one found before, given with its path."""
+    """Report where a list of names first differs from the one read `first`, a pair of path and names."""
     pairs = zip([*first[1], "(nothing)"], [*names, "(nothing)"], strict=False)
     number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
     log.report(code, path, line=number + 1, number=number, value=value, other=other, first=first[0])
@@ -223,7 +223,7 @@ def first_id(names: list[str]) -> int:
 
 
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
-    """Add the classes of a list in its order; the row of each id from 0 on, -1 for an id without a class."""
+    """Add the classes of a list, and return the category row of each id from 0 on, -1 for an unused id."""
     rows = [-1] * first_id(names)
     first: dict[str, int] = {}
     for number, name in enumerate(names, len(rows)):

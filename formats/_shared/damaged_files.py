@@ -1,4 +1,4 @@
-"""Files that a format does not take for its own: damaged ones are faults, the others only worth a note."""
+"""Report files that a format does not read: damaged ones as errors, others in a note."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report_unread(
 
 
 def report_damage(source: Source, file: str, log: Log) -> bool:
-    """Whether a file is damaged, and then reported: not readable, no text, or no JSON by its beginning."""
+    """Report a file that is unreadable, no text, or no JSON by its beginning; return whether it is one."""
     path = source.full(file)
     errors = log.errors
     try:

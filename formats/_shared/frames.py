@@ -10,10 +10,10 @@ from odm.tracks import FRAME_TWICE, refuse_contradictory
 
 
 def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = False) -> Longs:
-    """(tracks,) whole numbers from `least` on as ids of the tracks, unique within each video.
+    """Return (tracks,) int64 track ids of at least `least`, unique within each video.
 
-    Those of the source where they fit, else the tracks of each video are counted from 1 and that is noted.
-    With `apart` they are unique among all videos.
+    The ids of the source are kept if they fit; else the tracks of each video are numbered from 1, with a
+    note. With `apart` the ids are unique among all videos.
     """
     tracks = dataset.tracks
     ids = tracks.source_id
@@ -25,6 +25,10 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
     order = np.argsort(video, kind="stable")
     first = np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
     numbers = np.empty(len(tracks), np.int64)
+    # Tracks sorted by video, first = [0, 3, 5] where a video begins, n = 6:
+    #   arange        0 1 2 3 4 5
+    #   repeat(first) 0 0 0 3 3 5   (videos of 3, 2 and 1 tracks)
+    #   difference+1  1 2 3 1 2 1   the number of each track within its video
     numbers[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order)))) + 1
     log.note(f"{plural(len(tracks), 'track')}: numbered from 1, as their ids cannot be written here")
     return numbers

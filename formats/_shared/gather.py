@@ -1,4 +1,4 @@
-"""What readers gather from their files: images, classes and boxes, and what only all of them decide.
+"""Collect images, classes and boxes from files, and decide what depends on all of them.
 
 A reader adds what it sees in the order of its files. Whether the boxes are ground truth or detections is
 known only after the last of them, so they wait in a `Gather` until `Gather.finish`.
@@ -41,10 +41,10 @@ Corners = tuple[float, float, float, float]
 
 
 class At:
-    """A place in a file: a line of it, or ``at / "objects" / 3`` in JSON.
+    """A location in a file: a line, or a JSON pointer that grows by ``at / "objects" / 3``.
 
-    With a line, the keys below it name a cell. Every value has a place and hardly any is ever shown, so it
-    only remembers what it lies in.
+    With a line, the keys below it name a cell. Every value has a location and hardly any is ever shown, so a
+    location only holds its parent, and the pointer is made on demand.
     """
 
     __slots__ = ("_key", "_parent", "line", "path")
@@ -97,9 +97,10 @@ Where = Callable[[int], tuple[str, dict[str, Any]]]
 
 
 def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = False) -> bool:
-    """Whether rows are detections; ``builder.kind`` is set accordingly.
+    """Decide whether rows are detections, and set ``builder.kind`` if it is not set.
 
-    That is as asked for, else if most have a score; with `unanimous`, if all have.
+    A kind that is set stays. Else rows are detections if more than half of `total`, or with `unanimous` all,
+    have a score; `scored` is how many have.
     """
     if builder.kind is None:
         is_det = 0 < scored == total if unanimous else 2 * scored > total
@@ -110,7 +111,7 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
 def report_other_kind(
     builder: Builder, log: Log, truth: tuple[int, At | None], detections: tuple[int, At | None]
 ) -> None:
-    """Report, once, that all boxes of files with a place for each kind are of the kind not asked for.
+    """Report once if a format stores both kinds apart and the files have boxes only of the other kind.
 
     `truth` and `detections` are how many of each there are, and the location of the first.
     """
@@ -144,7 +145,7 @@ class Unsized(msgspec.Struct, frozen=True, eq=False):
 
 
 def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool) -> bool:
-    """Whether coordinates stay fractions, as no image is `sized` and nothing is in the way of a size.
+    """Whether all coordinates stay relative: no image is `sized`, and no option or image file gives sizes.
 
     Otherwise each image of unknown size is reported.
     """
@@ -158,7 +159,7 @@ def stay_fractions(builder: Builder, unknown: Sequence[Unsized], *, sized: bool)
 
 
 class Gather:
-    """Gathers the content of the files of one source, and fills the builder.
+    """Collect the images, classes and boxes of one source, and fill the builder in `finish`.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ class Gather:
         return self.pictures.named(name, beside, posixpath.join(beside, "images"))
 
     def picture(self, name: str, at: At, *keys: str) -> Picture | None:
-        """The picture of that name, else the one called as a key (or as the name) with an extension."""
+        """The image file of that name; else one whose name without extension is a key, or the name itself."""
         if not self.pictures:
             return None
         picture = self.named(name, at)
@@ -254,10 +255,10 @@ class Gather:
         video: int = -1,
         frame: int = -1,
     ) -> int | None:
-        """Add an image and answer its row; None, and an issue, if it cannot be one.
+        """Add an image and return its row; None, and an issue, if its name is unusable or was added before.
 
-        A `size` that is not given is looked for, for the other side too where it is `needed`; `accepted`
-        is a name that was judged before.
+        Without `size` (width, height in pixels) the size is looked for if sizes are of use, or `needed`. An
+        `accepted` name has been checked before.
         """
         log = self.log
         if not accepted and not is_usual(name):
@@ -325,7 +326,7 @@ class Gather:
         return image in self._unsized
 
     def _settle_fractions(self) -> None:
-        """Let all boxes be fractions of their images, or report and drop those of images without a size."""
+        """Keep all boxes relative if no image has a size; else report images without one and drop theirs."""
         if not self._unsized:
             return
         self._pack()
@@ -361,9 +362,10 @@ class Gather:
         shape: Drawn | None = None,
         extra: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Add one box. In a group it is a part (an outline or mask), a rectangle (False), or None of both.
+        """Add one box: `corners` are its edges, `at` its location in the file.
 
-        `extra` is the JSON of further fields, which either all boxes have or none.
+        In a group, `is_part` is True for a polygon or mask, False for a rectangle, and None otherwise. `extra` is
+        the JSON of further fields, which either all boxes have or none.
         """
         self._drawn.append(shape)
         self._extra += [extra] if extra is not None else []
@@ -448,9 +450,9 @@ class Gather:
         self._chunks.append((chunk, lambda row: (locations[row].path, locations[row].where)))
 
     def finish(self, *, field: str = "score") -> None:
-        """Decide on the kind, report the boxes of the other one, and hand over the rest.
+        """Decide whether the boxes are detections, report those of the other kind, and build the rest.
 
-        `field` is how the files call the score.
+        `field` is the name of the score in the files, for messages.
         """
         self._settle_fractions()
         scored, total = self.counts()
@@ -481,7 +483,9 @@ class Gather:
         self._chunks.clear()
 
     def of_kind(self, score: Floats, where: Where, *, field: str) -> NDArray[np.bool_]:
-        """Which of n rows are of the kind that was decided on; the others are reported."""
+        """(n,) True for rows of the decided kind; others (with a score in ground truth, or without one in
+        detections) are reported.
+        """
         is_det = self.builder.kind == "det"
         is_other_kind = np.isnan(score) == is_det
         for row in np.flatnonzero(is_other_kind).tolist():
@@ -495,7 +499,7 @@ class Gather:
 
 
 def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
-    """Let all objects (n,) of a class have as many key points as the one with most, the rest 0, 0, 0."""
+    """Pad the keypoints of the objects of each class with 0, 0, 0 to the length of the longest."""
     posed = [
         (c, shape) for c, shape in zip(category.tolist(), shapes, strict=True) if shape and len(shape.points)
     ]

@@ -1,4 +1,4 @@
-"""What the images of annotation files are called, in the formats that have a file for each image.
+"""Name the images of annotation files, in the formats that have a file for each image.
 
 A folder that holds nothing but annotations is no part of a name: `labels/a.txt` and `images/a.png` are both
 of the image `a.png`. It is known by its name (`labels`, `xmls`, `Annotations`, ...), or by a folder of
@@ -34,18 +34,22 @@ Parts = tuple[str, ...]
 
 
 class Place(NamedTuple):
-    """What an annotation file says by where it lies."""
+    """The image name, root folder and image file that follow from the path of an annotation file."""
 
     key: str
     """The name of its image, without extension."""
     root: str | None
-    """What lies above the folder of annotations, empty or with a slash at its end; None if it is in none."""
+    """The path above the folder of annotations, empty or ending in a slash; None outside such a folder."""
     picture: str
-    """The name of its picture below the folder of pictures, without extension."""
+    """The name of its image file below the folder of images, without extension."""
 
 
 def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefix: str = "") -> list[Place]:
-    """The places of the annotation files of a source, called as their images are, but for the prefix."""
+    """Name the image of each annotation file of a source, by its path and the image files that there are.
+
+    A `prefix` of all file names is no part of the names. If all files are below one folder of annotations,
+    neither are the folders above it.
+    """
     keys = [_SUFFIX.sub("", source.relative(file)) for file in files]
     if prefix:
         cut = (key.rpartition("/") for key in keys)
@@ -70,7 +74,7 @@ def _places(
     keys: Sequence[str], lie: dict[str, list[Parts]], homes: Collection[Parts], *, by_picture: bool
 ) -> list[Place]:
     named: dict[Parts, Parts] = {}
-    """What each folder of annotations is called in the names of images."""
+    """The folder in the names of images, by the folder of the annotations."""
     places = []
     for path in keys:
         *folder, last = path.split("/")
@@ -105,10 +109,10 @@ def _places(
 
 
 def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, Picture]]:
-    """The image name, without extension, and the picture of annotation files by their keys, where the path of
-    the picture only lacks folders of annotations: `yolo/x` of `images/x.png` is `x`.
+    """Find the image files whose path only lacks folders of annotations: `yolo/x` of `images/x.png` is `x`.
 
-    A key whose picture others have too stays the name.
+    Returns the image name, without extension, and the image file by the key of the annotation file. If
+    several keys have one image file, each key stays the name.
     """
     lie: dict[str, list[tuple[Parts, Picture]]] = {}
     for picture in pictures.all if keys else ():
@@ -150,9 +154,9 @@ def _shared_start(first: Parts, second: Parts) -> Parts:
 
 
 def without_folder(place: Place, path: str) -> str:
-    """The name of an image, without extension, whose annotation file says where its picture lies.
+    """The name of an image, without extension, if its annotation file holds the `path` of the image file.
 
-    A folder of annotations that `path` leaves by ``../`` for one of pictures is no part of it.
+    A folder of annotations is no part of the name if `path` leaves it by ``../`` for a folder of images.
     """
     *folder, last = place.key.split("/")
     *leads, _ = path.replace("\\", "/").split("/")
@@ -165,7 +169,7 @@ def without_folder(place: Place, path: str) -> str:
 
 
 def note_folders(dataset: Dataset, log: Log) -> None:
-    """Say which folders of images are no part of their names to who reads the files that are written."""
+    """Note which folders in the names of images a later reader of the written files will drop."""
     lost = {
         part for name in dataset.images.name for part in name.split("/")[:-1] if ANNOTATIONS.fullmatch(part)
     }
@@ -180,10 +184,10 @@ def note_folders(dataset: Dataset, log: Log) -> None:
 def choose_url_names(
     texts: Iterable[object], name_of: Callable[[str], str], path: str, log: Log
 ) -> Callable[[str], str]:
-    """Choose how images are named by where they are served from, so that no two of `texts` have one name.
+    """Choose the shortest way to name images by their URLs that gives no two of `texts` the same name.
 
-    As `name_of` does; else with the folders of their URLs; else with the host or bucket too. A longer way is
-    noted.
+    `name_of` is tried first, then the folders of the URLs, then the host or bucket too; a longer name than
+    the first is noted.
     """
     places = {text for text in texts if isinstance(text, str)}
 

@@ -1,4 +1,4 @@
-"""The names of keys, elements and attributes in the files of a format; whatever has another name is counted.
+"""Declare the keys, elements and attributes that a format knows, and count the others in its files.
 
 A format declares its names once, so that nothing it does not know is lost without a word::
 

@@ -1,4 +1,4 @@
-"""Pictures beside the annotations: which file belongs to a name, and how many pixels it has.
+"""Find the image file that belongs to the name of an image, and the size of images.
 
 A size comes from, in this order: ``--image-sizes FILE.csv``, ``--image-size WxH``, the header of the picture
 (``--images DIR``, or the folder that the format itself names), the other side of an evaluation.
@@ -70,7 +70,7 @@ MARGIN = 0.01
 
 
 def are_far(values: Floats) -> NDArray[np.bool_]:
-    """Which of (n, k) rows of relative coordinates hold one that cannot be."""
+    """(n,) True for rows of (n, k) relative coordinates with one outside ``1 - FAR`` to ``FAR``, or NaN."""
     far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
     return far
 
@@ -78,10 +78,10 @@ def are_far(values: Floats) -> NDArray[np.bool_]:
 def relative_to_images(
     dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1
 ) -> Floats | None:
-    """The (n, 4) numbers of the boxes over the width and height of their images.
+    """Divide (n, 4) `values` of the boxes, in pixels, by the width and height of their images.
 
-    `margin` is by how much readers let such a number leave 0..1. None, and an issue for each image of unknown
-    size and each box too far outside, where the numbers cannot be had.
+    Returns None after an issue for each image of unknown size, or for each box with a fraction more than
+    `margin` outside 0 to 1, which readers of the format would refuse.
     """
     images, boxes = dataset.images, dataset.boxes
     limits = dataset.limits()
@@ -105,7 +105,7 @@ def relative_to_images(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImageOptions(Options):
-    """Where the sizes of images come from; a format that may need them derives its options from this."""
+    """Options for the names and sizes of images: the base of the options of formats that may need them."""
 
     images: str | None = option(
         None, "folder of images, for their names and sizes", flag="--images", side="read", path=True
@@ -130,7 +130,7 @@ class ImageOptions(Options):
 
 
 class Picture(msgspec.Struct, frozen=True, eq=False):
-    """A picture of the dataset: its ``/``-separated name below the folder of pictures, and its path."""
+    """An image file of the dataset: its ``/``-separated name below the folder of images, and its path."""
 
     name: str
     path: str
@@ -151,7 +151,7 @@ def picture_in(source: Source, file: str, name: str) -> Picture:
 
 
 class Pictures:
-    """Answers, for one reader, which picture belongs to a name and how large it is.
+    """The image files and sizes that one reader can use, looked up by the names of images.
 
     Parameters
     ----------
@@ -289,8 +289,8 @@ class Pictures:
         return matches[0] if matches else None
 
     def named(self, name: str, *folders: str) -> Picture | None:
-        """The picture of exactly that name below these folders or the one of all pictures, else of that name
-        without folders, else None.
+        """The image file with exactly this name: below these folders, then below the folder of all image
+        files, then with the name's last part only; else None.
         """
         name = self._short(name)
         for full in (*(posixpath.join(folder, name) for folder in folders), name, name.rsplit("/", 1)[-1]):

@@ -25,7 +25,7 @@ class SplitOptions(ImageOptions):
 
 
 def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Log) -> bool:
-    """Whether a split is wanted that is not among those found, which is then reported."""
+    """Report a `split` that is asked for and not among `splits`; return whether it is missing."""
     names = set(splits)
     if split is None or split in names:
         return False
@@ -36,7 +36,7 @@ def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Lo
 def files_of_split(
     files: list[str], split_of: Callable[[str], str], wanted: str | None, source: Source, log: Log
 ) -> list[str]:
-    """The files of the split that is wanted, or all; none, and an issue, if there is no such split."""
+    """The files of the split `wanted`, all if it is None; none, and an issue, if there is no such split."""
     if wanted is None:
         return files
     splits = [split_of(file) for file in files]

@@ -1,4 +1,4 @@
-"""JSON as columns: lists of records decoded at C speed, and exactly where a record is unusual.
+"""Decode long lists of JSON records into columns at C speed, and exactly where a record is unusual.
 
 A large annotation file is a few long lists of small records. `Document` walks the outermost level of the text
 and hands out each list in slices of some 250 KB that stay in the cache. A slice is decoded by msgspec into
@@ -123,7 +123,10 @@ _BLANKS = b" \t\r\n"
 
 
 def load(data: bytes, log: Log, path: str) -> bytes:
-    """The text without a byte order mark. `Broken` if it is not UTF-8 or there is none, with the place."""
+    """Return the text of a JSON file without a byte order mark.
+
+    Raises Broken, after an issue with its location, if it is not UTF-8 or empty.
+    """
     if wide := wide_encoding(data[:4096]):
         log.report(NOT_UTF8, path, line=1, value=wide)
         raise Broken
@@ -184,7 +187,7 @@ def _length(error: Exception) -> int:
 
 @functools.cache
 def _count_from() -> int:
-    """The number by which msgspec calls the first byte; asked, for it is not documented."""
+    """The number of the first byte in msgspec's messages, found by a test as it is not documented."""
     import msgspec
 
     try:
@@ -196,7 +199,7 @@ def _count_from() -> int:
 
 
 class Document:
-    """Walks the outermost level of a JSON text, once and in order.
+    """The outermost level of a JSON text, walked once and in order.
 
     Parameters
     ----------
@@ -322,9 +325,10 @@ class Document:
     def _piece(
         self, piece: Any, at: int, index: int, shapes: Shapes, *, whole: bool = True
     ) -> tuple[Chunk, int | None]:
-        """Decode one slice that begins at `at`, and where the list ended, None if it goes on.
+        """Decode the slice `piece`, which begins at `at` and whose first record has the number `index`.
 
-        ``whole`` says that the piece is the rest of the text.
+        Returns the records and the offset where the list ended, None if it goes on. With `whole` the piece is
+        the rest of the text; None for `piece` stands for this rest.
         """
         import msgspec
 
@@ -360,9 +364,10 @@ class Document:
     def _python(
         self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
     ) -> tuple[Any, int | None]:
-        """The first value of `piece` as Python values, and where it ended, None if that is the piece's end.
+        """Decode the first value of `piece`, which begins at `offset` of the text, into Python values.
 
-        ``offset`` is where the piece begins in the text. With `retry` a syntax error is a `_BadCut`.
+        Returns the value and the number of bytes that it takes, None if that is the whole piece. A syntax
+        error is reported; with `retry` it raises _BadCut instead.
         """
         text = str(piece, "utf-8")
         try:
@@ -427,7 +432,7 @@ class Document:
 
 
 def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
-    """Where a JSON text is broken, and why: the same for all versions of Python.
+    """The position and reason of a syntax error, the same for all versions of Python.
 
     From 3.13 on a comma before the end is named itself, and not what is expected after it.
     """
@@ -478,7 +483,7 @@ class Shapes:
         self._known: dict[tuple[Any, ...], _Shape] = {}
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
-        """The chunk, or None where only Python values will do. Syntax errors leave as msgspec's."""
+        """Decode a slice into columns; None if it needs Python values. Raises msgspec's errors of syntax."""
         import msgspec
 
         if self.shape is not None:
@@ -666,7 +671,7 @@ def _whole_numbers(values: list[Any], kind: str) -> NDArray[np.int64]:
 
 
 def _whole_ids(numbers: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """Ids that are written as ``1.0``, `NONE` for NaN; None if one is no whole number."""
+    """Convert (n,) float ids, written as ``1.0``, to int64, NaN to `NONE`; None if one is not whole."""
     is_present = ~np.isnan(numbers)
     ids = numbers[is_present]
     if not bool(((ids == np.rint(ids)) & (np.abs(ids) < 2.0**53)).all()):

@@ -1,8 +1,8 @@
-"""A cursor over the records of JSON files: a reader asks for what it wants, and gets checked values.
+"""A cursor over the records of JSON files: readers ask for values by key, and get checked ones.
 
-Each `Item` knows its place, so a fault is reported where it stands. A value that is wrong comes back as a
-neutral one (NaN, -1, no points), so a reader need not test for it; the `Row` it belongs to is marked and adds
-no box. Where a record cannot be read any further, such as without a key it must have, `BadRecord` is raised::
+Each `Item` knows its location, so a fault is reported there. In place of a wrong value a neutral one is
+returned (NaN, -1, no points), so a reader need not test for it; its `Row` is marked and adds no box. If a
+record cannot be read any further, for example without a required key, `BadRecord` is raised::
 
     for image in file_items(reader, file, "a list of images"):
         boxes = image.rows("annotations")
@@ -50,7 +50,7 @@ from odm.tables import Builder, Dataset, Flag, Keypoints, ShapeKind, Shapes
 
 Size = tuple[int, int]
 BAD_SIZE: Size = (0, 0)
-"""A size that is given and cannot be one; the log has the reason."""
+"""The answer for the size of an image that is written and wrong; the log has the reason."""
 
 
 class BadRecord(Exception):
@@ -58,7 +58,7 @@ class BadRecord(Exception):
 
 
 class Origin:
-    """The file or list that rows come from. It is registered when its number is first asked for."""
+    """The file or list that rows come from, which the builder numbers when the number is first used."""
 
     __slots__ = ("_builder", "_number", "_pointer", "path")
 
@@ -74,10 +74,10 @@ class Origin:
 
 
 class Item:
-    """A JSON object and its place. `BadRecord`, and an issue, if the value is no object.
+    """A JSON object and its location. Raises BadRecord, after an issue, if the value is no object.
 
-    `origin` and `line` say where the rows of the tables come from that are made of it; the objects in it have
-    the same, until one is an element of `rows`.
+    `origin` and `line` are recorded with the rows of tables that are made of it. Objects inside it inherit
+    both, except for the elements of `rows`, which have their own.
     """
 
     __slots__ = ("at", "line", "origin", "reader", "record", "row")
@@ -178,7 +178,7 @@ class Item:
         return parsed
 
     def number_list(self, key: str, count: int, what: str) -> list[float]:
-        """The list of so many numbers under a key, which must be there; `what` describes the list."""
+        """The list of `count` numbers under a required key, NaN if it is wrong; `what` is for the message."""
         self.need(key)
         numbers = self.reader.numbers(self.record[key], count, what, self.at / key)
         if numbers is None:
@@ -255,7 +255,7 @@ class Item:
         return self.category_named(name, self.at / key)
 
     def category_named(self, name: Any, at: At, **columns: Any) -> int:
-        """The row of the class of this name, which stands at `at`; the columns are those of the reader."""
+        """The row of the class `name`, read at `at`, -1 after an issue; `columns` as in `Reader.category`."""
         category_row = self.reader.category(name, at, **columns)
         if category_row is None:
             self.fault()
@@ -263,7 +263,7 @@ class Item:
         return category_row
 
     def classes(self, key: str) -> dict[str, int]:
-        """The rows of the classes in the list, or in the object by number, under a key; -1 for a bad name."""
+        """Category rows by number as text, from a list of names, or names by number; -1 for a bad name."""
         if isinstance(self.record.get(key), dict):
             names = self.object(key).record
         else:
@@ -283,7 +283,7 @@ class Item:
         return self.category_named(name, self.at / key, source_id=id_)
 
     def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
-        """The row of the class of this number, which is its name where no `classes` are listed."""
+        """The row of the class of this number in `classes`, or named by it without any; -1 after an issue."""
         id_ = self.reader.class_number(value, at, classes)
         if not classes:
             return self.category_named(id_, at)
@@ -298,7 +298,8 @@ class Item:
     def flags(self, key: str, known: Mapping[str, Flag] = FLAG_NAMES, unsaid: Sequence[Any] = ()) -> int:
         """The flags in the attributes under a key, which may be null, empty or missing.
 
-        Other attributes are counted, if the row is good so far and they hold something that is not `unsaid`.
+        Other attributes are counted as unread if the row is valid so far, unless their value is empty or in
+        `unsaid`.
         """
         attributes = self.object(key, optional=True).record
         if self.row is not None and self.row.bad:
@@ -326,9 +327,9 @@ class Item:
     # -- images
 
     def image(self, key: str, name: Callable[[str], str] = str, **columns: Any) -> int | None:
-        """The row of a new image that is named under a key; None, and an issue, if it cannot be one.
+        """Add the image that is named under a key, and return its row; None after an issue.
 
-        `name` makes the name of the text that stands there; `columns` are those of `Reader.image`.
+        `name` converts the text under the key to the name; `columns` are those of `Reader.image`.
         """
         value = self.record.get(key)
         return self.image_named(name(value) if type(value) is str else value, field=key, **columns)
@@ -349,7 +350,7 @@ class Item:
     def items(self, key: str, *, bare: str = "") -> Iterator[Item]:
         """The objects of the list under a key; other values are reported and left out.
 
-        With `bare` a text stands for an object that holds it under this key.
+        With `bare` a text in the list is read as an object with this text under the key `bare`.
         """
         at = self.at / key
         origin = Origin(self.reader.builder, at.path, at.pointer)
@@ -369,7 +370,7 @@ class Item:
                 self.fault()
 
     def all_objects(self, key: str, what: str) -> list[Item]:
-        """The objects of the list under a key; `BadRecord`, and an issue, if it is empty or one is none."""
+        """The objects of the list under a key. Raises BadRecord, after an issue, unless all are objects."""
         values = self.array(key)
         objects = list(self.items(key))
         if not values and not self.get(key):
@@ -379,7 +380,7 @@ class Item:
         return objects
 
     def rows(self, key: str, *, keyed: bool = False) -> Rows:
-        """The values of the list, with `keyed` also of the object, under a key, which should be boxes."""
+        """The boxes of the list under a key; with `keyed` also of an object, whose values are the boxes."""
         value, at = self.record.get(key), self.at / key
         elements: Any
         if keyed and isinstance(value, dict):
@@ -390,7 +391,7 @@ class Item:
 
 
 class Row(DrawnRow, Item):
-    """An object that should be a box."""
+    """A JSON object that should be a box; a fault in it sets `bad`, and `add` then adds nothing."""
 
     __slots__ = ("bad", "drawn", "outlined", "owner")
 
@@ -404,7 +405,7 @@ class Row(DrawnRow, Item):
     def add_labelled(
         self, labels: Sequence[Any], at: At, note: str, corners: Corners, **columns: Any
     ) -> None:
-        """Add a box for each of these labels, which stand at `at`; a note says so if there are several."""
+        """Add a box for each label of the list at `at`; `note` is logged if there are several."""
         if self.bad:
             return
         categories = [self.reader.category(label, at / i) for i, label in enumerate(labels)]
@@ -428,9 +429,9 @@ class Row(DrawnRow, Item):
 
 
 class Rows:
-    """The values of a list, or of an object, that should be the boxes of one image.
+    """The values of a list or object that should be the boxes of one image.
 
-    All count as skipped until they are read without a fault.
+    Each counts as skipped until it is read without a fault.
     """
 
     def __init__(
@@ -464,7 +465,7 @@ class Rows:
                 continue
 
     def read(self, image: int | None, read: Callable[..., None], *more: Any) -> None:
-        """Call ``read(row, *more)`` for each row, which adds a box of this image; no image skips all."""
+        """Call ``read(row, *more)``, which adds a box of the image, for each row; none if `image` is None."""
         if image is None:
             return
         self.image = image
@@ -657,10 +658,10 @@ def class_ids(dataset: Dataset) -> dict[str, int]:
 def relative_places(
     dataset: Dataset, scale: int = 1, form: Literal["ltwh", "cxcywh", "ltrb"] = "ltwh"
 ) -> Callable[[int], list[float | int]]:
-    """The four numbers of a box by its row, over the size of its image and times `scale`.
+    """Return a function from the row of a box to its four numbers, relative to the image and times `scale`.
 
-    They are left or centre, top, width and height, or the edges, with enough decimals to preserve pixels
-    within 1e-6.
+    `form` says which: left, top, width, height; centre, width, height; or the four edges. They have enough
+    decimals to preserve pixels within 1e-6.
     """
     boxes, size = dataset.boxes, dataset.limits()
     low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
@@ -686,9 +687,9 @@ def have_sizes(dataset: Dataset, log: Log) -> bool:
 
 
 def one_file(dataset: Dataset, target: Output, name: str, what: str, log: Log) -> str | None:
-    """Where the one file of a format is written: ``""`` for the target itself, `name` in a folder.
+    """The path below the target of a format with one file: ``""`` for the target itself, `name` in a folder.
 
-    None, and an issue, if that name or the name of a class cannot be written.
+    None, after an issue, if this name or the name of a class cannot be written.
     """
     if not may_write(dataset, log):
         return None

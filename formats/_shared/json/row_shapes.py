@@ -1,4 +1,4 @@
-"""What a reader of JSON says of the shape of a row, which becomes a column or is read as its box."""
+"""Give a row of JSON its shape, which becomes a column, or is read as its bounding box."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odm.tables import Floats
 
 
 class DrawnRow:
-    """What `items.Row` can say of its shape."""
+    """The methods of `items.Row` about its shape."""
 
     __slots__ = tuple[str, ...]()
 
@@ -42,7 +42,8 @@ class DrawnRow:
     def group(self, key: str, least: int = 1) -> int:
         """The number of the group under a key, -1 where there is none.
 
-        Text is numbered by the image; what is neither text nor a number from `least` on is counted.
+        A group named by text gets a number within its image. Anything else but a whole number of at least
+        `least` is counted as unread.
         """
         value: Any = self.record.get(key)
         if type(value) is str and value:
@@ -58,7 +59,10 @@ class DrawnRow:
         self.outlined = what
 
     def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, what: str) -> None:
-        """Give this the shape that `ShapeRows` calls so; if none is wanted, say that its box is read."""
+        """Set the shape of the row, as the method `kind` of `ShapeRows` takes it.
+
+        If no shapes are wanted, `what` is counted as read as its bounding box.
+        """
         if not self.wants:
             self.outline(what)
             return
@@ -68,10 +72,10 @@ class DrawnRow:
     def paint(
         self, item: Any, key: str, pixels: Callable[[Any], Any], left: float, top: float
     ) -> tuple[int, int]:
-        """Give this a mask: what `pixels` makes of the value under a key of an `Item`, from a pixel on.
+        """Set the mask of the row: `pixels` decodes the value under a key, pasted at `left`, `top` in pixels.
 
-        Width and height of what is pasted. Where none is wanted, or the size of the image is not known, it is
-        said that it is read as its box.
+        Returns the width and height of the decoded mask. If no shapes are wanted, or the size of the image is
+        unknown, the mask is counted as read as its bounding box.
         """
         size = self.reader.builder.image_size(self.owner.image)
         try:
@@ -91,7 +95,7 @@ class DrawnRow:
         self.drawn.points = points
 
     def only_points(self, points: Points) -> Corners:
-        """The box around the labelled keypoints of this, which has nothing else."""
+        """Set the keypoints of a row without a box; return the box around the labelled ones."""
         self.reader.around_points += 1
         if self.wants:
             self.key_points(points)
@@ -100,9 +104,10 @@ class DrawnRow:
         return bounds([point for point in points if point[2]])
 
     def around(self, points: Points, what: str) -> Corners:
-        """The box around points: an outline, or corners where `what` is rotated boxes.
+        """Return the box around points, and set the shape: a polygon, or an oriented box of four points where
+        `what` is rotated boxes.
 
-        Where no shapes are wanted, they are `what` is read as it, unless they are its corners.
+        An upright rectangle gets no oriented box, and a polygon only if shapes are wanted.
         """
         four = what == "rotated boxes" and len(points) == 4
         if not is_upright(points) and four:

@@ -1,4 +1,4 @@
-"""JSON of nested records: one list of boxes per image. Values are checked where they stand, with their place.
+"""Read JSON of nested records, one list of boxes per image, and check each value at its location.
 
 `columns` turns long flat lists into columns. In the formats of annotation tools every image
 has a small list of its own, so their values are decoded as Python values and looked at one by one. `Reader`
@@ -80,7 +80,7 @@ def choose_files(
     unique_keys: frozenset[str] = frozenset(),
     among: Sequence[str] | None = None,
 ) -> list[str]:
-    """The files to be read: the file itself, or those of a folder (`among` some) that fit or that should.
+    """Choose the files to read: the file itself, or those of a folder, or of `among`, that fit or should.
 
     A file should fit if it has an outermost key that only this format has (`unique_keys`), or at least half
     of those of a file that fits; so what it lacks is reported, and any other file is named as not read.
@@ -323,7 +323,7 @@ class Reader(Gather):
         return super().category(name, at, listed=listed, **columns)
 
     def class_number(self, value: Any, at: At, classes: Mapping[str, int]) -> str:
-        """The number of a class as `classes` have it; a note says so where it stands there as text."""
+        """The number of a class as text, as in the keys of `classes`; a note if the file has it as text."""
         if isinstance(value, str) and value in classes:
             what = f"{at.field} {show(value)} is read as the number {value}"
             self.log.note(f"{printable(self.source.path)}: {what}")
@@ -367,9 +367,9 @@ class Reader(Gather):
         return (sides[0], sides[1]) if len(sides) == 2 else None
 
     def size_of_unit(self, image: int, name: str, at: At, picture: Picture | None = None) -> tuple[int, int]:
-        """The pixels that fractions of an image are multiplied by: its size from its file or an option.
+        """Width and height in pixels by which relative coordinates of an image are multiplied.
 
-        (1, 1) where it is not known: then all boxes of the source stay fractions, or `finish` reports it.
+        (1, 1) if the size is not known: all boxes of the source then stay relative, or `finish` reports it.
         """
         picture = picture or self.pictures.named(name)
         size = self.pictures.size(name, picture)
@@ -401,11 +401,11 @@ _WHOLE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{(?:[^\r\n]*[\[{,])?[ \t]*\r?\
 
 
 def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tuple[At, str, Any]]:
-    """The place, the key and the value of each line that is not blank; what is no JSON is reported.
+    """Yield the location, key and value of each line that is not blank; lines that are no JSON are reported.
 
-    A file that begins with ``[`` is a list of such records, and one whose first line ends within an object is
-    one record; both are read whole. The key is empty unless the
-    lines are `keyed`: it is then the text before the first tab, and the value `Nothing` where there is none.
+    A file that begins with ``[`` is a list of records, and one whose first line ends within an object is one
+    record; both are read whole. The key is empty unless lines are `keyed`: then it is the text before the
+    first tab, and the value is `Nothing` in a line without one.
     """
     source, log = reader.source, reader.log
     path = source.full(file)

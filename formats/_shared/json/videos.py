@@ -23,7 +23,7 @@ MOST_FRAMES = 100_000
 
 
 class Track(NamedTuple):
-    """An object of a video: its place in the file, its id, and by frame an index there and what it is."""
+    """An object of a video: its location in the file, its id, and by frame its key there and its record."""
 
     at: At
     id_: Id

@@ -1,4 +1,4 @@
-"""Shapes as readers gather them one box at a time: outlines, masks, corners and keypoints."""
+"""The shape of one box as a reader collects it (polygons, mask, oriented box, keypoints), and its columns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ ELLIPSE = 64
 
 
 class Drawn(msgspec.Struct, eq=False):
-    """What one box has besides its edges."""
+    """The shape and keypoints of one box."""
 
     kind: Literal["none", "polygons", "oriented", "mask"] = "none"
     value: Any = None
-    """What the method of `ShapeRows` with this name takes."""
+    """The argument of the method `kind` of `ShapeRows`."""
     points: Points = ()
     """x, y and visibility of its keypoints."""
 
 
 def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None:
-    """The outlines and masks of one object in an image of this width and height; None if one is not known."""
+    """Join the polygons and masks of one object, in an image of `size` (width, height) pixels.
+
+    None if a part has no shape. Polygons alone stay polygons; with a mask among them the union is a mask.
+    """
     some = [part for part in parts if part is not None and part.kind != "none"]
     if len(some) < len(parts) or not some:
         return None
@@ -46,7 +49,10 @@ def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None
 
 
 def columns_of(shapes: Sequence[Drawn | None]) -> dict[str, Any]:
-    """The columns ``shapes`` and ``keypoints`` of boxes, None for those without; none that would be empty."""
+    """The columns ``shapes`` and ``keypoints`` of n boxes, without a column that would be empty.
+
+    `shapes` has None for a box without either.
+    """
     if not any(shapes):
         return {}
     rows = ShapeRows()
@@ -80,7 +86,7 @@ def turned_box(left: float, top: float, width: float, height: float, turn: float
 
 
 def even_odd(rings: Sequence[Points]) -> list[Floats]:
-    """Outlines whose union is what rings fill together by the even-odd rule: holes are joined to theirs."""
+    """Convert rings that fill by the even-odd rule to outlines: a hole is joined to the ring around it."""
     parts: list[Floats] = []
     for ring in rings:
         part = np.asarray(ring, np.float64).reshape(-1, 2)
@@ -95,9 +101,10 @@ def _meet(a: Floats, b: Floats) -> bool:
 
 
 def as_turned(corners: Any) -> tuple[list[float], float]:
-    """Left, top, width and height of an oriented box before it is turned about its centre, and its degrees.
+    """Split an oriented box into a rectangle and the rotation about its centre.
 
-    The degrees are at least 0 and below 360.
+    Returns left, top, width and height of the rectangle before it is rotated, and the degrees, from 0 to
+    below 360.
     """
     x, y, width, height, turn = as_rectangles(np.asarray(corners, np.float64)[None])[0].tolist()
     height = abs(height)  # corners may go round the other way

@@ -1,4 +1,4 @@
-"""Groups of shapes in annotation tools: the option, and the objects that they are."""
+"""Join groups of shapes, as annotation tools store them, to objects; the option that decides it."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ class Groups:
         self._points.setdefault((image, group), {}).setdefault(name, point)
 
     def join(self, table: Floats, shapes: list[Drawn | None]) -> NDArray[np.int64] | None:
-        """Join the shapes that are one object, and give it its keypoints, in the object's first row.
+        """Join the shapes of each object, with its keypoints, in the object's first row.
 
-        The columns of `table` (n, 15) are those of `Gather.box`: image, category, edges, width and height,
-        score, flags, file, line, track, group and whether it is a part. Returns the rows of the objects, or
-        None if no shape has a group.
+        `table` (n, 15) float64 has the columns of `Gather.box`: 0 image, 1 category, 2-5 edges, 6-7 width and
+        height, 8 score, 9 flags, 10 file, 11 line, 12 track, 13 group, 14 whether it is a part (1), a
+        rectangle (0) or neither (-1). It and `shapes` are changed in place. Returns the rows of the objects,
+        or None if no shape has a group.
         """
         if not self._joins or (table[:, 13] < 0).all():
             return None
@@ -89,7 +90,7 @@ class Groups:
         return np.flatnonzero(left)
 
     def _tie_points(self, table: Floats, part: Floats, rows: list[int], shapes: list[Drawn | None]) -> None:
-        """Give keypoints to the one rectangle, or else the one object, of their group around them."""
+        """Give the keypoints of a group to its only rectangle, else its only object, that contains them."""
         rows_of: dict[tuple[float, float], list[int]] = {}
         for row in rows:
             rows_of.setdefault((table[row, 0], table[row, 13]), []).append(row)

@@ -1,4 +1,4 @@
-"""Masks as tools store them, pictures of the rectangle around an object, and as run lengths of the image.
+"""Convert masks between the files of tools (pixels of a rectangle) and COCO's run lengths of the image.
 
 What is packed is unpacked only up to a limit, so that a small file cannot fill the memory.
 """
@@ -35,7 +35,7 @@ class BadMask(ValueError):
 
 
 def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> bytes:
-    """COCO's text of the mask of an image of this size, with `pixels` at a place; what is outside is cut."""
+    """Encode `pixels`, pasted at `left`, `top` into an image of this size and cut there, as COCO's text."""
     if min(width, height) < 1 or width * height >= MOST_PIXELS:
         raise BadMask("an image of known size, below 2^32 pixels")
     left, top = (min(max(edge, -MOST_PIXELS), MOST_PIXELS) for edge in (left, top))
@@ -44,6 +44,8 @@ def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> by
     h, w = pixels.shape
     padded = np.zeros((w, h + 2), np.int8)
     padded[:, 1:-1] = pixels.T
+    # Each column of pixels is a row of `padded`, between zeros, so diff is 1 where a run of it begins and -1
+    # after its end: [0 0 1 1 0] -> [0 1 0 -1]. The keys of both, column by column, are the edges of the runs.
     column, row = np.nonzero(np.diff(padded, axis=1))
     runs = Runs.of_keys((column + left) * height + row + top, 1)
     text, _ = write_texts(*runs.counts(np.array([width * height])))
@@ -51,7 +53,10 @@ def in_image(pixels: Pixels, left: int, top: int, width: int, height: int) -> by
 
 
 def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
-    """Left and top of the rectangle around a mask, and its pixels; `height` is that of the image."""
+    """Decode COCO's text: left and top of the rectangle around the mask, and its (h, w) pixels.
+
+    `height` is that of the image.
+    """
     data = np.frombuffer(text, np.uint8)
     runs = Runs.of_counts(*read_texts(data, np.array([0, len(data)]))[:2])
     left, top, w, h = runs.boxes(np.array([height]))[0].tolist()
@@ -63,7 +68,7 @@ def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
 
 
 def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple[int, int, int, int]]:
-    """COCO's text of a mask of an image of this size, and left, top, width and height of its pixels."""
+    """Check COCO's text of a mask of an image of this size; return it and its left, top, width, height."""
     if size != [height, width] or width * height >= MOST_PIXELS:
         raise BadMask(f"a mask of the image's size [{height}, {width}]")
     data = np.frombuffer(text.encode() if isinstance(text, str) else b"", np.uint8)
@@ -75,7 +80,7 @@ def checked(text: Any, size: Any, width: int, height: int) -> tuple[bytes, tuple
 
 
 def of_rows(counts: Any, width: int, height: int) -> Pixels:
-    """The pixels of a rectangle from run lengths along its rows, of no pixels first."""
+    """Decode run lengths along the rows of a rectangle, background first, to (height, width) pixels."""
     lengths = np.asarray(counts, np.int64)
     if min(width, height) < 1 or width * height > MOST:
         raise BadMask(f"a rectangle of 1 to {MOST} pixels")
@@ -157,9 +162,9 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
 def png_below(
     source: Source, file: str, of: Callable[[bytes], Any] | None = None
 ) -> Callable[[Any], Any] | None:
-    """What reads the mask in a PNG below a source, or beside one that is a file; None if there is none.
+    """Return a function that reads the mask in a PNG below a source, or beside a single file.
 
-    `of` makes it of the content, `of_png` if not given.
+    `of` decodes the content, `of_png` by default. None if there is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
     home = source if source.is_dir else source.once(NamedSource)
@@ -184,7 +189,7 @@ def of_png(data: bytes) -> Pixels:
 
 
 def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
-    """The pixels of a PNG as their numbers in its palette, as grey, or as the number of their VOC colour."""
+    """Decode a PNG to (h, w) uint8 numbers: palette index, grey value, or number of the VOC colour."""
     bands: NDArray[np.uint8] = _bands(data)
     if bands.dtype == np.uint8 and bands.ndim == 3 and bands.shape[2] == 3:
         return _numbers_of_colours(bands)
@@ -220,7 +225,7 @@ def _palette() -> tuple[Longs, Longs]:
 
 
 def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Numbers of Pascal VOC's colours."""
+    """Convert (h, w, bands) colours of Pascal VOC to (h, w) numbers."""
     palette, number = _palette()
     colours = _joined(bands)
     at = np.minimum(np.searchsorted(palette, colours), 255)
@@ -230,7 +235,7 @@ def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
-    """COCO's texts of the masks of the pixels of each number, ascending, and (n + 1,) where each begins."""
+    """Encode the mask of each number, ascending, as COCO's texts; and (n + 1,) where each text begins."""
     flat = pixels.ravel(order="F")
     cut = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]]).astype(np.int64)
     value = flat[cut[:-1]]
@@ -281,7 +286,7 @@ def npy_of(pixels: Pixels) -> str:
 
 
 def stretched(pixels: Pixels, width: int, height: int) -> Pixels:
-    """The same in so many columns and rows, each the nearest."""
+    """Resize pixels to `height` rows and `width` columns, each the nearest."""
     if not pixels.size or min(width, height) < 1 or width * height > MOST:
         raise BadMask(f"a rectangle of 1 to {MOST} pixels")
     rows = (np.arange(height) + 0.5) * (pixels.shape[0] / height)

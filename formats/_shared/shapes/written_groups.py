@@ -1,4 +1,4 @@
-"""Groups of shapes, written for annotation tools: an object of several outlines is a group of them."""
+"""Write groups of shapes for annotation tools: an object of several outlines becomes a group of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
 
 
 def groups_to_write(boxes: Boxes, least: int) -> NDArray[np.int64]:
-    """(n,) the group of each box, below `least` = none; an object of several outlines gets a new one."""
+    """(n,) int64 group of each box, below `least` for none; an object of several outlines gets a new one."""
     group = np.full(len(boxes), -1, np.int64) if boxes.group is None else boxes.group.astype(np.int64)
     has = group >= 0
     group[has] += least - group[has].min(initial=least)

@@ -1,4 +1,4 @@
-"""Tables with a row per box: the role of each column, by its name or given by the user."""
+"""Find the role of each column of a table with a row per box, by its name or by the user's options."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
 
 
 class Header:
-    """The names of the columns of a file, and what is found out about them."""
+    """The names of the columns of a file, the role of each, and the faults among them."""
 
     def __init__(self, cells: Sequence[str], explicit: Mapping[str, str]) -> None:
         self.columns = tuple(cell.strip() for cell in cells)
@@ -181,7 +181,10 @@ class Header:
         self.faults.append((MISSING_COLUMN, field, values))
 
     def _find(self, role: str, names: Iterable[str], places: Mapping[str, list[int]]) -> bool:
-        """Whether one of these names is there; if it is not the only one, that is a fault."""
+        """Give a role to the column with one of these names, and return whether there is one.
+
+        Several such columns are a fault.
+        """
         positions = sorted(i for name in names for i in places.get(name, ()))
         if len(positions) > 1:
             several = ", ".join(shorten(self.columns[i]) for i in positions)
@@ -202,7 +205,7 @@ class Header:
                 self.find_usual(role, groups=image_groups if role == "image" else None)
 
     def _sizes_of_box(self) -> set[str]:
-        """Which of ``width`` and ``height`` are the size of the box, as beside x and y, not of the image."""
+        """Those of ``width`` and ``height`` that are the size of the box, as beside x and y."""
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         names: Sequence[str] = () if explicit else self._find_four()[1]
         if explicit and explicit <= {"left", "top"}:
@@ -218,7 +221,10 @@ class Header:
         return next((pair for pair in _SIZES if {*pair} <= self.places.keys()), None)
 
     def _find_four(self) -> tuple[str, Sequence[str], Mapping[str, list[int]]]:
-        """The form of the four coordinates, their names, and the columns by these; no names without four."""
+        """The form of the coordinates (`FORMS`), their four names, and the columns by these names.
+
+        No names if fewer than four coordinates have a column.
+        """
         for names in _FOURS:
             if {*names} <= self._bare.keys():
                 return "ltrb", names, self._bare
@@ -234,7 +240,7 @@ class Header:
         return "ltrb", (), {}
 
     def find_coordinates(self) -> str:
-        """Find the columns of the four coordinates; the form of the box that they make."""
+        """Find the columns of the four coordinates, and return the form of the box (`FORMS`)."""
         explicit = self.explicit.keys() & set(itertools.chain(*FORMS.values()))
         if explicit:
             form = max(FORMS, key=lambda f: len(explicit & set(FORMS[f])))
@@ -261,7 +267,7 @@ class Header:
         return "ltrb"
 
     def report_lacking(self, lacking: list[str]) -> None:
-        """Report the roles that no column has; where all four coordinates lack, in one."""
+        """Report the roles without a column; one issue for all coordinates if none of the four has one."""
         taken = set(self.roles.values())
         free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
         groups = [[role] for role in lacking]
@@ -289,7 +295,7 @@ def _near(name: str, columns: Sequence[str]) -> str:
 
 
 def edges_of(values: Floats, form: str) -> tuple[Floats, Floats | None]:
-    """(n, 4) edges, and (n, 2) widths and heights where these are given, of (n, 4) numbers of that form."""
+    """Convert (n, 4) numbers of a form to (n, 4) edges, and (n, 2) widths and heights if it has them."""
     if form == "ltrb":
         return values, None
     wh = np.ascontiguousarray(values[:, 2:])

@@ -1,4 +1,4 @@
-"""What formats in CSV have in common: quotes, rows with their lines, and columns that become boxes."""
+"""Read rows of CSV files with their line numbers, and write quoted cells and rows of boxes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def report_quote(fault: QuoteFault, path: str, log: Log, builder: Builder, *, li
 
 
 def utf8_text(data: bytes) -> tuple[bytes, str] | str:
-    """The text as UTF-8 with plain line breaks, and its encoding; or what is wrong with it."""
+    """Return the text as UTF-8 with line feeds and the name of its encoding, or a message about its fault."""
     encoding = ""
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
@@ -122,7 +122,7 @@ def from_safe(cell: str) -> str:
 
 
 class Quote:
-    """Puts a cell in quotes where RFC 4180 needs them; if `safe`, an apostrophe before a formula."""
+    """Quotes a cell where RFC 4180 needs it; if `safe`, puts an apostrophe before a formula."""
 
     def __init__(self, sep: str, *, safe: bool = False) -> None:
         self.sep = sep
@@ -202,7 +202,7 @@ def of_boxes(cells: Sequence[str], rows: NDArray[np.integer[Any]]) -> Iterator[s
 def box_lines(
     dataset: Dataset, sep: str, columns: Iterable[Iterable[str]], empty: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of the boxes in the order of the images; those without boxes have their line of `empty`."""
+    """The lines of boxes, image by image; an image without boxes has its line of `empty`."""
     lacking = np.setdiff1d(np.arange(len(empty)), dataset.boxes.image)
     lines = [*map(sep.join, zip(*columns, strict=True)), *(empty[i] for i in lacking.tolist())]
     images = np.concatenate([dataset.boxes.image, lacking])

@@ -1,4 +1,4 @@
-"""The images that the rows of tables name: where each is met first, what size it has, and its picture."""
+"""Collect the images that rows of tables name: first location, size and image file of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Origin(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Rows(dict[str, int]):
-    """Numbers of image names in the order in which they are met."""
+    """Numbers of image names, in the order of their first rows."""
 
     def __missing__(self, name: str) -> int:
         row = self[name] = len(self)
@@ -56,7 +56,7 @@ class TableImages:
         self.line: list[int] = []
 
     def take(self, names: Sequence[str], lines: Ints, origin: Origin) -> tuple[Ints, list[int]]:
-        """The images of rows, and those rows that bring a name which may be used but has a warning."""
+        """Number the images of n rows: (n,) image numbers, and the rows whose new name has a warning."""
         old = len(self.rows)
         images = np.fromiter(map(self.rows.__getitem__, names), np.int32, len(names))
         new = len(self.rows) - old
@@ -89,9 +89,9 @@ class TableImages:
         return np.cumsum(self.good) - 1
 
     def settle(self, images: Ints, sizes: Longs) -> NDArray[np.bool_]:
-        """Take the sizes of rows: most rows of an image decide, else the first. Answers which differ.
+        """Take the (n, 2) sizes of rows of n images; return (n,) True for rows that differ from their image.
 
-        A size that was taken before stays.
+        Most rows of an image decide, else the first. A size that was taken before stays.
         """
         new = self.sizes[images, 0] == 0
         backward = np.nonzero(new)[0][::-1]
@@ -111,11 +111,11 @@ class TableImages:
         return differs
 
     def add_to(self, gather: Gather, needed: NDArray[np.bool_], *, pixels: bool = True) -> int:
-        """Add the images, whose pictures and sizes are looked for; a size must be found for those `needed`.
+        """Add the images to the builder with the sizes that are known, and look for the others.
 
-        `sizes` then holds the sizes of all that were met, 0 where unknown, or 1 where all coordinates stay
-        fractions, which they cannot where some boxes are in `pixels`. Answers how many images took
-        theirs from elsewhere.
+        Images where `needed` is True must have a size. Afterwards `sizes` holds all sizes: 0 where unknown,
+        or 1 if all coordinates stay relative, which needs that no boxes are in `pixels`. Returns the number
+        of images whose size is not from a row.
         """
         if gather.asks or needed.any():
             return self._add_with_pictures(gather, needed, pixels=pixels)

@@ -1,4 +1,4 @@
-"""Tables with a row per box: their cells as images, classes and boxes.
+"""Make images, classes and boxes of the cells of tables with a row per box.
 
 A row is judged as it is taken, by itself; what depends on all rows waits for `TableReader.finish`.
 """
@@ -36,7 +36,7 @@ from odm.tables import Builder, Floats, Ints, Shapes
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The columns of a table, and which of them is what."""
+    """The columns of a table and the role of each."""
 
     columns: tuple[str, ...]
     """Their names in messages."""
@@ -87,7 +87,7 @@ _NUMERIC = b"0123456789.+-eE \t"
 
 
 class RowFaults:
-    """What is wrong with the n rows of a piece of a file, and which of them are lost by it."""
+    """The faults of the n rows of a piece of a file, and (n,) which rows are lost by them."""
 
     def __init__(self, n: int) -> None:
         self.lost = np.zeros(n, bool)
@@ -105,7 +105,7 @@ class RowFaults:
 
 
 class Decimals:
-    """The numbers of one file, and the places that show with which mark their decimals are written."""
+    """Parse the numbers of one file, and note whether its decimals are written with a point or a comma."""
 
     def __init__(self, explicit: str | None) -> None:
         self._explicit = explicit
@@ -119,7 +119,7 @@ class Decimals:
     def numbers(
         self, cells: list[str], column: int, lines: Ints, faults: RowFaults
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """The numbers of a column, NaN where a cell is empty or faulty, and which are empty."""
+        """Parse the n cells of a column: (n,) numbers, NaN if empty or faulty, and (n,) True if empty."""
         n = len(cells)
         joined = "".join(cells)
         if not joined:
@@ -180,7 +180,7 @@ class Decimals:
                 return
 
     def check_head(self, path: str, log: Log) -> None:
-        """Say how the commas of the file were read, or that they cannot be."""
+        """Note that commas are read as decimal marks, or report that the file has both marks."""
         if self._comma is None or self._explicit == "point":
             return
         if self._point is not None:
@@ -197,7 +197,7 @@ class Decimals:
 
 
 class PartOfBoxes(msgspec.Struct, eq=False):
-    """Boxes as they stand in the rows of a file, before pixels and kinds are decided."""
+    """Boxes as the rows of a file have them, before coordinates are converted and the kind is decided."""
 
     layout: Columns
     path: str
@@ -213,7 +213,7 @@ class PartOfBoxes(msgspec.Struct, eq=False):
 
 
 class _ClassRows(dict[str, int]):
-    """Category rows by the text of a cell: -1 for an empty one, less for one that cannot be used."""
+    """Category rows by the text of a cell: -1 for an empty one, ``-2 - i`` for one with the fault i."""
 
     def __init__(self, builder: Builder, listed: tuple[str, Mapping[str, str]] | None) -> None:
         self.faults: list[tuple[Code, dict[str, Any]]] = []
@@ -272,7 +272,7 @@ class TableReader:
         TableRows(self, layout, path, "point").take(columns, np.array([line for line, _ in rows], np.int32))
 
     def finish(self) -> int:
-        """Add the images and boxes to the builder; answers how many images took their size from elsewhere."""
+        """Add the images and boxes to the builder; return how many images have a size that no row has."""
         images, builder, boxes = self.images, self.builder, self.boxes
         needed = np.zeros(len(images.rows), bool)
         for part in boxes:
@@ -298,7 +298,7 @@ class TableReader:
         """The shapes of boxes that a file has in other places than their rows; None if there are none."""
 
     def _add_boxes(self, part: PartOfBoxes, number: NDArray[Any]) -> None:
-        """Hand boxes to the builder, but those of the other kind or too far outside their images."""
+        """Add boxes to the builder, except for those of the other kind and those far outside their images."""
         layout, gather = part.layout, self.gather
         column = layout.roles.get("score")
         field = "score" if column is None else layout.field(column)
@@ -339,7 +339,7 @@ def _columns_of_box(layout: Columns) -> Sequence[int]:
 
 
 class TableRows:
-    """Makes boxes of the rows of one file, piece by piece."""
+    """The rows of one file, from which boxes are made piece by piece."""
 
     def __init__(self, table: TableReader, layout: Columns, path: str, decimal: str | None) -> None:
         self._table, self._layout, self._roles, self._path = table, layout, layout.roles, path
@@ -352,7 +352,7 @@ class TableRows:
         self._faults = RowFaults(0)
 
     def take(self, columns: list[list[str]], lines: Ints) -> None:
-        """Take a piece: the columns of its rows, and the line of each row; faults are reported."""
+        """Make boxes of a piece of n rows: `columns` are its cells by column, `lines` (n,) line numbers."""
         n, layout, roles = len(lines), self._layout, self._roles
         self._columns, self._lines = columns, lines
         faults = self._faults = RowFaults(n)
@@ -421,7 +421,7 @@ class TableRows:
                 log.report(code, path, line=line, field=field, **values)
 
     def _find_images(self) -> tuple[Ints, NDArray[np.bool_]]:
-        """The images of the rows, and which rows are not blank altogether."""
+        """(n,) image numbers of the rows, and (n,) True for rows that are not blank altogether."""
         n, images, faults = len(self._lines), self._table.images, self._faults
         constant = self._layout.constants.get("image")
         column = self._roles.get("image", 0)
@@ -447,7 +447,7 @@ class TableRows:
         score: Floats,
         real: NDArray[np.bool_],
     ) -> None:
-        """Find rows with half a box, and boxes without a class; `numbers` is (n, k), `blanks` (k, n)."""
+        """Add faults for incomplete boxes and boxes without a class; `numbers` is (n, k), `blanks` (k, n)."""
         layout, faults = self._layout, self._faults
         no_box = blanks.all(axis=0)
         half = blanks.any(axis=0) & ~no_box
@@ -544,7 +544,7 @@ class TableRows:
 
 
 def _track_ids(cells: list[str]) -> NDArray[Any] | None:
-    """(n,) ids as numbers where they are some, None where there is none; None if no cell has one."""
+    """(n,) track ids: int for a plain number, else text, None for an empty cell or -1; None if all are."""
     kinds: dict[str, Any] = {}
     for kind in set(cells):
         text = kind.strip()

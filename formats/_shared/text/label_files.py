@@ -1,4 +1,4 @@
-"""The files of a folder of text files: which hold labels, and what some of their lines look like."""
+"""Tell label files from the other files of a folder of text files, and look at some of their lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AMONG = (".txt", ".yaml", ".yml", ".data", ".names", ".labels", ".cache", *PICT
 
 
 class Listing(msgspec.Struct, frozen=True, eq=False):
-    """The files of a folder of labels by what they are."""
+    """The files of a folder of labels by their kind."""
 
     labels: list[str]
     pictures: list[str]
@@ -93,7 +93,7 @@ SAMPLE = 200
 
 
 class Sample(msgspec.Struct, eq=False):
-    """What some lines of some files look like."""
+    """Counts over some lines of some label files, from which a format is recognised."""
 
     files: int = 0
     lines: int = 0

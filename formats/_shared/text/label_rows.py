@@ -1,4 +1,4 @@
-"""What formats with one text file per image and columns of fixed meaning have in common.
+"""Read and write formats with one text file per image and columns of fixed meaning.
 
 Such a format brings a `Grammar`: a fast function that takes the columns of all rows of a chunk apart at once,
 and one that reports what is wrong with a single row. Finding the files, the pictures and the names, the
@@ -46,7 +46,7 @@ from odm.tables import Builder, Dataset, Flag, Floats, Ints, Longs, ShapeKind, S
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
-    """What the values of a row are, by their positions in it."""
+    """The positions in a row of its numbers, its score and its name."""
 
     numbers: Sequence[int]
     """Those of the first columns of the grammar, in their order."""
@@ -60,7 +60,7 @@ KindOf = Callable[[int], str]
 
 
 class Grammar(msgspec.Struct, frozen=True, eq=False):
-    """How the rows of a format are taken apart."""
+    """The rows of a format: how their values are divided into numbers, score and name."""
 
     shape: Callable[[int, KindOf], Shape | None]
     """The shape of a row of so many values; None if it has the wrong number of them."""
@@ -109,10 +109,7 @@ def label_files(source: Source, grammar: Grammar) -> list[str]:
 
 
 class Labels:
-    """All sound rows of some label files, before anyone decided what they mean.
-
-    What is faulty is in the log.
-    """
+    """All valid rows of some label files, as numbers, scores and names; faulty rows are reported."""
 
     def __init__(self, source: Source, files: Sequence[str], grammar: Grammar, log: Log) -> None:
         self.source, self.files, self.log, self._grammar = source, files, log, grammar
@@ -155,7 +152,11 @@ class Labels:
         self.rows = replace(self.rows, file=file, line=line)
 
     def _split(self, chunk: Chunk) -> tuple[Ints, Floats, Floats, NDArray[np.bool_]]:
-        """Of n rows the names (-1 faulty, -2 no row), (n, k) columns, scores and whether a word ends them."""
+        """Split the n rows of a chunk.
+
+        Returns (n,) name numbers (-1 faulty, -2 no row), (n, k) columns, (n,) scores, and (n,) whether a word
+        ends the row.
+        """
         grammar, n, columns = self._grammar, len(chunk), len(self._grammar.fields)
         name, score, sound = np.full(n, -1, np.int32), np.full(n, np.nan), np.zeros(n, bool)
         values = np.full((n, columns), grammar.default)
@@ -224,7 +225,7 @@ class Labels:
     def report(
         self, code: Code, is_wrong: NDArray[np.bool_], at: int, field: str, expected: str = "", **more: Any
     ) -> None:
-        """Report rows whose value `at` (negative: counted from the right) is not as expected."""
+        """Report rows where `is_wrong`, with their value at position `at`, from the right if negative."""
 
         def say(cells: list[Cell]) -> dict[str, Any]:
             column, value = cells[at] if -len(cells) <= at < len(cells) else (0, b"")
@@ -238,7 +239,7 @@ class Labels:
             self.builder.extras[what] += n
 
     def class_rows(self, is_valid: NDArray[np.bool_]) -> Ints:
-        """The category row of each row whose name is that of its class; classes are added as they are met."""
+        """(n,) category row of each row by its name, -1 = none; classes of valid rows are added in order."""
         table = np.full(len(self.texts) + 1, -1, np.int32)
         for i in dict.fromkeys(self.name[is_valid].tolist()):
             table[i] = self.builder.category(self.texts[i])
@@ -248,10 +249,10 @@ class Labels:
     def numbered_classes(
         self, number: Floats, is_valid: NDArray[np.bool_], names: Sequence[str] | None, *, in_order: bool
     ) -> tuple[Ints, NDArray[np.bool_]]:
-        """The category row of each row by the number of its class, and which rows have one.
+        """(n,) category row of each row by the number of its class in `names`, and (n,) which rows have one.
 
         With `in_order` all classes but the first, which stands for none, are added in the order of the list;
-        else only those that are used, as they are met. No list, no class.
+        else only classes of valid rows, in the order of these. Without `names` no row has a class.
         """
         names = names or ()
         known = (number >= 0) & (number < len(names)) & (number == np.rint(number))
@@ -265,10 +266,11 @@ class Labels:
         return table[np.where(known, number, len(names)).astype(np.int64)], known
 
     def upright(self, is_valid: NDArray[np.bool_], *, oriented: bool = False) -> tuple[Floats, Shapes | None]:
-        """The upright boxes around the four corners that values begin with, in any order; (n, 4).
+        """(n, 4) the boxes around the four corners that rows begin with, in any order, and their shapes.
 
-        If shapes are wanted, the corners too, unless all are upright and `oriented` does not say what they
-        are. If not, good ones that are not the corners themselves are reported.
+        The shapes are oriented boxes, None if shapes are not wanted or if all corners are those of upright
+        boxes and the format does not call them `oriented`. If shapes are not wanted, valid rows with a
+        rotated box are reported.
         """
         points = self.values[:, :8].reshape(-1, 4, 2)
         low, high = (f(points, axis=1) if len(points) else points[:, 0] for f in (np.min, np.max))
@@ -288,7 +290,7 @@ class Labels:
         return around, None
 
     def add_images(self, needed: NDArray[np.bool_] | None = None) -> tuple[Ints, Ints]:
-        """Add an image for each file: its row (-1 = refused), and the number of the file in the builder.
+        """Add an image for each of n files: (n,) its row, -1 = refused, and (n,) its file in the builder.
 
         `needed` are the files whose images need a size.
         """
@@ -335,8 +337,9 @@ class Labels:
 
 
 def _shapes(chunk: Chunk, counts: Longs, grammar: Grammar) -> Iterator[tuple[NDArray[Any], Shape]]:
-    """The rows of a chunk by their shapes. A grammar that asks for the kind of a value is asked again for
-    the rows of each kind.
+    """Group the rows of a chunk by their `Shape`, which depends on the number of values.
+
+    If a grammar also asks whether a value is a number, a word or empty, rows are divided by that first.
     """
     for count in distinct(counts).tolist():
         known: dict[int, str] = {}
@@ -542,7 +545,7 @@ def file_names(dataset: Dataset, prefix: str = "") -> list[str]:
 
 
 def corners_of(dataset: Dataset) -> Floats:
-    """(n, 8) the corners of oriented boxes, and of others from the top left one on."""
+    """(n, 8) the corners x, y of each box: those of its oriented box, else of its edges from top left on."""
     points = dataset.boxes.xyxy[:, [0, 1, 2, 1, 2, 3, 0, 3]]
     if (shapes := dataset.boxes.shapes) is not None:
         rows = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
@@ -551,9 +554,9 @@ def corners_of(dataset: Dataset) -> Floats:
 
 
 def refuse_classes(dataset: Dataset, log: Log, *, words: bool = True, unused: bool = False) -> bool:
-    """Report classes that would not be read back; with `words` they stand between columns of a row.
+    """Report class names that would not be read back; with `words`, a name is a column of a row.
 
-    With `unused`, those without objects are written too. Regions to ignore are written without their class.
+    With `unused`, classes without objects are written too. Regions to ignore are written without their class.
     """
     errors, of_objects = log.errors, dataset.boxes.category[~dataset.boxes.has(Flag.REGION)]
     rows = range(len(dataset.categories)) if unused else distinct(of_objects).tolist()

@@ -39,7 +39,7 @@ def fixed(values: Floats, places: int) -> list[str]:
 
 
 def fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
-    """`fixed` of each row of (n, m) numbers, with as many places as it has itself."""
+    """Format (n, m) numbers by `fixed`, row i with ``places[i]`` decimals."""
     width = values.shape[1]
     text_rows: list[list[str]] = [[]] * len(values)
     for n in np.unique(places).tolist():
@@ -51,13 +51,13 @@ def fixed_rows(values: Floats, places: Longs) -> list[list[str]]:
 
 
 def texts(cells: Cells) -> list[str]:
-    """The cells as Python's texts."""
+    """Convert cells to a list of str."""
     strings: list[str] = cells.astype(str).tolist()
     return strings
 
 
 def fixed_cells(values: Floats, places: int) -> Cells:
-    """`fixed` as cells."""
+    """Format numbers as `fixed` does, and return them as an array of bytes."""
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = values * 10.0**places
         number = np.rint(scaled)
@@ -129,7 +129,7 @@ def whole_edges(xyxy: Floats) -> Floats:
 
 
 def round_boxes(dataset: Dataset, log: Log) -> Dataset:
-    """The same with whole edges, for tools that read whole numbers only; a note says how many change."""
+    """Round the edges of boxes, for tools that read whole numbers only; a note counts the changed boxes."""
     whole = whole_edges(dataset.boxes.xyxy)
     if n := int(np.count_nonzero(whole != dataset.boxes.xyxy)):
         log.note(f"round=true: {n} of {whole.size} coordinates are rounded to whole pixels")

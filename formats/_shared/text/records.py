@@ -1,4 +1,4 @@
-"""The cursor of `items` over elements of XML, rows of text and of CSV: their words become records.
+"""Make records of XML elements and rows of text or CSV, for the cursor of ``json/items.py``.
 
 A value that is a number in text is one in the record, so that `Item` and `Row` check it as they do in JSON.
 """
@@ -39,7 +39,10 @@ def sniff_xml(source: Source, says: Says) -> Sniff | None:
 
 
 def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_image: bool = False) -> list[str]:
-    """The files to be read: the file itself, or those of a folder that fit, or that lie beside some."""
+    """Choose the files to read: the file itself, or those of a folder whose root element fits.
+
+    With `file_per_image`, all XML files of the folder if one fits.
+    """
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(".xml")
@@ -52,7 +55,7 @@ def xml_files(source: Source, says: Says, title: str, log: Log, *, file_per_imag
 def xml_roots(
     reader: Reader, files: Iterable[str], root: str, title: str
 ) -> Iterator[tuple[str, Origin, Any]]:
-    """Each file that can be read, with where its rows come from, and its root element."""
+    """Yield the path, origin and root element of each file that can be read."""
     parser = SafeXmlParser(root, title)
     for file in files:
         path, data = reader.source.full(file), reader.source.read(file, reader.log)
@@ -64,7 +67,7 @@ def xml_roots(
 
 
 def numeral(text: str) -> Any:
-    """The number that a text is, else the text itself."""
+    """Convert a text to the number that it stands for, else return the text."""
     text = text.strip(" \t\r\n")
     if NUMBER_TEXT.fullmatch(text):
         value = float(text)
@@ -100,7 +103,10 @@ def row_of(reader: Reader, record: Mapping[str, Any], element: Any, origin: Orig
 def csv_records(
     reader: Reader, file: str, needed: Iterable[str], sep: str = ","
 ) -> Iterator[tuple[At, dict[str, str]]]:
-    """The place and the cells by their columns of each row below the header; faulty rows are reported."""
+    """Yield the location and the cells, by column name, of each row below the header.
+
+    Faulty rows are reported and left out.
+    """
     path, log = reader.source.full(file), reader.log
     data, errors = reader.source.read(file, log), log.errors
     text = b"" if data is None else text_of(data, path, log)

@@ -1,4 +1,4 @@
-"""The only parser for XML: text becomes elements only if nothing in it can reach outside or grow.
+"""Parse XML safely: documents that could reach outside or grow are refused. All XML is read here.
 
 No entity is resolved, no document type read, nothing fetched; depth and size are bounded by the parser.
 """
@@ -85,7 +85,7 @@ class SafeXmlParser:
         self._etree: Any = None
 
     def root(self, data: bytes, path: str, log: Log) -> Any:
-        """The root element; None, and an issue, if it is another, or the document broken or not harmless."""
+        """The root element; None after an issue if its name is another, or the document broken or unsafe."""
         if self._parser is None:
             from lxml import etree
 

@@ -1,4 +1,4 @@
-"""YAML as plain text: no types are guessed, nothing is executed, aliases and doubled keys are refused."""
+"""Read YAML as plain text: no types are guessed or objects made, aliases and duplicate keys are refused."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ EMPTY = b"\x1c"
 
 
 class Chunk(msgspec.Struct, eq=False):
-    """The lines of some files that are not blank, as n rows of tokens."""
+    """The n lines of some files that are not blank, as rows of tokens."""
 
     tokens: list[bytes]
     """All tokens of all lines, in order."""
@@ -146,8 +146,9 @@ _WORD = re.compile(rb"[^ \t]+")
 
 
 def cells(line: bytes, sep: bytes | None) -> list[Cell]:
-    """The values of a line, each with its column from 1 in characters. An empty value between separators
-    is an empty one; without separators of its own there are none.
+    """Split a line into values, each with its column from 1 in characters.
+
+    Without `sep`, blanks separate values. With it, values may be empty.
     """
     if sep is None:
         if line.isascii():
@@ -172,7 +173,7 @@ def cells(line: bytes, sep: bytes | None) -> list[Cell]:
 
 
 def floats(tokens: Sequence[bytes]) -> tuple[Floats, Longs]:
-    """Tokens as numbers, NaN where Python reads none, and the positions of those."""
+    """Parse n tokens: (n,) numbers, NaN for a token that is none, and the positions of these tokens."""
     values: list[float] = []
     not_numbers: list[int] = []
     rest = iter(tokens)
@@ -207,7 +208,7 @@ def chunks(source: Source, files: Sequence[str], log: Log, *, sep: str | None = 
 
 
 def _without_long_lines(data: bytes, path: str, log: Log) -> bytes:
-    """The text with an empty line in the place of each that is too long, which is reported."""
+    """Replace each line that is too long by an empty one, and report it."""
     ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 10), len(data))
     length = np.diff(ends, prepend=-1) - 1
     long = np.flatnonzero(length > LONGEST)
@@ -289,6 +290,8 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
     begins[1:] &= blank[:-1]
     starts = np.flatnonzero(begins)
     ends = np.flatnonzero(data == 10)
+    # "a 1\nb 2 3\n" has starts [0 2 4 6 8] and ends [3 9]: [2 5] tokens begin before these line feeds, so the
+    # lines have [2 3] tokens, and their first ones are the tokens [0 2].
     upto = np.searchsorted(starts, ends)
     count = np.diff(upto, prepend=0)
     # which file a line belongs to, and its number there
@@ -314,7 +317,7 @@ def _chunk(parts: dict[int, bytes], sep: bytes | None) -> Chunk:
 
 
 def _separate(data: bytes, sep: bytes) -> bytes:
-    """Text with `sep` between values as text with blanks between values."""
+    """Convert text with `sep` between values to text with blanks between values, for ``bytes.split``."""
     # A run of blanks is tried at its first byte only, so that this is linear however long it is.
     mark, blank = re.escape(sep), rb"[ ]" if sep == b"\t" else rb"[ \t]"
     data = data.translate(_PROTECT)
@@ -331,7 +334,7 @@ def _separate(data: bytes, sep: bytes) -> bytes:
 
 
 class Rows(msgspec.Struct, frozen=True, eq=False):
-    """Where rows were read: the files, and for each of n rows its file and line."""
+    """The origin of n rows: the files, and (n,) the file and line of each row."""
 
     source: Source
     files: Sequence[str]
@@ -374,10 +377,9 @@ _BEGINS_AS_NUMBER = re.compile(rb"[+-]?(?:[0-9]|\.[0-9])")
 
 
 def second_row(words: Sequence[bytes], numbers: int) -> int:
-    """Where another row begins in the words of a name, 0 if none does.
+    """The position in the words of a name where a second row begins, whose line break was lost; 0 if none.
 
-    It begins after a word and as many `numbers` as a row has, the last of which may run into its first word:
-    the line break before it was lost.
+    It begins after a word and as many `numbers` as a row has. The last number may run into its first word.
     """
     run = 0
     for i, word in enumerate(words[1:], 1):
@@ -397,8 +399,9 @@ Explain = Callable[[list[Cell], str, int, Log], None]
 def explain_rows(
     chunk: Chunk, faulty: NDArray[Any], source: Source, files: Sequence[str], log: Log, explain: Explain
 ) -> None:
-    """Have the faulty rows explained. Those with less than five values are all one fault, so they are only
-    counted once the log keeps no more of it.
+    """Call `explain` for each faulty row.
+
+    Rows with less than five values all have one fault, so they are only counted once the log is full of it.
     """
     short = np.flatnonzero(chunk.count[faulty] < 5)
     beyond = short[max(0, log.room(WRONG_COUNT)) :]
@@ -431,9 +434,9 @@ def decimals_for(width: int, height: int) -> int:
 
 
 def relative(values: Floats, width: Ints, height: Ints) -> Cells:
-    """The cells of (n, m) relative coordinates with the decimals that the (n,) sizes in pixels ask for.
+    """Format (n, m) relative coordinates with the decimals that (n,) sizes in pixels need; a flat array.
 
-    Those of images of unknown size have as many as the largest pictures need.
+    Images of unknown size get as many decimals as an image of 100 000 pixels.
     """
     largest = np.maximum(np.where(width > 0, np.maximum(width, height), 10**5), 2) - 1
     places = np.floor(np.log10(largest)).astype(np.int64) + 7
@@ -464,7 +467,7 @@ def pages(n_images: int, image: Ints, columns: Sequence[Column], sep: str = " ")
 
 
 def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> Iterator[bytes]:
-    """What each image has: for each of its boxes, in their order, the pieces one after another."""
+    """Yield the text of each image: for each of its boxes, in their order, the pieces one after another."""
     order = np.argsort(image, kind="stable")
     bounds = np.searchsorted(image[order], np.arange(n_images + 1))
     ordered = len(order) == 0 or bool((order[1:] > order[:-1]).all())
@@ -490,7 +493,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
 
 
 def _cells(piece: bytes | Column) -> tuple[Cells, Longs | None]:
-    """Cells, and which of them each row has, None if each has its own or all have the one."""
+    """Return (cells, index): row i has ``cells[index[i]]``; without index, one cell per row or for all."""
     if isinstance(piece, bytes):
         return np.array([piece], np.bytes_), None
     if isinstance(piece, tuple):
