@@ -78,12 +78,12 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     files = label_rows.label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
-    good, values = labels.settle_kind(), labels.values
-    labels.count("visible parts", good & (values[:, 5:9] > 0).any(axis=1))
-    labels.count("angles", good & (values[:, 10] != 0))
+    is_valid, values = labels.settle_kind(), labels.values
+    labels.count("visible parts", is_valid & (values[:, 5:9] > 0).any(axis=1))
+    labels.count("angles", is_valid & (values[:, 10] != 0))
     flags = (values[:, 4] > 0) * np.uint16(Flag.OCCLUDED) | (values[:, 9] > 0) * np.uint16(Flag.CROWD)
     xyxy, wh = label_rows.corners(values)
-    labels.add(good, labels.class_rows(good), xyxy, wh=wh, flags=flags)
+    labels.add(is_valid, labels.class_rows(is_valid), xyxy, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:

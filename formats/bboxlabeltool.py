@@ -90,12 +90,12 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     is_count = np.isnan(labels.values[:, 1])
     of = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
     first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
-    wrong = is_count & ~(first_line & (labels.values[:, 0] == of))
+    is_wrong_count = is_count & ~(first_line & (labels.values[:, 0] == of))
     if not labels.lost:
-        labels.report(COUNT_DIFFERS, wrong, 0, "count")
+        labels.report(COUNT_DIFFERS, is_wrong_count, 0, "count")
     labels.keep(~is_count)
-    good = labels.settle_kind()
-    labels.add(good, labels.class_rows(good), labels.values)
+    is_valid = labels.settle_kind()
+    labels.add(is_valid, labels.class_rows(is_valid), labels.values)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SpacesOptions) -> None:

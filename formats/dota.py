@@ -122,14 +122,14 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     files = label_rows.label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
-    good = labels.settle_kind()
+    is_valid = labels.settle_kind()
     mark = labels.values[:, 8]
-    wrong = good & ~np.isin(mark, (0, 1, 2))
-    labels.report(BAD_FLAG, wrong, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
-    good &= ~wrong
+    is_unknown_mark = is_valid & ~np.isin(mark, (0, 1, 2))
+    labels.report(BAD_FLAG, is_unknown_mark, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    is_valid &= ~is_unknown_mark
     flags = (mark > 0) * np.uint16(Flag.DIFFICULT)
-    xyxy, shapes = labels.upright(good)
-    labels.add(good, labels.class_rows(good), xyxy, flags=flags, shapes=shapes)
+    xyxy, shapes = labels.upright(is_valid)
+    labels.add(is_valid, labels.class_rows(is_valid), xyxy, flags=flags, shapes=shapes)
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
@@ -160,14 +160,14 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
                 row = gather.image(name, at, field="image", picture=picture, file=number, line=at.line)
             rows[i] = -1 if row is None else row
         image = rows[labels.name]
-        good = image >= 0
+        has_image = image >= 0
         if wanted == "gt":
-            labels.report(SCORE_UNEXPECTED, good, 1, "score")
-            good[:] = False
+            labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
+            has_image[:] = False
         category = np.full(len(labels), builder.category(match[2]))
-        xyxy, shapes = labels.upright(good, oriented=True) if match[1] == "1" else (labels.values, None)
+        xyxy, shapes = labels.upright(has_image, oriented=True) if match[1] == "1" else (labels.values, None)
         more = {"file": number, "score": labels.score, "shapes": shapes}
-        labels.add_rows(good, image=image, category=category, xyxy=xyxy, **more)
+        labels.add_rows(has_image, image=image, category=category, xyxy=xyxy, **more)
     gather.finish()
 
 

@@ -252,29 +252,29 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     named = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
     if builder.kind is None and named == "det":
         builder.kind = "det"
-    good = np.ones(len(labels), bool)
+    is_valid = np.ones(len(labels), bool)
     if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
         if options.score is not None:
             labels.score[:] = options.score
         elif named != "gt":
             log.report(NO_CONFIDENCE, source.path, n=len(labels))
-            good[:] = False
-    if good.all():
-        good = labels.settle_kind()
+            is_valid[:] = False
+    if is_valid.all():
+        is_valid = labels.settle_kind()
     for name in names or ():
         builder.category(name)
     listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
     known = listed[labels.name]
     if names is not None:
-        wrong = good & ~known
-        labels.report(UNKNOWN_CLASS, wrong, layout.needed - 1, "class", n=len(names), where=where)
-    good &= known & (names is not None)  # a list that is not usable has been reported
+        has_unknown_class = is_valid & ~known
+        labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=where)
+    is_valid &= known & (names is not None)  # a list that is not usable has been reported
     mark, ignored, has_text = labels.values[:, layout.width :].T
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
-    labels.count("transcriptions", good & (has_text > ignored))
-    xyxy, shapes = labels.upright(good) if layout.width == 8 else (labels.values[:, :4], None)
+    labels.count("transcriptions", is_valid & (has_text > ignored))
+    xyxy, shapes = labels.upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)
     more: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
-    labels.add(good, labels.class_rows(good), xyxy, **more)
+    labels.add(is_valid, labels.class_rows(is_valid), xyxy, **more)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:

@@ -143,34 +143,34 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     tracking = _is_tracking(source, files)
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, TRACKING if tracking else GRAMMAR)
-    good = labels.settle_kind()
+    is_valid = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
     last = -15 if builder.kind == "det" else -14
-    wrong = good & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    labels.report(BAD_FLAG, wrong, last, "truncated", "0..1, or -1 for unknown")
-    odd = good & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    labels.report(BAD_FLAG, odd, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
-    good &= ~wrong & ~odd
+    has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
+    labels.report(BAD_FLAG, has_unknown_truncation, last, "truncated", "0..1, or -1 for unknown")
+    has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
+    labels.report(BAD_FLAG, has_unknown_occlusion, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    is_valid &= ~has_unknown_truncation & ~has_unknown_occlusion
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
         is_region = np.array([text == DONT_CARE for text in labels.texts] or [False])[labels.name]
         flags |= is_region * np.uint16(Flag.REGION)
-    labels.count("degrees of truncation", good & (truncated > 0) & (truncated < 1))
-    labels.count("degrees of occlusion", good & (occluded >= 2))
-    labels.count("3D boxes", good & (values[:, 7:10] > 0).all(axis=1))
-    category = labels.class_rows(good)
+    labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
+    labels.count("degrees of occlusion", is_valid & (occluded >= 2))
+    labels.count("3D boxes", is_valid & (values[:, 7:10] > 0).all(axis=1))
+    category = labels.class_rows(is_valid)
     extra: Mapping[str, Sequence[bytes]] | None = None
     if builder.wants_fields:  # which KITTI's levels and its similarity of directions are about
         extra = {FIELDS[i]: [b"%r" % value for value in values[:, i].tolist()] for i in range(3)}
     if not tracking:
-        labels.add(good, category, values[:, 3:7], flags=flags, extra=extra)
+        labels.add(is_valid, category, values[:, 3:7], flags=flags, extra=extra)
         return
-    image, columns = _add_frames(labels, good)
+    image, columns = _add_frames(labels, is_valid)
     columns |= {"extra": extra} if extra else {}
     columns |= {"category": category, "xyxy": values[:, 3:7], "flags": flags}
-    labels.add_rows(good, image=image, score=labels.score if builder.kind == "det" else None, **columns)
+    labels.add_rows(is_valid, image=image, score=labels.score if builder.kind == "det" else None, **columns)
     gather.finish()
 
 
@@ -189,20 +189,20 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
 
 
 def _add_frames(
-    labels: label_rows.Labels, good: NDArray[np.bool_]
+    labels: label_rows.Labels, is_valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
     """Add an image for every frame; the image of each row (-1 = none), and columns of the boxes."""
     gather, builder, source = labels.gather, labels.builder, labels.source
     frame, id_ = labels.values[:, 0], labels.values[:, 1]
-    wrong = good & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
-    labels.report(BAD_FRAME, wrong, 0, "frame", among=", from 0")
+    has_no_frame = is_valid & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
+    labels.report(BAD_FRAME, has_no_frame, 0, "frame", among=", from 0")
     paths = [source.full(file) for file in labels.files]
     numbers = np.array([builder.file(path) for path in paths], np.int64)
     names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
     videos = np.array([builder.video(name) for name in names], np.int64)
     file = labels.rows.file
     image = np.full(len(labels), -1, np.int32)
-    rows = np.flatnonzero(good & ~wrong)
+    rows = np.flatnonzero(is_valid & ~has_no_frame)
     used, which = np.unique(np.stack([file[rows], frame[rows]]).astype(np.int64), axis=1, return_inverse=True)
     added = np.full(used.shape[1], -1, np.int32)
     for i, (of, n) in enumerate(used.T.tolist()):

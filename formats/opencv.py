@@ -88,7 +88,7 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of a picture, a number, and four times as many numbers."""
     files = source.with_suffix(*_SUFFIXES)[:20] if source.is_dir else [""]
     counts = {file: _fitting(source, file) for file in files}
-    file = next((file for file, (good, total) in counts.items() if 3 * good > 2 * total), None)
+    file = next((file for file, (n_fitting, total) in counts.items() if 3 * n_fitting > 2 * total), None)
     if file is None:
         return None
     how_many = lines_are(*counts[file])

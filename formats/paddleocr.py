@@ -92,8 +92,8 @@ def _fitting(source: Source, file: str) -> tuple[int, int]:
 
 
 def _fits(source: Source, file: str) -> bool:
-    good, total = _fitting(source, file)
-    return 3 * good > 2 * total
+    n_fitting, total = _fitting(source, file)
+    return 3 * n_fitting > 2 * total
 
 
 def _result(look: JsonPreview, _: bytes) -> tuple[int, str] | None:

@@ -105,33 +105,33 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(labels), np.uint16)
     if decide_kind(builder, int(confident.sum()), len(labels)):
-        good = (score >= 0) & (score <= 1)
-        labels.report(SCORE_RANGE, ~good, 4, "score", "a confidence in 0..1")
+        is_valid = (score >= 0) & (score <= 1)
+        labels.report(SCORE_RANGE, ~is_valid, 4, "score", "a confidence in 0..1")
     else:
-        good = (score == 0) | (score == 1)
-        labels.report(SCORE_UNEXPECTED, ~good, 4, "score", "1, or 0 if ignored")
-        sound = good
+        is_valid = (score == 0) | (score == 1)
+        labels.report(SCORE_UNEXPECTED, ~is_valid, 4, "score", "1, or 0 if ignored")
+        sound = is_valid
         for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
-            wrong = good & ~np.isin(labels.values[:, at], expected)
-            labels.report(BAD_FLAG, wrong, at, FIELDS[at], " or ".join(map(str, expected)))
-            sound = sound & ~wrong
-        good = sound
+            has_unknown_level = is_valid & ~np.isin(labels.values[:, at], expected)
+            labels.report(BAD_FLAG, has_unknown_level, at, FIELDS[at], " or ".join(map(str, expected)))
+            sound = sound & ~has_unknown_level
+        is_valid = sound
         flags |= np.where(category == 0, Flag.REGION, (score == 0) * Flag.CROWD).astype(np.uint16)
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
-        labels.count("degrees of occlusion", good & (occlusion == 2))
+        labels.count("degrees of occlusion", is_valid & (occlusion == 2))
     names, where = given_list(options.classes, source, "classes.txt", log)
     is_listed = bool(where)
     if not is_listed:
         names, where = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
-    rows, known = labels.numbered_classes(category, good, names, in_order=is_listed)
+    rows, known = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
     if names is not None:
-        wrong = good & ~known
-        labels.report(UNKNOWN_CLASS, wrong, 5, "object_category", n=len(names), where=where)
+        has_unknown_level = is_valid & ~known
+        labels.report(UNKNOWN_CLASS, has_unknown_level, 5, "object_category", n=len(names), where=where)
     xyxy, wh = label_rows.corners(labels.values)
-    labels.add(good & known, rows, xyxy, score=score, wh=wh, flags=flags)
+    labels.add(is_valid & known, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> None:

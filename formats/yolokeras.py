@@ -120,8 +120,8 @@ def _fitting(head: bytes) -> tuple[int, int]:
         if not line.strip():
             continue
         path, boxes = _parts(line)
-        good = sum(_BOX.fullmatch(box) is not None for box in boxes)
-        if boxes and 2 * good >= len(boxes) and not _BOX.fullmatch(path):
+        n_boxes = sum(_BOX.fullmatch(box) is not None for box in boxes)
+        if boxes and 2 * n_boxes >= len(boxes) and not _BOX.fullmatch(path):
             fits += 1
         elif boxes or not path.lower().endswith(_SUFFIXES):
             others += 1
@@ -285,11 +285,11 @@ def _categories(
         add_list(names[1], builder, log, names[0])
         listed = dict(enumerate(names[1], first_id(names[1])))
         category_of |= {text: listed[n] for text, n in numbers.items() if n in listed}
-    wrong = texts.keys() - category_of.keys()
-    for path, rows in tables if wrong else ():
+    unknown = texts.keys() - category_of.keys()
+    for path, rows in tables if unknown else ():
         for line, *_, text, _ in rows:
             place = {"line": line, "field": "class_id", "value": text}
-            if text not in wrong:
+            if text not in unknown:
                 continue
             if text not in numbers:
                 log.report(NOT_A_NUMBER, path, **place)
@@ -319,11 +319,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     note_spaces(names, log)
     order = np.argsort(boxes.image, kind="stable")
     edges = boxes.xyxy[order]
-    odd = int(np.count_nonzero(edges != np.rint(edges)))
-    if odd and options.round:
+    n_fractions = int(np.count_nonzero(edges != np.rint(edges)))
+    if n_fractions and options.round:
         edges = whole_edges(edges)
-        log.note(f"round=true: {odd} of {edges.size} coordinates are rounded to whole pixels")
-    elif odd:
+        log.note(f"round=true: {n_fractions} of {edges.size} coordinates are rounded to whole pixels")
+    elif n_fractions:
         log.note("most YOLO-Keras tools read whole numbers only (-O round=true writes them)")
     texts = decimals(edges.ravel())
     columns = [*(texts[k::4] for k in range(4)), list(map(str, boxes.category[order].tolist()))]

@@ -401,9 +401,9 @@ class Reader:
         """The edges around the points of a polygon, and its outline."""
         line = shape.sourceline or 0
         pairs = [point.split(",") for point in (shape.get("points") or "").split(";") if point.strip(BLANKS)]
-        odd = next((pair for pair in pairs if len(pair) != 2), None)
-        if odd is not None or not pairs:
-            shown = f"{','.join(odd)!r}" if odd else "no points"
+        wrong_pair = next((pair for pair in pairs if len(pair) != 2), None)
+        if wrong_pair is not None or not pairs:
+            shown = f"{','.join(wrong_pair)!r}" if wrong_pair else "no points"
             self.log.report(
                 WRONG_COUNT, self.path, line=line, field="points", expected="x,y;x,y;...", found=shown
             )

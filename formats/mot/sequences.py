@@ -225,26 +225,26 @@ def add_sequence(
     builder, values, frame = labels.builder, labels.values, labels.values[:, 0]
     limit = (sequence.length or 10**9) if sequence.names is None else len(sequence.names)
     least = 1 if sequence.names is not None or sequence.shift else 0
-    good = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
+    is_valid = (frame == np.rint(frame)) & (frame >= least) & (frame <= limit)
     among = f" in 1..{sequence.length}" if sequence.length else " from 1 on" if sequence.shift else ""
-    labels.report(BAD_FRAME, ~good, 0, "frame", among=among)
+    labels.report(BAD_FRAME, ~is_valid, 0, "frame", among=among)
     number = builder.file(labels.source.full(file))
     taken = sequence.video in builder.video_names  # by a sequence in another folder
     video = builder.video(sequence.prefix if taken else sequence.video, length=sequence.length)
-    rows = _add_images(labels, {*frame[good].astype(np.int64).tolist()}, sequence, number, video, options)
+    rows = _add_images(labels, {*frame[is_valid].astype(np.int64).tolist()}, sequence, number, video, options)
     conf, visibility = values[:, 6], values[:, 8]
     flags = np.zeros(len(labels), np.uint16)
     if builder.kind == "gt":
-        wrong = good & (conf != 0) & (conf != 1) & (conf != -1)
-        labels.report(SCORE_UNEXPECTED, wrong, 6, "conf", "1, or 0 if ignored")
-        good &= ~wrong
-        odd = good & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
-        labels.report(BAD_FLAG, odd, 8, "visibility", "0..1, or -1 for unknown")
-        good &= ~odd
+        has_unknown_mark = is_valid & (conf != 0) & (conf != 1) & (conf != -1)
+        labels.report(SCORE_UNEXPECTED, has_unknown_mark, 6, "conf", "1, or 0 if ignored")
+        is_valid &= ~has_unknown_mark
+        has_unknown_visibility = is_valid & ~((visibility == -1) | ((visibility >= 0) & (visibility <= 1)))
+        labels.report(BAD_FLAG, has_unknown_visibility, 8, "visibility", "0..1, or -1 for unknown")
+        is_valid &= ~has_unknown_visibility
         flags |= (conf == 0) * np.uint16(Flag.CROWD)
-        labels.count("visibility", good & (visibility >= 0) & (visibility < 1))
-    category, known = _add_classes(labels, good, classes, first)
-    frames, which = np.unique(np.where(good, frame, -1), return_inverse=True)
+        labels.count("visibility", is_valid & (visibility >= 0) & (visibility < 1))
+    category, known = _add_classes(labels, is_valid, classes, first)
+    frames, which = np.unique(np.where(is_valid, frame, -1), return_inverse=True)
     image = np.array([rows.get(n, -1) for n in frames.tolist()], np.int32)[which]
     ids = np.where(values[:, 1] >= 0, values[:, 1], NO_ID).astype(np.int64)
     xyxy, wh = label_rows.corners(values[:, 2:6])
@@ -252,7 +252,7 @@ def add_sequence(
     if (ids >= 0).any():
         columns["track"] = builder.tracks(np.full(len(ids), video), ids)
     score = conf if builder.kind == "det" else None
-    labels.add_rows(good & known, image=image, score=score, **columns)
+    labels.add_rows(is_valid & known, image=image, score=score, **columns)
 
 
 def _add_images(
@@ -300,7 +300,7 @@ def _add_images(
 
 
 def _add_classes(
-    labels: label_rows.Labels, good: NDArray[np.bool_], classes: ClassList, first: int
+    labels: label_rows.Labels, is_valid: NDArray[np.bool_], classes: ClassList, first: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
     names = None if classes.names is None else ["", *classes.names]
@@ -311,9 +311,11 @@ def _add_classes(
         if CLASSES[1] not in names:
             names.append(CLASSES[1])
         number = np.where(unclassed, names.index(CLASSES[1]), number)
-    rows, known = labels.numbered_classes(number, good & (number != 0), names, in_order=bool(classes.where))
+    rows, known = labels.numbered_classes(
+        number, is_valid & (number != 0), names, in_order=bool(classes.where)
+    )
     known &= number != 0
     if names is not None:
         where = classes.where or "MOTChallenge"
-        labels.report(UNKNOWN_CLASS, good & ~known, 7, "class", n=len(names) - 1, where=where)
+        labels.report(UNKNOWN_CLASS, is_valid & ~known, 7, "class", n=len(names) - 1, where=where)
     return rows, known

@@ -53,10 +53,10 @@ class Collect:
         """(n,) numbers of the images of these names, -1 where a name cannot be one, which is reported."""
         known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
-        bad = ~self.images.good[images]
-        for row in sorted({*warned, *np.flatnonzero(bad & (images >= known)).tolist()}):
+        is_unusable = ~self.images.good[images]
+        for row in sorted({*warned, *np.flatnonzero(is_unusable & (images >= known)).tolist()}):
             accept_name(names[row], self.log, origin.path, line=int(lines[row]), field=origin.field)
-        images[bad] = -1
+        images[is_unusable] = -1
         return images
 
     # -- classes

@@ -95,8 +95,8 @@ class FlatRows:
         no_box: NDArray[np.bool_] = np.logical_and.reduce(blank)
         score, scoreless = self._numbers(table, "score")
         category, classless = self._classes(table, n, ~no_box)
-        odd = (blank.any(axis=0) & ~no_box) | (no_box & ~classless & ("class" in layout.columns))
-        for row in self._first_of(odd):
+        is_incomplete = (blank.any(axis=0) & ~no_box) | (no_box & ~classless & ("class" in layout.columns))
+        for row in self._first_of(is_incomplete):
             missing = [layout.field(r) for k, r in enumerate(FORMS[layout.form]) if blank[k, row]]
             self._report(row, INCOMPLETE_BOX, missing[0], missing=", ".join(dict.fromkeys(missing)))
         for row in self._first_of(classless & ~no_box & (category < 0)):
@@ -179,8 +179,8 @@ class FlatRows:
 
     def _finite(self, values: Floats, null: NDArray[np.bool_], role: str) -> None:
         """Report numbers that are infinite, or NaN where they are not null."""
-        wrong = ~np.isfinite(values) & ~null
-        for row in self._first_of(wrong):
+        is_infinite = ~np.isfinite(values) & ~null
+        for row in self._first_of(is_infinite):
             self._report(row, NOT_FINITE, self._layout.field(role), value=str(values[row]))
 
     def _images(self, table: Any, n: int) -> Ints:
@@ -232,16 +232,18 @@ class FlatRows:
         sides, nulls = zip(*(self._numbers(table, role) for role in ("width", "height")), strict=True)
         size, null = np.stack(sides, axis=1), np.stack(nulls, axis=1)
         with np.errstate(invalid="ignore"):
-            wrong = ~null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
-        wrong[:, 0] |= null[:, 0] & ~null[:, 1]
-        wrong[:, 1] |= null[:, 1] & ~null[:, 0]
-        for row in self._first_of(wrong.any(axis=1)):
-            k = int(np.argmax(wrong[row]))
+            is_wrong = ~null & ~((size >= 1) & (size < 2**31) & (size == np.rint(size)))
+        is_wrong[:, 0] |= null[:, 0] & ~null[:, 1]
+        is_wrong[:, 1] |= null[:, 1] & ~null[:, 0]
+        for row in self._first_of(is_wrong.any(axis=1)):
+            k = int(np.argmax(is_wrong[row]))
             field = self._layout.columns.get(("width", "height")[k], ("width", "height")[k])
             self._report(row, BAD_IMAGE_SIZE, field, value="" if null[row, k] else f"{size[row, k]:g}")
-        good = np.flatnonzero(~null.any(axis=1) & ~wrong.any(axis=1) & (image >= 0))
+        rows_with_size = np.flatnonzero(~null.any(axis=1) & ~is_wrong.any(axis=1) & (image >= 0))
         images = self._collect.images
-        differs = good[images.settle(image[good], size[good].astype(np.int64))].tolist()
+        differs = rows_with_size[
+            images.settle(image[rows_with_size], size[rows_with_size].astype(np.int64))
+        ].tolist()
         names = list(images.rows) if differs else []
         for row in differs:
             name = names[image[row]]
@@ -281,9 +283,9 @@ class FlatRows:
 
     # -- faults
 
-    def _first_of(self, wrong: NDArray[np.bool_]) -> list[int]:
-        self._lost |= wrong
-        rows: list[int] = np.flatnonzero(wrong).tolist()
+    def _first_of(self, is_faulty: NDArray[np.bool_]) -> list[int]:
+        self._lost |= is_faulty
+        rows: list[int] = np.flatnonzero(is_faulty).tolist()
         return rows
 
     def _report(self, row: int, code: Code, field: str, **values: Any) -> None:

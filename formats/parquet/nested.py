@@ -121,9 +121,9 @@ class NestedRows:
         size = np.zeros((n, 2))
         if layout.sizes:
             size = np.stack([floats(table[name])[0] for name in ("width", "height")], axis=1)
-            good = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
-            size = np.where(good[:, None], size, 0)
-            rows = np.flatnonzero(good)
+            has_size = (size >= 1).all(axis=1) & (size < 2**31).all(axis=1) & (image >= 0)
+            size = np.where(has_size[:, None], size, 0)
+            rows = np.flatnonzero(has_size)
             collect.images.settle(image[rows], size[rows].astype(np.int64))
         lists = self._lists(table)
         if lists is None:
@@ -137,9 +137,9 @@ class NestedRows:
             collect.builder.skipped += int(counts.sum())
             return
         owner = np.repeat(np.arange(n), counts)
-        numbers, good = self._numbers(lists["bbox"][0], owner, layout.lists["bbox"])
+        numbers, has_size = self._numbers(lists["bbox"][0], owner, layout.lists["bbox"])
         category, known = self._classes(lists["category"][0], owner, layout.lists["category"])
-        keep = good & known & (image[owner] >= 0)
+        keep = has_size & known & (image[owner] >= 0)
         collect.builder.skipped += int(np.count_nonzero(~keep))
         rows = owner[keep]
         columns = {
@@ -193,10 +193,10 @@ class NestedRows:
         numbers = np.full((n, 4), np.nan)
         values = compute.list_flatten(boxes.filter(pyarrow().array(four)))
         numbers[four] = floats(values)[0].reshape(-1, 4)
-        wrong = ~np.isfinite(numbers).all(axis=1) & four
-        for i in np.flatnonzero(wrong).tolist():
+        is_infinite = ~np.isfinite(numbers).all(axis=1) & four
+        for i in np.flatnonzero(is_infinite).tolist():
             self._report(int(owner[i]), NOT_FINITE, field, value=str(numbers[i].tolist()))
-        return numbers, four & ~wrong
+        return numbers, four & ~is_infinite
 
     def _classes(self, column: Any, owner: NDArray[Any], field: str) -> tuple[Ints, NDArray[np.bool_]]:
         values, codes = codes_of(column)

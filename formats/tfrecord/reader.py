@@ -204,8 +204,8 @@ class _Records(Reader):
         if kind == FOUND:
             # Of the decimals that mean one number of 32 bits the shortest is mostly the one that was meant.
             scores = np.asarray(features[score], np.float32).astype(np.str_).astype(np.float64)
-        good = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
-        for row in np.flatnonzero(~good).tolist():
+        is_valid = ~are_far(relative) & (np.isfinite(scores) | (kind == TRUTH))
+        for row in np.flatnonzero(~is_valid).tolist():
             values = [*relative[row].tolist(), *([float(scores[row])] if kind == FOUND else [])]
             k = int(np.argmax([abs(v - 0.5) if np.isfinite(v) else np.inf for v in values]))
             field = (*EDGES, "score")[k]
@@ -214,7 +214,7 @@ class _Records(Reader):
         flags = np.zeros(n, np.uint16)
         for key in flagged:
             flags[np.asarray(features[key]) > 0] |= np.uint16(FLAGS[key])
-        rows = np.flatnonzero(good)
+        rows = np.flatnonzero(is_valid)
         labels: list[Any] = np.asarray(features[label]).astype(np.int64).tolist() if label else [None] * n
         texts: Any = features[text] if text else [b""] * n
         self.boxes[kind].append(
@@ -267,15 +267,15 @@ class _Records(Reader):
             pairs = list(zip(part.text, part.label, strict=True))
             rows = {pair: self._class_row(*pair, part.at, by_label, names) for pair in dict.fromkeys(pairs)}
             category = np.array([rows[pair] for pair in pairs], np.int32)
-            good = category >= 0
-            n = int(np.count_nonzero(good))
-            builder.skipped += len(good) - n
+            has_class = category >= 0
+            n = int(np.count_nonzero(has_class))
+            builder.skipped += len(has_class) - n
             builder.boxes(
                 image=np.full(n, part.image, np.int32),
-                category=category[good],
-                xyxy=part.edges[good],
-                score=part.score[good] if builder.kind == "det" else None,
-                flags=part.flags[good],
+                category=category[has_class],
+                xyxy=part.edges[has_class],
+                score=part.score[has_class] if builder.kind == "det" else None,
+                flags=part.flags[has_class],
                 file=part.file,
                 line=np.full(n, part.line, np.int32),
             )

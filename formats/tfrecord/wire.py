@@ -64,8 +64,8 @@ def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
         if len(check) < 4:
             yield Damaged(cut)
             return
-        good = _masked(data) == int.from_bytes(check, "little")
-        yield data if good else Damaged("its checksum is wrong")
+        is_intact = _masked(data) == int.from_bytes(check, "little")
+        yield data if is_intact else Damaged("its checksum is wrong")
 
 
 def framed(data: bytes) -> bytes:

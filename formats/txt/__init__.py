@@ -124,31 +124,31 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         report_others(source, listing(source), log)
     log.extend(decided.log)
     labels = decided.labels.attach(gather_labels(source, builder, log, options))
-    good = _check_scores(labels)
+    is_valid = _check_scores(labels)
     needed, file = np.zeros(n, bool), labels.rows.file
     needed[file] = meaning.is_relative
     images = labels.add_images(needed)
-    good &= images[0][file] >= 0 if len(file) else good
-    category, known = _add_categories(labels, good, options)
-    good &= known
-    good &= meaning.clear
+    is_valid &= images[0][file] >= 0 if len(file) else is_valid
+    category, known = _add_categories(labels, is_valid, options)
+    is_valid &= known
+    is_valid &= meaning.clear
     for i, name in enumerate(labels.texts):
-        mask = good & (labels.name == i) if name.startswith("#") else good[:0]
+        mask = is_valid & (labels.name == i) if name.startswith("#") else is_valid[:0]
         if n := int(mask.sum()):
             what = "a class" if n == 1 else f"a class of {n} boxes; this is the first"
             mask[np.argmax(mask) + 1 :] = False
             labels.report(COMMENTED, mask, 0, "class", value=name, what=Trusted(what))
     sizes = np.array([builder.image_size(row) if row >= 0 else (0, 0) for row in images[0].tolist()])
     size = sizes.reshape(-1, 2)[file]
-    box, reasons = _check_guess(labels, good, size, meaning)
+    box, reasons = _check_guess(labels, is_valid, size, meaning)
     for reason in reasons:
         log.note(f"{printable(source.path)}: {reason}")
     corners, wh = corners_of(labels.values, box)
     if meaning.is_relative:
-        far = good & are_far(labels.values)
+        far = is_valid & are_far(labels.values)
         labels.rows.report(log, RELATIVE_RANGE, np.flatnonzero(far), _report_far)
-        good &= ~far
-        unknown = good & (size[:, 0] == 0)
+        is_valid &= ~far
+        unknown = is_valid & (size[:, 0] == 0)
         if unknown.any() and not sizes.any() and not source.picture_links and not labels.gather.pictures:
             builder.relative = True
             size, unknown = np.ones_like(size), np.zeros_like(unknown)
@@ -156,11 +156,11 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
         for i in distinct(file[unknown]).tolist():
             code = LINKED_PICTURE if source.picture_links else NO_SIZE
             log.report(code, source.full(labels.files[i]), value=names[images[0][i]])
-        good &= ~unknown
+        is_valid &= ~unknown
         corners = corners * np.tile(size, 2)
         wh = wh * size if wh is not None else None
     flags = labels.ended * np.uint16(Flag.DIFFICULT)
-    labels.add(good, category, corners, images=images, wh=wh, flags=flags)
+    labels.add(is_valid, category, corners, images=images, wh=wh, flags=flags)
 
 
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
@@ -181,7 +181,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
 
 
 def _check_guess(
-    labels: Labels, good: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
+    labels: Labels, is_valid: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
 ) -> tuple[str, tuple[str, ...]]:
     """The layout of the boxes, and the reasons for it; a doubt if another one fits as well.
 
@@ -189,11 +189,11 @@ def _check_guess(
     out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,
     in all, they may be corners too.
     """
-    values, known = labels.values, good & (size[:, 0] > 0)
+    values, known = labels.values, is_valid & (size[:, 0] > 0)
     limit = size * 1.02 + 1
     beyond = known & (values > np.tile(limit, 2)).any(axis=1)
     box, reasons = meaning.box, meaning.reasons
-    readings = [*find_alternatives(values[good], meaning, size[good])]
+    readings = [*find_alternatives(values[is_valid], meaning, size[is_valid])]
     if meaning.guessed:
         outside = known & (values[:, :2] + values[:, 2:] > limit).any(axis=1)
         n, m = int(outside.sum()), int(known.sum())
@@ -207,7 +207,7 @@ def _check_guess(
     option = "--box"
     if meaning.may_be_pixels:
         readings, option = [f"fractions ({box})", "pixels"], "--coords and --box"
-    n = int(good.sum())
+    n = int(is_valid.sum())
     if n and len(readings) > 1:
         what = f"{', '.join(readings[:-1])} or {readings[-1]}"
         about: dict[str, Any] = {
@@ -233,11 +233,11 @@ def _report_far(cells: list[Cell]) -> dict[str, Any]:
 
 
 def _add_categories(
-    labels: Labels, good: NDArray[np.bool_], options: TxtOptions
+    labels: Labels, is_valid: NDArray[np.bool_], options: TxtOptions
 ) -> tuple[Ints, NDArray[np.bool_]]:
     """The category row of each box, and which boxes have one."""
     builder, log = labels.builder, labels.log
-    used = distinct(labels.name[good])
+    used = distinct(labels.name[is_valid])
     texts = [labels.texts[i] for i in used.tolist()]
     table = np.full(len(labels.texts) + 1, -1, np.int32)
     if options.classes is not None:
@@ -252,7 +252,7 @@ def _add_categories(
             else:
                 table[i] = builder.category(text)
         column = table[labels.name]
-        labels.report(UNKNOWN_CLASS, good & (column < 0), 0, "class", n=len(listed), where=where)
+        labels.report(UNKNOWN_CLASS, is_valid & (column < 0), 0, "class", n=len(listed), where=where)
         return column, column >= 0
     numbers = bool(texts) and all(PLAIN.fullmatch(text) and len(text) < 19 for text in texts)
     pairs = list(zip(texts, used.tolist(), strict=True))

@@ -73,11 +73,11 @@ def refuse_names(names: Sequence[str], log: Log) -> None:
     if joined.isascii() and joined.isprintable() and all(map(str.strip, names)):
         return
     for name in names:
-        bad = refuse_class(name)
-        if bad is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
-            bad = "XML does not allow one of its characters"
-        if bad is not None:
-            log.report(UNWRITABLE, "", value=name, reason=bad)
+        reason = refuse_class(name)
+        if reason is None and any(c in "\ufffe\uffff" or "\ud800" <= c <= "\udfff" for c in name):
+            reason = "XML does not allow one of its characters"
+        if reason is not None:
+            log.report(UNWRITABLE, "", value=name, reason=reason)
 
 
 def count_from_zero(xyxy: Floats) -> None:

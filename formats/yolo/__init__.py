@@ -197,43 +197,47 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
         what = "a confidence and the id of a track" if plan.tracks == {0} else "the id of a track"
         log.note(f"{printable(source.path)}: rows end in {what}, as yolo track writes them")
     parsed = ParsedRows(plan, files, builder, log)
-    good, box, score = parsed.choose_columns(options.conf_column)
+    is_valid, box, score = parsed.choose_columns(options.conf_column)
     numbers = np.array([builder.file(source.full(f)) for f in files], np.int32)
     places = np.full(len(images), -1)
     places[owners] = numbers
     listed = images[0].pictures if images else Pictures(ImageOptions(), builder, log, source)
     gather = Gather(source, builder, log, options, pictures=listed)
-    rows, sizes = add_images(images, owners[parsed.file[good]], places, gather, tracked=bool(plan.tracks))
+    rows, sizes = add_images(images, owners[parsed.file[is_valid]], places, gather, tracked=bool(plan.tracks))
     image = owners[parsed.file] if len(owners) else parsed.file.astype(np.int64)
-    good &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else good
-    category, known = parsed.add_categories(good)
-    good &= known
+    is_valid &= (rows[image] >= 0) & (sizes[image, 0] > 0) if len(rows) else is_valid
+    category, known = parsed.add_categories(is_valid)
+    is_valid &= known
     more = bool(parsed.n_after.any())  # than four numbers and a confidence
-    task = find_task(parsed, good, options.task, log) if builder.wants and more else "detect"
+    task = find_task(parsed, is_valid, options.task, log) if builder.wants and more else "detect"
     if task == "obb":
-        good = refuse_others(parsed, good)
-    if task == "detect" and parsed.outline[good].any():
-        parsed.report_outlines(good)
-    builder.skipped += int(len(good) - good.sum())
-    size = sizes[image[good]].astype(np.float64)
-    corners, wh = parsed.corners(good, box)
+        is_valid = refuse_others(parsed, is_valid)
+    if task == "detect" and parsed.outline[is_valid].any():
+        parsed.report_outlines(is_valid)
+    builder.skipped += int(len(is_valid) - is_valid.sum())
+    size = sizes[image[is_valid]].astype(np.float64)
+    corners, wh = parsed.corners(is_valid, box)
     drawn = {}
     if builder.wants and options.task != "detect":
-        drawn = columns_of(parsed, good, size, task) if more else {}
+        drawn = columns_of(parsed, is_valid, size, task) if more else {}
         if plan.point_names or plan.flip_idx is not None:
             describe_points(plan, builder, parsed.classes)
-    elif plan.key_points and (n := int(np.count_nonzero(good & ~parsed.outline & (parsed.count > 6)))):
+    elif plan.key_points and (n := int(np.count_nonzero(is_valid & ~parsed.outline & (parsed.count > 6)))):
         builder.extras["keypoints"] = n
     gather.add(
-        image=rows[image[good]],
-        category=category[good],
+        image=rows[image[is_valid]],
+        category=category[is_valid],
         xyxy=corners * np.tile(size, 2),
         wh=wh * size,
-        score=score[good],
-        file=numbers[parsed.file[good]] if files else parsed.file,
-        line=parsed.line[good],
+        score=score[is_valid],
+        file=numbers[parsed.file[is_valid]] if files else parsed.file,
+        line=parsed.line[is_valid],
         **drawn,
-        **({"track": builder.tracks_of_images(rows[image[good]], parsed.track[good])} if plan.tracks else {}),
+        **(
+            {"track": builder.tracks_of_images(rows[image[is_valid]], parsed.track[is_valid])}
+            if plan.tracks
+            else {}
+        ),
     )
     gather.finish()
     builder.margin = MARGIN

@@ -481,12 +481,12 @@ def _list_pictures(group: Group, places: list[tuple[str, str | None]]) -> None:
 
 def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: Log) -> bool:
     """Report the lines of a list that cannot be pictures; False if there is none."""
-    wrong = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
-    for number, entry in wrong:
+    no_image_files = [line for line in absent if not line[1].lower().endswith(tuple(PICTURE_SUFFIXES))]
+    for number, entry in no_image_files:
         shown_entry = repr(shorten(entry))
         log.report(WRONG_COUNT, path, line=number, expected="the path of a picture", found=shown_entry)
-    plan.sound &= not wrong
-    return bool(wrong)
+    plan.sound &= not no_image_files
+    return bool(no_image_files)
 
 
 def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:

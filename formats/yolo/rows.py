@@ -102,10 +102,10 @@ class ParsedRows:
         self.line: Ints = columns[9]
         self._where = Rows(plan.source, files, self.file, self.line)
 
-    def report(self, code: Code, wrong: NDArray[np.bool_], say: Say) -> None:
+    def report(self, code: Code, is_wrong: NDArray[np.bool_], say: Say) -> None:
         """Report the rows that are wrong, with what `say` answers of their values."""
-        if wrong.any():
-            self._where.report(self.log, code, np.flatnonzero(wrong), say)
+        if is_wrong.any():
+            self._where.report(self.log, code, np.flatnonzero(is_wrong), say)
 
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Decide on the kind and on the column of the confidence: the good rows, all boxes and scores."""
@@ -149,15 +149,15 @@ class ParsedRows:
             self.report(SCORE_MISSING, ~scored & ~joined, lambda _: {})
             outside = scored & ~joined & ~((score >= 0) & (score <= 1))
             self.report(SCORE_RANGE, outside, say_score)
-            good = scored & ~joined & ~outside
+            is_valid = scored & ~joined & ~outside
         else:
-            odd = scored & self.outline & ~joined
-            self.report(WRONG_COUNT, odd, say_odd)
-            self.report(SCORE_UNEXPECTED, scored & ~odd & ~joined, say_score)
-            good = ~scored & ~joined
-        far = good & np.where(self.outline, self.far, are_far(box))
+            is_outline = scored & self.outline & ~joined
+            self.report(WRONG_COUNT, is_outline, say_odd)
+            self.report(SCORE_UNEXPECTED, scored & ~is_outline & ~joined, say_score)
+            is_valid = ~scored & ~joined
+        far = is_valid & np.where(self.outline, self.far, are_far(box))
         self.report(RELATIVE_RANGE, far, say_far)
-        return good & ~far, box, score
+        return is_valid & ~far, box, score
 
     def _is_second(self, six: NDArray[Any], conf_column: str | None) -> bool:
         """Whether the confidence is the second column of these rows of six values."""
@@ -182,9 +182,9 @@ class ParsedRows:
         self.log.note(f"{printable(self.plan.source.path)}: {note}")
         return second > last
 
-    def corners(self, good: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
+    def corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
         """Relative left, top, right, bottom, and width and height, of the good boxes."""
-        box, outline = box[good], self.outline[good]
+        box, outline = box[is_valid], self.outline[is_valid]
         wh = box[:, 2:].copy()
         corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
         if outline.any():
@@ -192,10 +192,10 @@ class ParsedRows:
             wh[outline] = box[outline, 2:] - box[outline, :2]
         return corners, wh
 
-    def add_categories(self, good: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
+    def add_categories(self, is_valid: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
         """The category row of each box, and which boxes have one."""
         plan, builder, log, hint = self.plan, self.builder, self.log, ""
-        used = self.id[good]
+        used = self.id[is_valid]
         if plan.names_above is not None:
             path, names = plan.names_above
             # A description is what a trainer goes by; a list may belong to other labels.
@@ -226,12 +226,12 @@ class ParsedRows:
             place = {"column": column, "field": "class", "value": value}
             return {**place, "n": len(rows), "where": plan.names_from}
 
-        self.report(UNKNOWN_CLASS, good & ~known, say)
+        self.report(UNKNOWN_CLASS, is_valid & ~known, say)
         return rows[np.where(known, self.id, 0)], known
 
-    def report_outlines(self, good: NDArray[np.bool_]) -> None:
+    def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:
         """Say how many rows were more than boxes, and count them."""
-        outlines = np.flatnonzero(good & self.outline)
+        outlines = np.flatnonzero(is_valid & self.outline)
         rotated = int(((self.count[outlines] == 9) | (self.count[outlines] == 10)).sum())
         if rotated:
             self.builder.extras["rotation"] = rotated
@@ -240,7 +240,8 @@ class ParsedRows:
         what = "rotated boxes" if rotated == len(outlines) else "outlines" if rotated else "polygons"
         if not rotated and may_be_points(self._where.source, list(self._where.files)):
             what += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
-        values = {"n": len(outlines), "total": int(good.sum()), "what": Trusted(what)}
+        values = {"n": len(outlines), "total": int(is_valid.sum()), "what": Trusted(what)}
+        values = {"n": len(outlines), "total": int(is_valid.sum()), "what": Trusted(what)}
         self._where.report(self.log, OUTLINES, outlines[:1], lambda _: values)
 
 
@@ -265,7 +266,7 @@ def _rows(
         used = np.arange(5) if size in {5, 5 + key_points} else np.array([0, 1, 2, 3, 4, size - 1])
         if with_points := wanted and size > 6:
             used = np.arange(size)
-        values, bad = chunk.numbers((chunk.first[rows, None] + used).ravel())
+        values, not_numbers = chunk.numbers((chunk.first[rows, None] + used).ravel())
         table = values.reshape(len(rows), len(used))
         if with_points:
             points = table[:, 5 : 5 + key_points]
@@ -278,11 +279,11 @@ def _rows(
             finite &= np.isfinite(table[:, 5])
         if with_points:
             finite &= np.isfinite(points).all(axis=1)
-        finite[bad // len(used)] = False
+        finite[not_numbers // len(used)] = False
         sound[rows] = finite
     rest = np.flatnonzero(~boxes & sound)
-    first[rest], bad = chunk.numbers(chunk.first[rest])
-    sound[rest[bad]] = False
+    first[rest], not_numbers = chunk.numbers(chunk.first[rest])
+    sound[rest[not_numbers]] = False
     with np.errstate(invalid="ignore"):
         sound &= (first >= 0) & (first < 2.0**53) & (first == np.rint(first)) & ~np.signbit(first)
     rest = np.flatnonzero(~boxes & sound)
@@ -331,10 +332,10 @@ def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
     track_ids = np.full(len(chunk.first), NO_ID)
     extra = chunk.count - 5 - key_points
     rows = np.flatnonzero((extra > 0) & np.isin(extra % 2, list(tracks)))
-    last, bad = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
+    last, not_numbers = chunk.numbers(chunk.first[rows] + chunk.count[rows] - 1)
     with np.errstate(invalid="ignore"):
         is_id = (last >= 1) & (last < 2.0**53) & (last == np.rint(last))
-    is_id[bad] = False
+    is_id[not_numbers] = False
     track_ids[rows[is_id]] = last[is_id].astype(np.int64)
     return track_ids
 
@@ -349,8 +350,8 @@ def _outlines(
     count = count - 1
     begin = np.cumsum(count) - count
     where = np.repeat(chunk.first[rows] + 1 - begin, count) + np.arange(int(count.sum()))
-    values, bad = chunk.numbers(where)
-    values[bad] = np.nan
+    values, not_numbers = chunk.numbers(where)
+    values[not_numbers] = np.nan
     owner = np.repeat(np.arange(len(rows)), count)
     sound = np.ones(len(rows), bool)
     sound[owner[~np.isfinite(values)]] = False

@@ -23,12 +23,12 @@ SEVERAL_TASKS = Code(
 )
 
 
-def find_task(parsed: ParsedRows, good: NDArray[np.bool_], task: str | None, log: Log) -> str:
+def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None, log: Log) -> str:
     """What the rows are: ``detect``, ``segment`` or ``obb``, by what the user or the description says.
 
     Otherwise outlines of four corners, if all are such, are oriented boxes. Keypoints may follow boxes.
     """
-    outlines = good & parsed.outline
+    outlines = is_valid & parsed.outline
     task = task or parsed.plan.task
     if not outlines.any() or task == "detect":
         return "detect"
@@ -41,22 +41,22 @@ def find_task(parsed: ParsedRows, good: NDArray[np.bool_], task: str | None, log
     return "obb"
 
 
-def refuse_others(parsed: ParsedRows, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The good rows without those that are no oriented boxes, which are reported."""
-    wrong: NDArray[np.bool_] = good & parsed.outline & (parsed.n_after != 8)
+    is_no_oriented_box: NDArray[np.bool_] = is_valid & parsed.outline & (parsed.n_after != 8)
     parsed.report(
         WRONG_COUNT,
-        wrong,
+        is_no_oriented_box,
         lambda cells: {"expected": Trusted("a class id and 4 corners"), "found": f"{len(cells)} values"},
     )
-    kept: NDArray[np.bool_] = good & ~wrong
+    kept: NDArray[np.bool_] = is_valid & ~is_no_oriented_box
     return kept
 
 
-def columns_of(parsed: ParsedRows, good: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
+def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
     """The columns ``shapes`` and ``keypoints`` of the good rows, whose images have these sizes (n, 2)."""
-    values = parsed.after[np.repeat(good, parsed.n_after)]
-    n, outline = parsed.n_after[good], parsed.outline[good]
+    values = parsed.after[np.repeat(is_valid, parsed.n_after)]
+    n, outline = parsed.n_after[is_valid], parsed.outline[is_valid]
     of_outline = np.repeat(outline, n)
     columns: dict[str, Any] = {}
     rows = np.flatnonzero(outline)
@@ -65,10 +65,10 @@ def columns_of(parsed: ParsedRows, good: NDArray[np.bool_], size: Floats, task: 
         xy = values[of_outline].reshape(-1, 2) * np.repeat(size[rows], corners, axis=0)
         kind = ShapeKind.ORIENTED if task == "obb" else ShapeKind.POLYGONS
         columns["shapes"] = Shapes.none(len(n)).replaced(rows, Shapes.of_outlines(xy, corners, kind))
-        boxes = good & ~parsed.outline
+        boxes = is_valid & ~parsed.outline
         about = {"n": int(np.count_nonzero(boxes)), "total": len(n)}
         if boxes.any():
-            first = np.zeros(len(good), bool)
+            first = np.zeros(len(is_valid), bool)
             first[np.flatnonzero(boxes)[0]] = True
             parsed.report(SEVERAL_TASKS, first, lambda _: about)
     dims = parsed.plan.dims
