@@ -116,7 +116,7 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
 
 
 def image_name(url: str) -> str:
-    """The name of an image from where Azure holds it."""
+    """The name of an image from its address in Azure's storage."""
     if "/paths/" in url:
         return url.split("/paths/", 1)[1]
     if "://" not in url:

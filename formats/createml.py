@@ -127,10 +127,10 @@ def _read_box(box: Row, size: Size) -> None:
 
 
 def _centres(low: Floats, wh: Floats) -> Floats:
-    """(n, 2) centres to be written: the numbers of fewest decimals that lead back to the same left and top.
+    """(n, 2) centres to write: with the fewest decimals from which the same left and top are read.
 
-    Where none does, because the half of the size cannot be taken away exactly, the edge that is read back is
-    taken instead until it stays, so that a second trip changes nothing.
+    If no number leads back to them, because subtracting half of the size rounds, the edge that is read back
+    replaces them until it no longer changes, so that a second round trip changes nothing.
     """
     half = wh / 2
     result = low + half

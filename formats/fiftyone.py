@@ -326,7 +326,7 @@ _NO_POINTS = ([Token("NaN"), Token("NaN")], [None, None])
 
 
 def _mask_of(box: Row) -> tuple[str, Callable[[Any], Any]]:
-    """The key of a mask that can be read, or no text, and what makes pixels of its value."""
+    """The key of a readable mask, empty if there is none, and the function that decodes its value."""
     if box.wants and box.get("mask") is not None:
         return "mask", _unpacked
     if box.wants and isinstance(name := box.get("mask_path"), str):
@@ -351,7 +351,7 @@ def _stretched(pixels: Callable[[Any], Any], mask: Any, width: int, height: int)
 
 
 def _mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
-    """The mask within a box, and the place of the box where it is that of the mask, relative to the image."""
+    """The relative rectangle of a mask that exceeds the box, None if it does not, and the mask's value."""
     x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
     h, w = pixels.shape
     place = None

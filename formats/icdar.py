@@ -99,7 +99,7 @@ class IcdarOptions(ImageOptions):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What the rows of a source hold, in this order."""
+    """The columns of the rows of a source, in order."""
 
     sep: str | None = ","
     width: int = 8
@@ -141,7 +141,7 @@ def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, lis
 
 
 def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
-    """The layout of most of the first rows. `kind` is that wanted, `names` are those of a list of classes."""
+    """The layout of most of the first rows; `kind` is the one asked for, `names` are of a list of classes."""
     sep, width, rows, _ = _sampled(source, files)
     rests = [cells[width:] for cells in rows]
     prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
@@ -207,7 +207,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         return label_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
-        """(n, 2) whether the text of each of these rows is to be ignored, and whether it is given."""
+        """(n, 2) whether the text of each row means that it is ignored, and whether there is a text."""
         marks = np.zeros((len(rows), 2))
         rest = chunk.count[rows] > needed
         transcriptions = chunk.pick((chunk.first[rows] + needed)[rest])

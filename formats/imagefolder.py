@@ -160,7 +160,7 @@ def _records(reader: Reader, file: str) -> Iterator[Item]:
 
 
 class _Classes:
-    """The classes of the numbers and names that stand in records."""
+    """The classes of the numbers and names in the records."""
 
     def __init__(self, reader: Reader, options: ImagefolderOptions) -> None:
         self.reader = reader
@@ -243,7 +243,7 @@ def _boxes(record: Item) -> Rows:
 
 
 def _transposed(objects: Item) -> Rows:
-    """The boxes whose values stand in lists of their own."""
+    """The boxes of an object with one list per field."""
     objects.need("bbox")
     lists = {"bbox": _column(objects, "bbox")}
     n = len(lists["bbox"])

@@ -191,7 +191,7 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
 def _add_frames(
     labels: label_rows.Labels, is_valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
-    """Add an image for every frame; the image of each row (-1 = none), and columns of the boxes."""
+    """Add an image for every frame; return (n,) the image of each row, -1 = none, and columns of boxes."""
     gather, builder, source = labels.gather, labels.builder, labels.source
     frame, id_ = labels.values[:, 0], labels.values[:, 1]
     has_no_frame = is_valid & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))

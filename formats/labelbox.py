@@ -160,7 +160,7 @@ def _read_record(record: Item, wanted: str, passed: Counter[str], name_of: Calla
 def _read_old(
     record: Item, wanted: str, passed: Counter[str], seen: set[str], name_of: Callable[[str], str]
 ) -> None:
-    """The same of version 1, which has a record for each label; the first of a data row is read."""
+    """Read a record of version 1, which has one for each label; only the first of a data row is read."""
     if wanted and record.get("Project Name") != wanted:
         passed["projects"] += 1
         return

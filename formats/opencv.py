@@ -62,7 +62,7 @@ class OpencvOptions(ImageOptions):
 
 
 def _parts(line: str) -> tuple[str, list[str], int] | None:
-    """The path in a line, the words after the number of its objects, and it; None if they do not fit it."""
+    """Split a line into path, words of boxes and number of boxes; None if words and number do not fit."""
     words = line.split()
     for at in range(1, len(words)):
         n, count = len(words) - at - 1, words[at]

@@ -76,7 +76,7 @@ def _read_record(record: Item, split: str) -> None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The class, the edges as fractions, and the masks of each object; or the text of what is none."""
+    """Yield a record per object (class, relative edges, whether it has a mask), or a text that is none."""
     if "<loc_" not in text:
         for part in filter(str.strip, text.split(";")):
             if match := _PALIGEMMA.fullmatch(part):

@@ -96,7 +96,7 @@ def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) 
 
 
 class _Found(msgspec.Struct):
-    """What the records were seen to hold."""
+    """The jobs and boxes of all records, collected until the kind is known."""
 
     jobs: dict[str, None]
     drawn: Counter[bool]

@@ -319,7 +319,7 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
 def _read_row(
     row: bytes, image: int, number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
 ) -> bool:
-    """Take one row apart; False, and an issue, if it is no box."""
+    """Add the box of one row; False after an issue if it is no box."""
     words, extras = row.split(), gather.builder.extras
     n, name = len(words), b""
     if n > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
@@ -373,7 +373,7 @@ def _read_row(
 
 
 def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
-    """The landmarks of a face as key points; None, and they are counted, where none are wanted."""
+    """The landmarks of a face as keypoints; None if shapes are not wanted, and they are counted."""
     values = [float(word) for word in words]
     if max(values) < 0:
         return None

@@ -99,7 +99,7 @@ class YolokerasOptions(SplitOptions):
 
 
 def _parts(line: str) -> tuple[str, list[str]]:
-    """The path of a line and its boxes, whether these are right or not."""
+    """Split a line into its path and the texts of its boxes, which are not checked."""
     words = line.split()
     boxes = len(words)
     while boxes > 1 and "," in words[boxes - 1] and not words[boxes - 1].lower().endswith(_SUFFIXES):
@@ -233,7 +233,7 @@ def _rows(
 
 
 def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, list[str]] | None:
-    """Where the names of the classes stand, and these; an empty list where they cannot be used."""
+    """The path of the list of class names, and the names; an empty list if they cannot be used."""
     if options.classes is not None:
         return options.classes, given_list(options.classes, source, "", log)[0] or []
     first_list: tuple[str, list[str]] | None = None
@@ -269,7 +269,7 @@ def _categories(
     builder: Builder,
     log: Log,
 ) -> dict[str, str]:
-    """The name of each id, as it is written; those that have none are reported, at every box."""
+    """The class name of each id as written in the file; ids without a name are reported at every box."""
     texts = dict.fromkeys(row[6] for _, rows in tables for row in rows)
     numbers = {text: int(match[1]) for text in texts if (match := _ID.fullmatch(text))}
     category_of = {"": ""}

@@ -364,7 +364,7 @@ class Gather:
     ) -> None:
         """Add one box: `corners` are its edges, `at` its location in the file.
 
-        In a group, `is_part` is True for a polygon or mask, False for a rectangle, and None otherwise. `extra` is
+        In a group, `is_part` is True for a polygon or mask, False for a rectangle, None otherwise. `extra` is
         the JSON of further fields, which either all boxes have or none.
         """
         self._drawn.append(shape)

@@ -189,7 +189,7 @@ def _edges(texts: Sequence[str], rotation: str = "") -> str:
 
 
 def _shape(shapes: Shapes, row: int, height: int) -> tuple[str, list[str]]:
-    """The tag of a shape, and where it, or each of its outlines, is as attributes."""
+    """The tag of a shape, and the attributes with the coordinates of each of its outlines."""
     if shapes.kind[row] == ShapeKind.MASK:
         left, top, pixels = of_image(shapes.counts(row), height)
         runs = ", ".join(map(str, rows_of(pixels)))
@@ -214,7 +214,7 @@ def _attributes(flags: int, score: str | None) -> list[str]:
 
 
 def _allowed(dataset: Dataset, log: Log) -> bool:
-    """Whether XML can hold all names; those that it cannot are reported."""
+    """Report names that XML cannot hold; return whether there are none."""
     errors = log.errors
     for text in dataset.categories.name:
         reason = refuse_class(text) or (

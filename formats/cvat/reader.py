@@ -335,7 +335,7 @@ class Reader:
         return math.radians(self.numbers(shape, "rotation")[0]) if "rotation" in shape.attrib else 0.0
 
     def box(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges of a box, or those around it if it is rotated, and its shape then."""
+        """The edges of a box; if it is rotated, the edges around it, and its oriented box."""
         left, top, right, bottom = self.numbers(shape, *_EDGES)
         turn = self.turn(shape)
         if not turn:
@@ -354,7 +354,7 @@ class Reader:
         return around_ellipse(x, y, rx, ry, turn), drawn
 
     def mask(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around the pixels of a mask, whose rectangle may be the whole image, and these."""
+        """The edges around the pixels of a mask, whose rectangle may be the whole image, and the mask."""
         left, top, width, height = self.numbers(shape, "left", "top", "width", "height")
         edges = left, top, left + width, top + height
         texts = (shape.get("rle") or "").replace(",", " ").split()
@@ -376,7 +376,7 @@ class Reader:
             raise _Bad from None
 
     def skeleton(self, shape: Any) -> tuple[Corners, Drawn | None]:
-        """The edges around the points of a skeleton that are labelled, and all of its points."""
+        """The edges around the labelled points of a skeleton, and all of its keypoints."""
         points: dict[str, tuple[float, float, int]] = {}
         for point in shape.iterchildren("points"):
             place = (point.get("points") or "").split(",")
@@ -415,7 +415,7 @@ class Reader:
     # -- all files
 
     def finish(self) -> None:
-        """Decide what the objects are, report those of the other kind, and fill the builder."""
+        """Decide whether the objects are detections, report those of the other kind, and fill the builder."""
         _, total = self.gather.counts()
         if self.outlines:
             path, line, tag = self.outlines[0]

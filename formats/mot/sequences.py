@@ -1,4 +1,4 @@
-"""The frames of a sequence of MOTChallenge: what its files say of them, and their images and boxes.
+"""Read the sequences of MOTChallenge: the description of the frames, their images and boxes.
 
 The format takes more lines than others because four files describe a sequence, each of which may be missing.
 """
@@ -80,7 +80,7 @@ def kind_by_name(path: str) -> Kind | None:
 
 
 class Sequence(msgspec.Struct, frozen=True, eq=False):
-    """What is known about the frames of one sequence."""
+    """The description of the frames of one sequence."""
 
     prefix: str
     """The prefix of its image names."""
@@ -110,7 +110,7 @@ def _text(source: Source, file: str, log: Log) -> str | None:
 def sequence_of(
     source: Source, file: str, log: Log, options: MotOptions, *, several: bool
 ) -> Sequence | None:
-    """What the files of a sequence say; None, and an issue, where they cannot be right."""
+    """Read the description of a sequence from its files; None after an issue if it cannot be right."""
     *parts, last = file.split("/")
     if parts and parts[-1].lower() in ("gt", "det"):
         parts.pop()
@@ -183,10 +183,10 @@ def list_classes(source: Source, file: str, log: Log, options: MotOptions) -> Cl
 
 
 def find_first_class(source: Source, tables: list[tuple[label_rows.Labels, ClassList]], log: Log) -> int:
-    """Find the number of the first class by the rows of all sequences; a doubt about it is reported.
+    """Find the number of the first class, 0 or 1, from the rows of all sequences; a doubt is reported.
 
-    A class 0 shows that classes are counted from 0, as by X-AnyLabeling; so does a list of n names that the
-    user gave if no row has class n, and that a row has class n shows that they are counted from 1.
+    A row of class 0, as X-AnyLabeling writes them, shows that classes are counted from 0. With n names from
+    the option, a row of class n shows that they are counted from 1, and no such row that they are from 0.
     """
     numbers = [labels.values[:, 7] for labels, _ in tables]
     counts = [len(classes.names or ()) for _, classes in tables]
@@ -302,7 +302,7 @@ def _add_images(
 def _add_classes(
     labels: label_rows.Labels, is_valid: NDArray[np.bool_], classes: ClassList, first: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The category row of each box, and which boxes have one."""
+    """(n,) category row of each box, -1 = none, and (n,) which boxes have one."""
     names = None if classes.names is None else ["", *classes.names]
     number = labels.values[:, 7]
     unclassed = number == -1

@@ -146,7 +146,7 @@ def _read_file(opened: Any, path: str, collect: Collect, log: Log, options: Parq
 
 
 def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[Part]:
-    """Runs of row groups with up to `rows` rows each."""
+    """Divide a source into runs of row groups with up to `rows` rows each."""
     parts_of_source: list[Part] = []
     log = log.fresh()
     for file in source.with_suffix(*SUFFIXES) if source.is_dir else source.files:
@@ -168,7 +168,7 @@ def parts(source: Source, options: ParquetOptions, rows: int, log: Log) -> list[
 
 
 def _table(dataset: Dataset) -> Any:
-    """A row for every box in the order of the images, and one without a box for every image that has none."""
+    """The Arrow table to write: a row per box, image by image, and a row per image without boxes."""
     pa = pyarrow()
     images, boxes, categories = dataset.images, dataset.boxes, dataset.categories
     empty = np.setdiff1d(np.arange(len(images)), boxes.image)
@@ -223,7 +223,7 @@ def _table(dataset: Dataset) -> Any:
 
 
 def _coordinates(dataset: Dataset) -> dict[str, NDArray[Any]]:
-    """Edges, or corner and size, or both: what gives back the same bits."""
+    """The columns of coordinates (edges, or corner and size, or both) from which the same bits are read."""
     xyxy, wh = dataset.boxes.xyxy, dataset.boxes.wh
     low, high = xyxy[:, :2], xyxy[:, 2:]
     edges = {"left": low[:, 0], "top": low[:, 1], "right": high[:, 0], "bottom": high[:, 1]}

@@ -64,7 +64,7 @@ class reporting(contextlib.AbstractContextManager[None]):  # noqa: N801 -- used 
 
 
 def open_file(source: Source, file: str, log: Log) -> Any:
-    """The file, its page checksums verified as it is read; None, and an issue, where it is no Parquet."""
+    """Open a Parquet file, verifying page checksums while reading; None after an issue if it is none."""
     path = source.full(file)
     pa = pyarrow()
     with reporting(path, log):
@@ -101,10 +101,10 @@ def described(schema: Any) -> Mapping[str, Any]:
 
 
 def codes_of(column: Any) -> tuple[list[Any], Ints]:
-    """The values of a column in order of first appearance, and (n,) which each row has, -1 for null.
+    """The distinct values of a column in order of first appearance, and (n,) the index of each row's value.
 
-    A dictionary in the file may list its values in any order, and values that no row has. ValueError if one
-    is too long for a name.
+    Null is -1. A dictionary in the file may have another order, and values that no row has. Raises ValueError
+    if a value is too long for a name.
     """
     pa = pyarrow()
     if isinstance(column, pa.Array):

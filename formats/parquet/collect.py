@@ -1,4 +1,4 @@
-"""What the rows and row groups of Parquet files have in common: images and classes by their first mention."""
+"""Collect images, classes and boxes over all files and row groups of a Parquet source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odm.tables import FREQUENCIES, Builder, Floats, Ints, Kind
 
 
 class Collect:
-    """Images, classes and boxes of one source, until all files have been read."""
+    """The images, classes and boxes of one source, until all files have been read."""
 
     def __init__(self, source: Source, builder: Builder, log: Log, options: ImageOptions) -> None:
         self.source, self.builder, self.log = source, builder, log
@@ -50,7 +50,7 @@ class Collect:
         return np.append(self.named([str(name) for name in names], met + first, origin), -1)[codes]
 
     def named(self, names: list[str], lines: Ints, origin: Origin) -> Ints:
-        """(n,) numbers of the images of these names, -1 where a name cannot be one, which is reported."""
+        """(n,) image numbers of the names, -1 after an issue for an unusable one."""
         known = len(self.images.rows)
         images, warned = self.images.take(names, lines, origin)
         is_unusable = ~self.images.good[images]
@@ -104,7 +104,7 @@ class Collect:
     # -- all files
 
     def finish(self) -> None:
-        """Hand images and boxes to the builder."""
+        """Add images and boxes to the builder."""
         gather, builder = self.gather, self.builder
         self.images.add_to(gather, np.zeros(len(self.images.rows), bool))
         builder.named = not self._numbered

@@ -26,9 +26,9 @@ MORE = ("area", "id", "image_id", "split")
 
 
 class FlatLayout:
-    """The role of each column of a file. `faults` lists what is missing or ambiguous.
+    """The role of each column of a file; `faults` lists missing and ambiguous columns.
 
-    `box` is what the numbers are where one column holds all four.
+    `box` is the form of the numbers if one column holds all four.
     """
 
     def __init__(self, schema: Any, explicit: Mapping[str, str], box: str | None = None) -> None:
@@ -76,7 +76,7 @@ class FlatLayout:
 
 
 class FlatRows:
-    """Reads the row groups of one file of this layout."""
+    """The reader of the row groups of one file with a row per box."""
 
     def __init__(self, path: str, layout: FlatLayout, collect: Collect, log: Log) -> None:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
@@ -132,7 +132,7 @@ class FlatRows:
     # -- columns
 
     def _types_fit(self, table: Any) -> bool:
-        """Whether every column has a type that can hold what it should; each that has not is reported."""
+        """Whether every column has a type that fits its role; others are reported."""
         types, errors = pyarrow().types, self._log.errors
         for role, name in self._layout.columns.items():
             kind = table.schema.field(name).type
@@ -155,7 +155,7 @@ class FlatRows:
         return False
 
     def _four(self, table: Any) -> tuple[Floats, NDArray[np.bool_]]:
-        """(n, 4) the numbers of the boxes, and (4, n) which are null."""
+        """(n, 4) numbers of the boxes, NaN where null, and (4, n) which are null."""
         layout, n = self._layout, table.num_rows
         if not layout.packed:
             columns, nulls = zip(*(self._numbers(table, role) for role in FORMS[layout.form]), strict=True)
@@ -193,7 +193,7 @@ class FlatRows:
         return image
 
     def _classes(self, table: Any, n: int, used: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
-        """The class of each row, -1 for none, and which rows name none."""
+        """(n,) category row of each row, -1 for none, and (n,) which rows name no class."""
         constant = self._layout.constants.get("class")
         if constant is not None:
             return np.full(n, self._collect.category(constant, self._path, self._first, "class")), ~used

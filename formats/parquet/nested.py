@@ -39,7 +39,7 @@ NAMES = ("file_name", "filename", "image_name", "image_path", "path", "name", "i
 
 
 class NestedLayout(msgspec.Struct, frozen=True, eq=False):
-    """Where the lists of a file are: paths of columns by what they hold."""
+    """The columns of the lists of a file, by their role."""
 
     objects: str
     """The column of the objects; empty where each list is a column of its own."""
@@ -103,7 +103,7 @@ def _fields(names: Any) -> dict[str, str]:
 
 
 class NestedRows:
-    """Reads the row groups of one file of this layout."""
+    """The reader of the row groups of one file with a row per image."""
 
     def __init__(self, path: str, layout: NestedLayout, collect: Collect, log: Log) -> None:
         self._path, self._layout, self._collect, self._log = path, layout, collect, log
@@ -184,7 +184,7 @@ class NestedRows:
         return lists
 
     def _numbers(self, boxes: Any, owner: NDArray[Any], field: str) -> tuple[Floats, NDArray[np.bool_]]:
-        """(n, 4) numbers and which of the n boxes are good."""
+        """(n, 4) numbers of the boxes, and (n,) which boxes have four finite ones; others are reported."""
         compute, n = pyarrow().compute, len(owner)
         length = compute.fill_null(compute.list_value_length(boxes), 0).to_numpy(zero_copy_only=False)
         four = length == 4
@@ -214,7 +214,7 @@ class NestedRows:
 
 
 def add_nested(collect: Collect, form: str | None) -> None:
-    """Decide what the numbers of the boxes are, if that is not given, and hand the boxes over."""
+    """Decide the form of the numbers of boxes, if no option sets it, and add the boxes to the builder."""
     form = form or collect.form or _find_form(collect)
     number = collect.images.numbers()
     for _, numbers, _, columns in collect.nested if form is not None else ():
@@ -223,7 +223,7 @@ def add_nested(collect: Collect, form: str | None) -> None:
 
 
 def _find_form(collect: Collect) -> str | None:
-    """The only reading that fits all boxes; None, and an issue, where that is none or both."""
+    """The only form (edges, or corner and size) that fits all boxes; None after an issue otherwise."""
     fits = {"ltrb": True, "ltwh": True}
     n = 0
     for _, values, size, _ in collect.nested:

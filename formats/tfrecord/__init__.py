@@ -147,7 +147,7 @@ def _size_of(path: str) -> int:
 
 
 def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Features:
-    """What the record of an image says of it."""
+    """The features of an image in its record."""
     images = dataset.images
     name = images.name[row].encode()
     known = images.source_id[row]
@@ -174,7 +174,7 @@ def _image_features(dataset: Dataset, row: int, *, with_picture: bool) -> Featur
 def _box_features(
     dataset: Dataset, members: NDArray[np.int64], relative: Floats, flags: dict[str, Flag]
 ) -> Features:
-    """What a record says of the boxes in these rows."""
+    """The features of the boxes in the rows `members`, in the record of their image."""
     boxes, classes, is_det = dataset.boxes.take(members), dataset.categories.name, dataset.kind == "det"
     kind = FOUND if is_det else TRUTH
     features: Features = {

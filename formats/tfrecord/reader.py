@@ -1,4 +1,4 @@
-"""TFRecords as they are read: records become images, their lists become boxes.
+"""Read TFRecords: a record becomes an image, its lists become boxes.
 
 The format takes more lines than others because the records' own encoding is read and written here, without
 TensorFlow.
@@ -231,7 +231,7 @@ class _Records(Reader):
         )
 
     def hand_over(self, names: tuple[str, dict[int, str] | None] | None) -> None:
-        """Decide on the kind, give the classes their names, and hand over the boxes."""
+        """Decide whether the boxes are detections, name the classes, and give the boxes to the builder."""
         builder, (truth, detections) = self.builder, self.boxes.values()
         if builder.kind is None:
             builder.kind = "det" if detections and not truth else "gt"

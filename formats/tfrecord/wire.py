@@ -42,10 +42,10 @@ def begins_record(head: bytes) -> bool:
 
 
 def records(stream: IO[bytes]) -> Iterator[bytes | Damaged]:
-    """The content of each record; `Damaged` in the place of one whose checksum is wrong.
+    """Yield the content of each record, or `Damaged` for one whose checksum is wrong.
 
-    The last one is `Damaged` where the file ends within a record, or where the length of one cannot be
-    trusted, so that the rest of the file cannot be found.
+    The last one is `Damaged` if the file ends within a record, or if a length has a wrong checksum, so that
+    the next record cannot be found.
     """
     cut = "the file ends within it, as if truncated"
     while head := stream.read(12):
@@ -168,7 +168,7 @@ def _values(feature: memoryview) -> list[bytes] | NDArray[Any]:
 
 
 def _packed(kind: int, value: Any, number: int) -> NDArray[Any]:
-    """Numbers of a list, which stand one by one or packed."""
+    """Decode the numbers of a list, written one by one or packed."""
     if number == 2 and kind in (_BYTES, _FIXED32):
         if len(value) % 4:
             raise Damaged("a list of numbers in it is truncated")

@@ -164,7 +164,7 @@ def read(source: Source, builder: Builder, log: Log, options: TxtOptions) -> Non
 
 
 def _check_scores(labels: Labels) -> NDArray[np.bool_]:
-    """Decide on the kind, and report rows of the other one and scores outside 0..1; which rows are good."""
+    """Decide the kind, report rows of the other one and scores outside 0..1; (n,) which rows are valid."""
     scored = ~np.isnan(labels.score)
     inside: NDArray[np.bool_] = (labels.score >= 0) & (labels.score <= 1)
     if not decide_kind(labels.builder, int(scored.sum()), len(scored)):
@@ -183,7 +183,7 @@ def _check_scores(labels: Labels) -> NDArray[np.bool_]:
 def _check_guess(
     labels: Labels, is_valid: NDArray[np.bool_], size: NDArray[Any], meaning: Meaning
 ) -> tuple[str, tuple[str, ...]]:
-    """The layout of the boxes, and the reasons for it; a doubt if another one fits as well.
+    """The layout of the boxes and the reasons for it; warns if another layout fits as well.
 
     Boxes that were taken for ltwh are corners, some of which are exchanged, if as ltwh one in five reaches
     out of its image of known `size` (n, 2), and as corners none does. If only bottom and top are exchanged,

@@ -1,4 +1,4 @@
-"""The rows of plain text files, and what their four numbers mean: as the options say, or as all rows show.
+"""Read rows of plain text files, and decide from the options or all rows what their four numbers mean.
 
 Plain text takes more lines than other formats because its files say nothing of this.
 """
@@ -79,7 +79,7 @@ _SEPARATORS = {
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What the four numbers mean, and why."""
+    """The meaning of the four numbers (layout, relative or pixels), and the reasons for it."""
 
     is_relative: bool
     box: str
@@ -97,7 +97,7 @@ class Meaning(msgspec.Struct, frozen=True):
 
 
 class Decided(msgspec.Struct, frozen=True, eq=False):
-    """The rows of a source, what they mean, and the issues of deciding that."""
+    """The rows of a source, their meaning, and the issues found while it was decided."""
 
     labels: Labels
     meaning: Meaning
@@ -118,7 +118,7 @@ def parse_sep(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TxtOptions(ImageOptions):
-    """What the four numbers mean, and how the values are separated."""
+    """Options for the meaning of the four numbers, and for the separator of values."""
 
     box: str | None = option(None, "meaning of the four numbers", flag="--box", choices=BOXES)
     coords: str | None = option(
@@ -241,7 +241,7 @@ def corners_of(box: Floats, layout: str) -> tuple[Floats, Floats | None]:
 
 
 def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = None) -> tuple[str, ...]:
-    """Those of the other layouts that fit the (n, 4) `values` as well as the one that was chosen.
+    """The other layouts that fit the (n, 4) `values` as well as the chosen one.
 
     A layout does not fit a box that would be inverted, or reach out of its image by more than rounding.
     `size` (n, 2) is the image's, 0 where unknown. Of many boxes some would be inverted as corners if they
@@ -267,7 +267,7 @@ def find_alternatives(values: Floats, meaning: Meaning, size: Floats | None = No
 
 
 def decide(sources: Sequence[Source], log: Log, options: TxtOptions) -> list[Decided]:
-    """What the numbers of these sources mean together; the first one's log gets the issues."""
+    """Decide the meaning of the numbers of all sources together; issues are in the first one's log."""
     sides = [parse(source, log, sep=options.sep, classes=options.classes) for source in sources]
     meaning_log = log.fresh()
     meaning = _find_meaning(sides, meaning_log, options)

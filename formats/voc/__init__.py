@@ -139,7 +139,7 @@ def _xml_files(source: Source) -> list[str]:
 
 
 def _looks(head: bytes) -> tuple[int, str] | None:
-    """Confidence and root of what may be a VOC file, the root empty where there is none; else None."""
+    """Confidence and root element of a file that may be VOC XML, the root empty if not seen; else None."""
     text, root = root_of(head)
     if not root:
         return LIKELY, ""
@@ -254,7 +254,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: VocOptions) -> No
 
 
 def _escaped(texts: Sequence[str]) -> Sequence[str]:
-    """Texts as XML has them; hardly any needs it."""
+    """Escape texts for XML, if any needs it."""
     joined = "".join(texts)
     if not any(c in joined for c in "&<>"):
         return texts
@@ -264,7 +264,7 @@ def _escaped(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _frames(dataset: Dataset) -> list[str]:
-    """The elements that name the video and the frame of each image; none where there are no videos."""
+    """The XML elements of the video and frame of each image; an empty list if there are no videos."""
     images = dataset.images
     if images.video is None:
         return []
@@ -277,7 +277,7 @@ def _frames(dataset: Dataset) -> list[str]:
 
 
 def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column]:
-    """The pieces of the text of an object."""
+    """The pieces of XML of the objects: constant bytes, and columns with a text for each box."""
     boxes = dataset.boxes
     # All that stands before the coordinates depends on class and flags alone, so there are few of them.
     known = int(Flag.TRUNCATED | Flag.DIFFICULT | Flag.OCCLUDED)
@@ -315,7 +315,7 @@ def _object(dataset: Dataset, edges: Floats, origin: int) -> list[bytes | Column
 
 
 def _turned(dataset: Dataset, origin: int) -> list[bytes | Column]:
-    """The elements of oriented boxes."""
+    """The column with the XML element of each oriented box, empty for other boxes."""
     shapes = dataset.boxes.shapes
     if shapes is None:
         return []

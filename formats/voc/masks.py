@@ -1,4 +1,4 @@
-"""Masks of the objects of Pascal VOC: a picture of each image, whose pixels are the numbers of objects."""
+"""Read the masks of objects of Pascal VOC: an image file per image, whose pixels are numbers of objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BORDER = 255
 
 
 def find_masks(source: Source, places: Sequence[tuple[str, Place]]) -> dict[str, tuple[str, Any]]:
-    """The path of the picture of masks of each image in a tree, by its key, and what reads it."""
+    """Find the file of masks of each image in a tree: by its key the path and a function that reads it."""
     masks = {}
     for file, place in places:
         if place.root is not None and source.is_dir:
@@ -54,7 +54,7 @@ class ObjectMasks:
             self._left_out.setdefault(row, []).append(number)
 
     def shapes(self, images: Ints) -> Shapes:
-        """The shapes of n boxes, of whose images, (n,) ascending, they are all."""
+        """The shapes of n boxes; `images` (n,) are their ascending images, of which no boxes are left out."""
         rows, parts = [np.zeros(0, np.int64)], [Shapes.none(0)]
         for image in np.unique(images).tolist():
             if image not in self._of_image:
@@ -71,7 +71,7 @@ class ObjectMasks:
         return Shapes.none(len(images)).replaced(np.concatenate(rows), Shapes.joined(parts))
 
     def _pixels(self, image: int) -> NDArray[np.uint8] | None:
-        """The numbers of objects in the pixels of an image; None, and an issue, if they cannot be had."""
+        """The (h, w) numbers of objects in the pixels of an image; None after an issue if unreadable."""
         path, read = self._of_image[image]
         width, height = self._builder.image_size(image)
         try:

@@ -94,7 +94,7 @@ _PLAIN = {
 
 
 class _Layout(NamedTuple):
-    """How one object is written, blanks and line ends included."""
+    """The text of an object without its values, blanks and line ends included."""
 
     pattern: re.Pattern[bytes]
     places: dict[str, int]
@@ -103,7 +103,7 @@ class _Layout(NamedTuple):
 
 
 def _layout_of(first: bytes) -> _Layout | None:
-    """The layout of an object; None if it is not usual."""
+    """The layout of the object at the beginning of a text; None if it has other elements than usual."""
     literals, tags = _LEAF.split(first)[0::3], [tag.decode() for tag in _LEAF.split(first)[1::3]]
     outline = _OUTLINE.fullmatch(_LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1"))
     if (
@@ -123,7 +123,7 @@ def _layout_of(first: bytes) -> _Layout | None:
 
 
 class _Alike(NamedTuple):
-    """The objects of a file that are all written alike, and what stands before and after them."""
+    """The objects of a file with one layout, and the text before and after them."""
 
     layout: _Layout
     pieces: list[bytes]
@@ -141,7 +141,7 @@ class _Alike(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """What a file says of its image, and where."""
+    """The name and size of the image in a file, with their lines."""
 
     name: str | None
     size: tuple[int, int]
@@ -240,7 +240,7 @@ class Reader:
     def _members(
         self, element: Any, known: Collection[str], path: str, field: str = ""
     ) -> tuple[dict[str, Any], bool]:
-        """The known elements in another one, and whether all is sound; what is not is reported."""
+        """The known elements in an element by tag, and whether there is no fault; faults are reported."""
         members: dict[str, Any] = {}
         sound = True
         for child in element:
@@ -297,7 +297,7 @@ class Reader:
     # -- images
 
     def _head_like(self, form: tuple[bytes, ...], pieces: list[bytes]) -> _Head | None:
-        """The head of a file by that of an earlier one that differs only in plain values, if there is one."""
+        """The head of a file, from an earlier one that differs only in plain values; None if none does."""
         if form not in self._heads:
             return None
         places, first = self._heads[form]
@@ -308,7 +308,7 @@ class Reader:
         return first._replace(name=name, size=(int(width), int(height)))
 
     def _keep_head(self, form: tuple[bytes, ...], pieces: list[bytes], text: bytes, head: _Head) -> None:
-        """Remember a head for `_head_like`, if all of it is in plain values and nothing else is read."""
+        """Keep a head for `_head_like`, if nothing but plain values is read from it."""
         tags, values = pieces[1::3], pieces[2::3]
         values_of_head = {b"filename": head.name, b"width": str(head.size[0]), b"height": str(head.size[1])}
         if (
@@ -320,7 +320,7 @@ class Reader:
             self._heads[form] = [3 * tags.index(tag) + 2 for tag in values_of_head], head
 
     def _head(self, root: Any, path: str) -> _Head | None:
-        """What a file says of its image; None, and an issue, if that cannot be used."""
+        """The name and size of the image in a file; None after an issue if they cannot be used."""
         head, usable = self._members(root, _HEADER, path)
         filename, line = head.get("filename"), root.sourceline
         name: str | None = None
@@ -385,7 +385,7 @@ class Reader:
     # -- objects
 
     def _find_alike(self, data: bytes) -> _Alike | None:
-        """The objects of a file where they are all written alike; None where they are not."""
+        """Split the objects of a file by the layout of the first; None if one has another layout."""
         start, end = data.find(b"<object>"), data.rfind(b"</object>") + len(b"</object>")
         first = data[start : data.find(b"</object>", start, start + 4000) + len(b"</object>")]
         if start < 0 or not first or (b"encoding" in data[:200] and b"utf-8" not in data[:200].lower()):
@@ -425,7 +425,7 @@ class Reader:
         self._n_alike += len(names)
 
     def _table_of_alike(self) -> Floats:
-        """(n, 9) what the objects that are written alike say, as in `_values`."""
+        """(n, 9) float64 values of the objects with one layout; the columns are those of `_values`."""
         places, files = self._alike[0].layout.places, self._alike
         pieces = [piece for file in files for piece in file.pieces[:-1]]
 
@@ -582,7 +582,7 @@ class Reader:
         return self._masks.shapes(images).replaced(rows, turned)
 
     def finish(self) -> None:
-        """Decide what the boxes are, report those of the other kind, and hand the rest to the builder."""
+        """Decide whether the boxes are detections, report those of the other kind, and build the rest."""
         builder = self._builder
         if self._values or self._alike:
             self._pack()
@@ -618,7 +618,7 @@ class Reader:
         self._gather.finish(field="object/confidence")
 
     def _exclude_last_pixels(self) -> None:
-        """Move right and bottom too where they are one pixel beyond the last one: supervision counts so."""
+        """Move right and bottom by a pixel if they are one beyond the last pixel, as supervision counts."""
         sizes = np.array(list(map(self._builder.image_size, range(self._builder.n_images))))
         low = [chunk["xyxy"][:, :2].min(initial=np.inf) for chunk in self._chunks]
         beyond = [

@@ -111,7 +111,7 @@ def read_results(source: Source, builder: Builder, log: Log, options: VocOptions
 
 
 def _split_slowly(data: bytes, path: str, builder: Builder, log: Log) -> tuple[list[bytes], Floats, Any]:
-    """Names, numbers and lines of the good rows; every other row is reported."""
+    """Names, (n, 5) numbers and lines of the valid rows, row by row; every other row is reported."""
     fields, seen = ("confidence", *EDGES), 0
     expected = "an image, a confidence and four edges"
     names, values, lines = [], [], []
@@ -162,7 +162,7 @@ def _has_columns(words: Sequence[str]) -> bool:
 
 
 def _split_results(data: bytes) -> tuple[list[bytes], Floats, Any] | None:
-    """Names, (n, 5) numbers and lines, all at once; None if a row is not six plain values."""
+    """Names, (n, 5) numbers and lines of all rows at once; None if a row is not six plain values."""
     if b"\x0b" in data or b"\x0c" in data:
         return None
     rows = [row.split() for row in data.split(b"\n")]

@@ -1,4 +1,4 @@
-"""What all parts of Pascal VOC share: its options, the names of its elements, and what may stand in them."""
+"""The options of Pascal VOC, the names of its elements, and checks of the names in them."""
 
 from __future__ import annotations
 

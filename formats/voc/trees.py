@@ -1,4 +1,4 @@
-"""What lies around the XML files of Pascal VOC: the roots of trees, lists of splits, folders of pictures."""
+"""Find the files around the XML of Pascal VOC: roots of trees, lists of splits, folders of images."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _holds_corners(source: Source) -> bool:
-    """Whether all labels lie in folders ``labelTxt`` and are corners, as in DOTA, with a word after them."""
+    """Whether all labels are DOTA's: in folders ``labelTxt``, with rows of eight numbers and a word."""
     labels = listing(source).labels
     folders = {folder.lower() for file in labels for folder in file.split("/")[:-1]}
     if "labeltxt" not in folders or "labels" in folders:
@@ -166,7 +166,7 @@ def _sniff_lines(source: Source, labels: list[str]) -> Sniff | None:
 
 
 def _find_points(plan: Plan, files: list[str], task: str | None, builder: Builder, log: Log) -> None:
-    """Say in the plan how many numbers of keypoints follow the box, as the user or the first files say."""
+    """Set in the plan how many numbers of keypoints follow a box, from the options or the first files."""
     shown = printable(plan.source.path)
     if task in ("segment", "obb"):
         plan.key_points = 0
@@ -244,7 +244,7 @@ def read(source: Source, builder: Builder, log: Log, options: YoloOptions) -> No
 
 
 def _plan(source: Source, options: YoloOptions, log: Log) -> Plan:
-    """What a source holds, by its description or by where its files lie."""
+    """Plan what to read of a source, from its description or else from the layout of its folders."""
     described = ""
     if not source.is_dir and source.path.lower().endswith((".yaml", ".yml", ".data")):
         source = source.inner or NamedSource(source)

@@ -1,4 +1,4 @@
-"""YOLO datasets that describe themselves: ``data.yaml``, darknet's ``obj.data``, and lists of pictures."""
+"""Read descriptions of YOLO datasets: ``data.yaml``, darknet's ``obj.data``, and lists of image files."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _other_names(text: str) -> list[str]:
 
 
 def _read_points(plan: Plan, entries: dict[str, Node], path: str) -> None:
-    """Add what the description says of keypoints, and the task of which the rows are."""
+    """Add the keypoints and the task of a description to the plan."""
     shape = _whole_numbers(entries.get("kpt_shape"))
     if len(shape) == 2:
         plan.key_points, plan.dims = shape[0] * shape[1], shape[1]
@@ -327,7 +327,7 @@ def _join(folder: str, location: str) -> str:
 def _add_place(
     plan: Plan, text: str, split: str, path: str, line: int, options: YoloOptions, log: Log
 ) -> bool:
-    """Add what a folder or a list of pictures holds; False if there is nothing."""
+    """Add the images of a folder or a list of image files to the plan; False if there are none."""
     source, candidates = plan.source, _candidates(plan, text)
     if _inside(source, text) is None and not os.path.exists(text.strip()):  # of the machine that wrote it
         # Any folder may be called images, so that alone says nothing.

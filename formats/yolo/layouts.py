@@ -1,4 +1,4 @@
-"""Where labels, pictures and class names lie in a YOLO dataset, and which picture belongs to each label.
+"""Find labels, image files and class names in a YOLO dataset, and pair labels with image files.
 
 The format takes more lines than others because each trainer and exporter lays its files out in its own way.
 """
@@ -120,7 +120,7 @@ class Group(msgspec.Struct, eq=False):
 
 
 class Plan(msgspec.Struct, eq=False):
-    """What a source holds, before any label is read."""
+    """The labels, images, splits and class names of a source, before any label is read."""
 
     source: Source
     groups: list[Group]

@@ -58,9 +58,9 @@ _NEAR = 0.05
 
 
 class ParsedRows:
-    """All sound rows of these label files, before anyone decided which column is the confidence.
+    """All valid rows of some label files, before it is decided which column is the confidence.
 
-    Faulty ones are in the log, and counted in the builder.
+    Faulty rows are reported, and counted in the builder.
     """
 
     def __init__(self, plan: Plan, files: list[str], builder: Builder, log: Log) -> None:
@@ -108,7 +108,10 @@ class ParsedRows:
             self._where.report(self.log, code, np.flatnonzero(is_wrong), say)
 
     def choose_columns(self, conf_column: str | None) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Decide on the kind and on the column of the confidence: the good rows, all boxes and scores."""
+        """Decide whether rows are detections, and which column is the confidence.
+
+        Returns (n,) which rows are valid, (n, 4) boxes and (n,) scores.
+        """
         scored = ~np.isnan(self.columns[:, 4])
         is_det = decide_kind(self.builder, int(scored.sum()), len(scored))
         box, score = self.columns[:, :4], np.array(self.columns[:, 4])
@@ -183,7 +186,7 @@ class ParsedRows:
         return second > last
 
     def corners(self, is_valid: NDArray[np.bool_], box: Floats) -> tuple[Floats, Floats]:
-        """Relative left, top, right, bottom, and width and height, of the good boxes."""
+        """Relative edges (m, 4), and width and height (m, 2), of the m valid boxes."""
         box, outline = box[is_valid], self.outline[is_valid]
         wh = box[:, 2:].copy()
         corners = np.concatenate([box[:, :2] - wh / 2, box[:, :2] + wh / 2], axis=1)
@@ -230,7 +233,7 @@ class ParsedRows:
         return rows[np.where(known, self.id, 0)], known
 
     def report_outlines(self, is_valid: NDArray[np.bool_]) -> None:
-        """Say how many rows were more than boxes, and count them."""
+        """Report and count the rows that have a shape which is read as its box."""
         outlines = np.flatnonzero(is_valid & self.outline)
         rotated = int(((self.count[outlines] == 9) | (self.count[outlines] == 10)).sum())
         if rotated:
@@ -241,14 +244,13 @@ class ParsedRows:
         if not rotated and may_be_points(self._where.source, list(self._where.files)):
             what += " (if they are boxes with keypoints, set kpt_shape in data.yaml)"
         values = {"n": len(outlines), "total": int(is_valid.sum()), "what": Trusted(what)}
-        values = {"n": len(outlines), "total": int(is_valid.sum()), "what": Trusted(what)}
         self._where.report(self.log, OUTLINES, outlines[:1], lambda _: values)
 
 
 def _rows(
     chunk: Chunk, key_points: int, tracks: frozenset[int], wanted: bool
 ) -> tuple[tuple[NDArray[Any], ...], Floats, NDArray[Any]]:
-    """The sound rows of a chunk, column by column, what is `wanted` of their values, and the other rows."""
+    """Split a chunk: the columns of its valid rows, their points if `wanted`, and the faulty rows."""
     n = len(chunk.first)
     track = _tracks(chunk, key_points, tracks) if tracks else np.full(n, NO_ID)
     count = chunk.count - (track != NO_ID)
@@ -289,8 +291,8 @@ def _rows(
     rest = np.flatnonzero(~boxes & sound)
     if len(rest):
         outline[rest] = True
-        found_ = _outlines(chunk, rest, count[rest])
-        sound[rest], far[rest], columns[rest], joined[rest], n_coordinates, coordinates = found_
+        outlines = _outlines(chunk, rest, count[rest])
+        sound[rest], far[rest], columns[rest], joined[rest], n_coordinates, coordinates = outlines
         if wanted:
             after.append((rest, n_coordinates, coordinates))
     n_after, values = _in_order(after, sound)
@@ -343,9 +345,11 @@ def _tracks(chunk: Chunk, key_points: int, tracks: frozenset[int]) -> Longs:
 def _outlines(
     chunk: Chunk, rows: NDArray[Any], count: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Floats, NDArray[np.bool_], Longs, Floats]:
-    """Of rows with a `count` of 1 + 2n or 2 + 2n values: whether they are sound, whether a coordinate is far
-    beyond 1, left, top, right, bottom and confidence, whether they may be joined rows of boxes, and how many
-    coordinates they have, and which.
+    """Read m rows of outlines, with a `count` of 1 + 2n or 2 + 2n values (a class, points, a confidence).
+
+    Returns (m,) whether a row is valid, (m,) whether a coordinate is far beyond 1, (m, 5) edges and
+    confidence, (m,) whether it may be joined rows of boxes, (m,) how many coordinates it has, and these
+    coordinates one after another.
     """
     count = count - 1
     begin = np.cumsum(count) - count
@@ -403,7 +407,7 @@ def _fits(box: Floats) -> NDArray[np.bool_]:
 
 
 def find_tracks(source: Source, files: list[str], after_box: int, *, is_det: bool) -> frozenset[int]:
-    """Which rows end in the id of a track, as `yolo track` writes them, from what the first files show.
+    """Find from the first files which rows end in the id of a track, as `yolo track` writes them.
 
     1 stands for rows with an odd number of values after the box and its `after_box` keypoints: an id, where
     others have a confidence. 0 stands for those with an even number: a confidence and an id, where others
@@ -438,7 +442,7 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
 
 
 def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
-    """How many numbers of keypoints follow the box where rows are said to have some, and those of a point.
+    """How many numbers of keypoints follow a box in rows that have some, and how many each point has.
 
     Rows of one length may be read in several ways, with a confidence at the end or without: that in which
     most boxes hold their points is the one, the first of equals.

@@ -24,7 +24,7 @@ SEVERAL_TASKS = Code(
 
 
 def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None, log: Log) -> str:
-    """What the rows are: ``detect``, ``segment`` or ``obb``, by what the user or the description says.
+    """The task of the rows (``detect``, ``segment`` or ``obb``) by the options or the description.
 
     Otherwise outlines of four corners, if all are such, are oriented boxes. Keypoints may follow boxes.
     """
@@ -42,7 +42,7 @@ def find_task(parsed: ParsedRows, is_valid: NDArray[np.bool_], task: str | None,
 
 
 def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The good rows without those that are no oriented boxes, which are reported."""
+    """(n,) the valid rows with an oriented box; valid rows with another shape are reported."""
     is_no_oriented_box: NDArray[np.bool_] = is_valid & parsed.outline & (parsed.n_after != 8)
     parsed.report(
         WRONG_COUNT,
@@ -54,7 +54,7 @@ def refuse_others(parsed: ParsedRows, is_valid: NDArray[np.bool_]) -> NDArray[np
 
 
 def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, task: str) -> dict[str, Any]:
-    """The columns ``shapes`` and ``keypoints`` of the good rows, whose images have these sizes (n, 2)."""
+    """The columns ``shapes`` and ``keypoints`` of the valid rows, whose images have `size` (n, 2) pixels."""
     values = parsed.after[np.repeat(is_valid, parsed.n_after)]
     n, outline = parsed.n_after[is_valid], parsed.outline[is_valid]
     of_outline = np.repeat(outline, n)
@@ -85,7 +85,7 @@ def columns_of(parsed: ParsedRows, is_valid: NDArray[np.bool_], size: Floats, ta
 
 
 def describe_points(plan: Plan, builder: Builder, classes: Sequence[int]) -> None:
-    """Pass on what the description says of keypoints; `classes` are the rows of its classes."""
+    """Give the builder the keypoints of the description; `classes` are the rows of its classes."""
     for number, names in plan.point_names.items():
         if number < len(classes) and classes[number] >= 0:
             builder.describe_points(classes[number], names)
