@@ -9,6 +9,7 @@ import math
 import re
 import zlib
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from odm.issues import Log, PathError, UsageError
 from odm.report import ClassDelta, Picture, build, changes_of, compare_page, evaluation_page, words, write
 from odm.report.columns import choose
 from odm.tables import Builder, Dataset, Flag, ShapeRows, keypoints_of
-from odm.verbs import reports
+from odm.verbs.shared import PageOptions
 
 
 @pytest.fixture(scope="module")
@@ -354,7 +355,8 @@ def test_a_page_has_the_words_of_all_languages_or_of_the_one_that_is_asked_for(d
     shown = {name: (tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("all", "zh")}
     there = {name: ["Precision over recall" in page, "召回率曲线" in page] for name, page in shown.items()}
     assert there == {"all": [True, True], "zh": [False, True]}
-    assert reports.LANGUAGES == words.LANGUAGES
+    languages, _ = get_args(PageOptions.types()["language"])
+    assert get_args(languages) == words.LANGUAGES
     assert words.table("en")["coverage"] == COVERAGE
     with pytest.raises(UsageError, match="language de: expected one of en, zh"):
         write(build.Page("dataset", {}, [], []), str(tmp_path / "r.html"), language="de")
