@@ -246,7 +246,7 @@ def _read_image(
     with contextlib.suppress(BadRecord):
         record = Item(reader, value, at, origin)
         record.need("instances")
-        record.count_unread(_TOP, free=True)
+        record.count_unread(_TOP, free=not key)
         boxes = record.rows("instances")
         about = record.object("metadata", optional=True)
         _add_image(

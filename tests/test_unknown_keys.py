@@ -195,6 +195,9 @@ def test_what_has_another_name_is_reported_or_counted(folder, tmp_path):
                     n > lost.get(key, 0) for key, n in now.items()
                 )
                 assert read_data is None or codes - usual or counted, f"{file.name}: {'/'.join(target)}"
+                if file.suffix == ".json":
+                    name_of_key = longer(target[-1])
+                    assert now.get(name_of_key, 0) <= data.count(f'"{name_of_key}"'.encode()), "counted twice"
 
 
 GARBAGE = b"@@garbage line@@\n"

@@ -146,8 +146,11 @@ class Reader(TableReader):
             return
         column = rows[0][1].index("ImageID")
         pictures = {stem(path).rpartition("/")[2] for path in self.source.files if stem(path) != path}
-        listed = [(line, cells[column]) for line, cells in rows[1:] if len(cells) > column]
-        listed = [(line, name) for line, name in listed if name in pictures]
+        taken = [(line, cells) for line, cells in rows[1:] if set(cells[column : column + 1]) & pictures]
+        for i, name in enumerate(rows[0][1]):
+            if name and i != column and (n := sum(any(cells[i : i + 1]) for _, cells in taken)):
+                count_extra(self.builder.extras, name, n)
+        listed = [(line, cells[column]) for line, cells in taken]
         origin = Origin(self.builder.file(path), path, "ImageID", has_ids=True)
         lines = np.array([line for line, _ in listed], np.int32)
         images, _ = self.images.take([name for _, name in listed], lines, origin)
