@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from selection import slow
 
+import odm
 from odm.converters.plots import save_plots
 from odm.converters.statistics import describe
 from odm.issues import Log
@@ -91,6 +92,19 @@ def test_every_number_against_a_plain_count(seed, kind):
     else:
         assert sum(g.n for g in s.scores) == s.score.n == len(boxes)
         assert s.score.max == float(boxes.score.max())
+
+
+def test_the_first_row_of_shapes_is_named_in_the_text(tmp_path, odm_run):
+    arrays = {"images": ["a.jpg"], "width": [30], "height": [30], "categories": ["cat"], "image": [0] * 3}
+    data = Dataset.from_arrays(
+        **arrays, category=[0] * 3, xyxy=[[1, 1, 9, 9]] * 3, polygons=[[[(1, 1), (9, 1), (9, 9)]], [], []],
+        keypoints=[[(5, 5, 2)], [(6, 6, 2)], []],
+    )  # fmt: skip
+    odm.write(data, tmp_path / "a.json", "coco")
+    rows = odm_run("stats", tmp_path / "a.json").out.splitlines()
+    (at,) = [n for n, row in enumerate(rows) if "boxes with outlines" in row]
+    assert re.fullmatch(r"\s*shapes\s+1\s+boxes with outlines.*", rows[at])
+    assert re.fullmatch(r"\s+2\s+boxes with key points.*", rows[at + 1])
 
 
 @pytest.mark.parametrize("seed", range(3))

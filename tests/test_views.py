@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -125,7 +126,12 @@ def test_every_value_shows_itself(sides, evaluation, comparison, tmp_path):
         assert text in page, text
         assert page.count("<svg") == page.count("</svg>")
         assert len(page) < 60_000
-    assert "<polyline" in evaluation._repr_html_()
+    charts = re.findall(r"<svg.*?</svg>", evaluation._repr_html_(), re.DOTALL)
+    lines = [line for chart in charts for line in re.findall(r'<polyline[^>]*?points="([^"]+)"', chart)]
+    points = np.array([point.split(",") for line in lines for point in line.split()], float)
+    assert len(points) > 1
+    assert (points >= [40, 8]).all()  # the frame begins there
+    assert (points <= [230, 198]).all()
     assert "<circle" in comparison._repr_html_()
 
 
