@@ -67,10 +67,10 @@ def script(shell: str) -> str:
     """The completion script of a shell."""
     from click.shell_completion import ShellComplete, get_completion_class
 
-    made = get_completion_class(shell)
-    assert made is not None
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
     # Not the method of the class for bash, which starts bash to learn its version.
-    text = ShellComplete.source(made(click.Command("odm"), {}, "odm", VARIABLE)).strip() + "\n"
+    text = ShellComplete.source(shell_class(click.Command("odm"), {}, "odm", VARIABLE)).strip() + "\n"
     if shell == "zsh":
         first, _, others = text.partition("\n")  # "#compdef odm" must come first
         text = f"{first}\n{ZSH_START}{others}"
@@ -82,11 +82,11 @@ def answer(instruction: str, app: click.Command) -> int:
     from click.shell_completion import get_completion_class
 
     shell, _, what = instruction.partition("_")
-    made = get_completion_class(shell) if shell in SHELLS else None
-    if made is None or what not in ("complete", "source"):
+    shell_class = get_completion_class(shell) if shell in SHELLS else None
+    if shell_class is None or what not in ("complete", "source"):
         return 1
     try:
-        text = made(app, {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
+        text = shell_class(app, {}, "odm", VARIABLE).complete() if what == "complete" else script(shell)
     except Exception:  # noqa: BLE001 -- a message would be printed into the line that is being typed
         return 1
     reply(text)

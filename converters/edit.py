@@ -177,9 +177,9 @@ def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
     """The dataset with its classes numbered in their order; classes that are only numbers are positions."""
     categories = dataset.categories
     positions = list(range(len(categories)))
-    numbers = [number_of(name) for name in categories.name]
-    if not categories.named and min(numbers, default=-1) >= 0:
-        positions = numbers
+    name_numbers = [number_of(name) for name in categories.name]
+    if not categories.named and min(name_numbers, default=-1) >= 0:
+        positions = name_numbers
     ids = frozen(np.array(positions, np.int64) + start)
     ledger.change(f"class ids counted from {start}", int(np.count_nonzero(categories.source_id != ids)))
     return replace(dataset, categories=replace(categories, source_id=ids))

@@ -88,8 +88,8 @@ def read_image_labels(
             reason = f"{shorten(row[confidence])!r} is not 0 or 1"
             log.report(BAD_LABEL_FILE, path, line=line, field="Confidence", reason=reason)
         else:
-            there = row[confidence].strip().startswith("1")
-            rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), there))
+            is_present = row[confidence].strip().startswith("1")
+            rows.append((row[image].strip(), names.get(row[label].strip(), row[label].strip()), is_present))
     if log.counts[BAD_LABEL_FILE.name]:
         raise DataError(
             f"{printable(path)}: {log.counts[BAD_LABEL_FILE.name]} errors in the image labels", log

@@ -186,24 +186,26 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
 
     rows, counts = divided(stratify=selection.stratify)
     if not counts.all():
-        lack = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
-        empty = ", ".join(lack[:3]) + (f" and {len(lack) - 3} more" if len(lack) > 3 else "")
-        have, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
+        empty_parts = [name for name, n in zip(parts, counts.tolist(), strict=True) if not n]
+        empty = ", ".join(empty_parts[:3]) + (
+            f" and {len(empty_parts) - 3} more" if len(empty_parts) > 3 else ""
+        )
+        available, verb = plural(len(dataset.images), "image"), "is" if len(dataset.images) == 1 else "are"
         if groups is not None:
-            have += f" in {plural(len(set(groups)), 'group')}"
+            available += f" in {plural(len(set(groups)), 'group')}"
         option = spell("folds" if selection.folds is not None else "split_into")
-        helps = selection.stratify and divided(stratify=False)[1].all()
+        is_stratify_cause = selection.stratify and divided(stratify=False)[1].all()
         advice = (
             f"{spell('no_stratify')} divides them by their number alone"
-            if helps
+            if is_stratify_cause
             else "use fewer or larger parts"
         )
-        raise DataError(f"{option}: {empty} would get no images; there {verb} {have}; {advice}", log)
+        raise DataError(f"{option}: {empty} would get no images; there {verb} {available}; {advice}", log)
     names = dataset.categories.name
     keys = rows[dataset.boxes.image] * len(names) + dataset.boxes.category
-    there = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
-    used = there.any(axis=0)
-    for part, row in zip(parts, there, strict=True):
+    has_class = np.bincount(keys, minlength=len(parts) * len(names)).reshape(len(parts), len(names)) > 0
+    used = has_class.any(axis=0)
+    for part, row in zip(parts, has_class, strict=True):
         missing = np.flatnonzero(used & ~row).tolist()
         if missing:
             some = first_few(missing, 5, lambda c: shorten(names[c], 30))

@@ -229,13 +229,13 @@ class _Fitting:
         whole, joined = shapes.take(rows), ShapeRows()
         for i in range(len(rows)):
             joined.polygons([bridged(whole.polygons(i))])
-        made = joined.table()
-        assert made is not None
+        joined_shapes = joined.table()
+        assert joined_shapes is not None
         apart: Any = np.ones(len(rows), bool)
         for piece_rows in self.pieces(shapes, rows[self.known[rows]]):
             part = np.searchsorted(rows, piece_rows)
             size = self.height[piece_rows], self.width[piece_rows]
-            apart[part] = _equal(whole.take(part).runs(*size), made.take(part).runs(*size))
+            apart[part] = _equal(whole.take(part).runs(*size), joined_shapes.take(part).runs(*size))
         over = np.flatnonzero(~apart)
         self.ledger.change("parts of outlines joined into one", len(rows) - len(over))
         self.ledger.change("parts that overlap, redrawn as one outline along their pixel edges", len(over))
@@ -244,8 +244,8 @@ class _Fitting:
             redrawn = self._replaced(
                 shapes, piece_rows, lambda part: self._traced(self.runs(shapes, part), part)
             )
-            made = made.replaced(over, redrawn.take(piece_rows))
-        return shapes.replaced(rows, made)
+            joined_shapes = joined_shapes.replaced(over, redrawn.take(piece_rows))
+        return shapes.replaced(rows, joined_shapes)
 
     def oriented(self, shapes: Shapes, *, any_shape: bool) -> Shapes:
         """Convert outlines that are rectangles to oriented boxes.
@@ -342,10 +342,14 @@ def clip_outlines(dataset: Dataset, rows: NDArray[np.bool_], ledger: Ledger) -> 
             ledger.change("outlines clipped to their image", len(cut))
             dataset = _with(dataset, shapes=boxes.shapes.replaced(cut, made.table() or Shapes.none(len(cut))))
     if boxes.keypoints is not None:
-        of = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
+        box_rows = np.repeat(np.arange(len(boxes)), boxes.keypoints.counts())
         x, y, v = boxes.keypoints.xyv.T
-        outside = (v > 0) & ((x < 0) | (y < 0) | (x > limit[of, 0]) | (y > limit[of, 1])) & rows[of]
-        n = len(np.unique(of[outside]))
+        outside = (
+            (v > 0)
+            & ((x < 0) | (y < 0) | (x > limit[box_rows, 0]) | (y > limit[box_rows, 1]))
+            & rows[box_rows]
+        )
+        n = len(np.unique(box_rows[outside]))
         ledger.change("boxes with keypoints beyond their image, not clipped", n)
     return dataset
 

@@ -98,10 +98,10 @@ def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Da
     """One side of an evaluation without the images that were left out on the other, `others`."""
     if not left_out.files:
         return dataset
-    there = {stem(name) for name in others.images.name}
+    other_stems = {stem(name) for name in others.images.name}
     names = [stem(name) for name in dataset.images.name]
     drop = [
-        name not in there and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
+        name not in other_stems and (name in left_out.images or name.rpartition("/")[2] in left_out.stems)
         for name in names
     ]
     return without_images(dataset, np.array(drop, bool))

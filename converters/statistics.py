@@ -163,13 +163,13 @@ class ShapeCounts(msgspec.Struct, frozen=True):
 
 def _point_counts(dataset: Dataset, points: Keypoints) -> Iterator[PointCounts]:
     n = points.counts()
-    of = dataset.boxes.category
+    category_of_box = dataset.boxes.category
     number = np.arange(len(points.xyv)) - np.repeat(points.first[:-1], n)
-    category = np.repeat(of, n)
+    category = np.repeat(category_of_box, n)
     names = dataset.categories.keypoints or ((),) * len(dataset.categories)
-    for row in distinct(of[n > 0]).tolist():
+    for row in distinct(category_of_box[n > 0]).tolist():
         is_of_class = category == row
-        objects = int(np.count_nonzero((of == row) & (n > 0)))
+        objects = int(np.count_nonzero((category_of_box == row) & (n > 0)))
         for k in range(int(number[is_of_class].max()) + 1):
             seen = points.xyv[is_of_class & (number == k), 2]
             name = names[row][k] if k < len(names[row]) else str(k)

@@ -107,8 +107,8 @@ def sniff(source: Source) -> Sniff | None:
 def _edges(corners: Floats) -> Floats:
     """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
     points = corners.reshape(-1, 4, 2)
-    there = ~np.isnan(points)
-    whole = (there[:, :, 0] == there[:, :, 1]).all(axis=1) & (there[:, :, 0].sum(axis=1) >= 2)
+    is_filled = ~np.isnan(points)
+    whole = (is_filled[:, :, 0] == is_filled[:, :, 1]).all(axis=1) & (is_filled[:, :, 0].sum(axis=1) >= 2)
     low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
     edges = np.concatenate([low, high], axis=1)
     edges[~whole] = np.nan

@@ -88,9 +88,9 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, _grammar(first=first))
     is_count = np.isnan(labels.values[:, 1])
-    of = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
+    n_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
     first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
-    is_wrong_count = is_count & ~(first_line & (labels.values[:, 0] == of))
+    is_wrong_count = is_count & ~(first_line & (labels.values[:, 0] == n_in_file))
     if not labels.lost:
         labels.report(COUNT_DIFFERS, is_wrong_count, 0, "count")
     labels.keep(~is_count)

@@ -181,7 +181,7 @@ def _read_annotation(box: Row, slot: Any, layers: Layers, size: Size | None) -> 
     if box.record.get("bounding_box") == dict.fromkeys("hwxy"):
         del box.record["bounding_box"]
     shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
-    drawn = "ellipse" in box or "skeleton" in box
+    has_drawing = "ellipse" in box or "skeleton" in box
     if "raster_layer" in box:
         return
     if "mask" in box and not shape and size and (id_ := str(box.get("id"))) in layers:
@@ -190,28 +190,28 @@ def _read_annotation(box: Row, slot: Any, layers: Layers, size: Size | None) -> 
             box.category("name"), corners, score=box.object("inference", optional=True).score("confidence")
         )
         return
-    if "bounding_box" not in box and not shape and not drawn:
+    if "bounding_box" not in box and not shape and not has_drawing:
         kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
         box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
         return
     category, wh = box.category("name"), None
-    around: Corners | None = None
+    edges: Corners | None = None
     if shape and (box.wants or "bounding_box" not in box):
         rings = _rings(box.object(shape))
-        around = bounds([point for ring in rings for point in ring])
+        edges = bounds([point for ring in rings for point in ring])
         if box.wants:
             box.draw("polygons", even_odd(rings), "polygons")
-    elif drawn:
-        around = _read_drawn(box)
+    elif has_drawing:
+        edges = _read_drawn(box)
     if "bounding_box" in box:
         corners, wh = box.object("bounding_box").xywh(*_PLACE)
     else:
-        assert around is not None
-        corners = around
+        assert edges is not None
+        corners = edges
     score = box.object("inference", optional=True).score("confidence")
     if (shape and not box.wants) or "mask" in box:
         box.outline("polygons" if shape else "outlines")
-    box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if drawn else set()))
+    box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if has_drawing else set()))
     box.add(category, corners, wh=wh, score=score)
 
 

@@ -327,9 +327,9 @@ def _read_row(
         words[4:10] = *head, is_invalid, occluded, pose
         row = b" ".join(words)
     text: str | None = CLASS
-    drawn: Drawn | None = None
+    landmarks: Drawn | None = None
     if n >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
-        drawn = _landmarks(words[4 : 4 + _LANDMARKS], gather)
+        landmarks = _landmarks(words[4 : 4 + _LANDMARKS], gather)
         n, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
         text = class_text(name) if name else CLASS
     elif n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
@@ -354,7 +354,7 @@ def _read_row(
         extras[field] += 1
     left, top, width, height = values[:4]
     category = gather.builder.category(text)
-    if drawn is not None:
+    if landmarks is not None:
         gather.builder.describe_points(category, _POINTS)
     gather.box(
         image,
@@ -366,7 +366,7 @@ def _read_row(
         flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
         file=number,
         line=at.line,
-        shape=drawn,
+        shape=landmarks,
         extra=extra,
     )
     return True

@@ -395,8 +395,8 @@ def check_regression_gates(
     for gate in gates:
         of_classes = class_keys_of(rules)
         if gate.category is not None and gate.name.key_among(of_classes) is None:
-            there = f"there are: {', '.join(of_classes)}" if of_classes else f"{rules.name} has none"
-            raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {there}")
+            choices = f"there are: {', '.join(of_classes)}" if of_classes else f"{rules.name} has none"
+            raise UsageError(f"{gate}: no class has {shorten(gate.name.key)!r}; {choices}")
         _, key = the_one(gate.name, [rules], str(gate))
         of_area = gate.category is None and key not in keys_of(rules, areas)
         if of_area and key in keys_of(rules, range(len(rules.areas))):

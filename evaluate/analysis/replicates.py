@@ -288,10 +288,12 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
         return {"mAP": ("ap", -1, 0), **{f"mAP@{name}": ("ap", -1, i) for i, name in named.items()}}
     if rules.apart:
         names = {i: rules.areas[a].name for i, a in enumerate(areas)}
-        of = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
-        aps = {f"AP{at:g}_{name}": ("ap", t, i) for at, t in of for i, name in names.items()}
+        percent_and_index = [(100 * iou, t) for t, iou in enumerate(rules.ious)]
+        aps = {f"AP{at:g}_{name}": ("ap", t, i) for at, t in percent_and_index for i, name in names.items()}
         return aps | {
-            f"AR{at:g}_{name}": ("recall", t, areas[i]) for at, t in of for i, name in names.items()
+            f"AR{at:g}_{name}": ("recall", t, areas[i])
+            for at, t in percent_and_index
+            for i, name in names.items()
         }
     keys = {summary_keys(rules)[0]: ("ap", -1, 0)}
     prefix = "mAP" if rules.shared_score else "AP"

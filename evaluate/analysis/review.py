@@ -193,8 +193,12 @@ def review_rows(
         out = []
         for row in records:
             gt = row["gt"]
-            side, of = (truth, gt) if gt is not None else (detections, row["det"])
-            path, line, pointer = ("", 0, "") if side is None or of is None or of < 0 else side.location(of)
+            side, row_of_box = (truth, gt) if gt is not None else (detections, row["det"])
+            path, line, pointer = (
+                ("", 0, "")
+                if side is None or row_of_box is None or row_of_box < 0
+                else side.location(row_of_box)
+            )
             fields = {**row, "file": f"{path}#{pointer}" if pointer else path, "line": line or ""}
             out.append([fields[key] for key in columns])
         return out

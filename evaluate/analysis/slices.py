@@ -303,8 +303,8 @@ def _truth_slice(joined: Joined, rules: Protocol, value: str, inside: Mask) -> d
             for t in range(len(rules.ious))
         ]
     )
-    of = np.where(table.n > 0, table.n, 1)
-    recall = np.where(table.n > 0, hits / of, np.nan)
+    n_truths = np.where(table.n > 0, table.n, 1)
+    recall = np.where(table.n > 0, hits / n_truths, np.nan)
     is_tp = table.outcome == TP
     return {
         "slice": "ground truth",

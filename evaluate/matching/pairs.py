@@ -146,8 +146,10 @@ def find_pairs(
     done = 0
     for g in [*np.flatnonzero(n_det * n_truth > LARGE).tolist(), None]:
         begin = len(order) if g is None else int(start[g])  # all that stand before the large group
-        of = group[done:begin]
-        parts += boxes.compare(order[done:begin], n_truth[of], truth_first[of], floor, best_only)
+        group_rows = group[done:begin]
+        parts += boxes.compare(
+            order[done:begin], n_truth[group_rows], truth_first[group_rows], floor, best_only
+        )
         if g is None:
             break
         done = begin + int(n_det[g])

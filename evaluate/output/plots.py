@@ -376,8 +376,8 @@ def _confusion(result: Result) -> Figure:
     inside = (place[truth] >= 0) & (place[detected] >= 0)
     counts = np.zeros((len(kept), len(kept)), np.int64)
     counts[place[truth[inside]], place[detected[inside]]] = table.table.n[inside]
-    of = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
-    share = counts / np.maximum(of, 1)
+    n_truths = np.bincount(truth, table.table.n, minlength=n + 1)[kept, None]
+    share = counts / np.maximum(n_truths, 1)
     size = len(kept)
     inches = min(max(4.5, 3 + 0.4 * size), 16)
     figure, axes = _axes("Confusion", subtitle, width=inches + 1, height=inches)

@@ -230,8 +230,8 @@ def _count_classes(matches: Matches, at_score: float | None, ranked: Ranked) -> 
                 ap[t, a] = reader.average(counted)
             if rules.rates:
                 true, false = counted.at_positives()
-                of = counted.category, false, np.ones_like(true), npos[:, a]
-                miss[a] = miss_rates(rules, *of, matches.n_images)
+                columns = counted.category, false, np.ones_like(true), npos[:, a]
+                miss[a] = miss_rates(rules, *columns, matches.n_images)
             for m, cap in enumerate(rules.caps):
                 hits = counted.tp
                 if cap != rules.max_dets:

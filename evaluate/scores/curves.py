@@ -84,17 +84,17 @@ class PrecisionReader:
         self.reading = rules.reading
         self.needed: Longs | None = None
         if self.points is not None:
-            points, of = self.points, np.maximum(npos, 1)[:, None]
+            points, n_truths = self.points, np.maximum(npos, 1)[:, None]
             # The fewest true positives whose recall, as it is computed, reaches each point: of 7 ground
             # truths 4 for recall 0.5, as 4 / 7 >= 0.5 > 3 / 7. `ceil` is nearly always right; rounding can
             # put it one too high or too low, which the two lines after it correct.
-            needed = np.maximum(np.ceil(points[None] * of).astype(np.int64), 1)
-            needed -= (needed > 1) & ((needed - 1) / of >= points)
-            needed += needed / of < points
+            needed = np.maximum(np.ceil(points[None] * n_truths).astype(np.int64), 1)
+            needed -= (needed > 1) & ((needed - 1) / n_truths >= points)
+            needed += needed / n_truths < points
             if rules.reading != "steps":
                 # Of two points of one recall `numpy.interp` reads the last, so the recall must be exceeded.
                 # Between two true positives the envelope is level: only after the last one is there a slope.
-                needed += needed / of == points
+                needed += needed / n_truths == points
             self.needed = needed
 
     def precision(self, counted: Counted) -> Floats:
@@ -439,7 +439,7 @@ def curve_table(matches: Matches) -> CurveTable:
         return sums
 
     true, false = accumulated(tp), accumulated(fp)
-    of = np.repeat(npos, counts)
+    n_truths = np.repeat(npos, counts)
     return CurveTable(
         row=matches.row[rows],
         image=matches.image[rows],
@@ -451,7 +451,7 @@ def curve_table(matches: Matches) -> CurveTable:
         accumulated_tp=true,
         accumulated_fp=false,
         precision=share(true, true + false),
-        recall=share(true, of),
+        recall=share(true, n_truths),
     )
 
 

@@ -95,8 +95,8 @@ def the_one(name: MetricName, rules: Sequence[Protocol], option: str) -> tuple[i
         all_names = [
             protocol.name for protocol in rules
         ]  # with the IoU where only that tells the result from others
-        of = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in matching]
-        full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in of]
+        protocols = [(rules[i], all_names.count(rules[i].name) > 1) for i, _ in matching]
+        full = [replace(name, protocol=p.name, iou=p.ious[0] if twice else None) for p, twice in protocols]
         texts = ", ".join(map(str, full))
         raise UsageError(f"{option}: {shorten(str(name))} fits {len(matching)} results; name one of {texts}")
     candidates = [protocol for protocol in rules if name.protocol in ("", protocol.name)]

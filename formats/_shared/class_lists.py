@@ -151,14 +151,14 @@ def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
         reason = "expected a text file of names or a data.yaml, found another type of file"
         log.report(BAD_CLASS_LIST, path, reason=reason)
         return None
-    errors = log.errors
+    n_errors = log.errors
     root = load(data, path, log)
     names = None
     if root is not None and isinstance(root.value, list):
         names = described_names({"names": root}, path, log)
     elif root is not None and isinstance(root.value, dict):
         names = described_names(root.value, path, log)
-    if not names and log.errors == errors:
+    if not names and log.errors == n_errors:
         log.report(BAD_CLASS_LIST, path, reason="it has no key 'names' with a list")
     return names or None
 

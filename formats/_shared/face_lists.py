@@ -60,16 +60,16 @@ def _read_list(path: str) -> dict[str, frozenset[int]]:
     try:
         members: dict[str, Any] = loadmat(path, variable_names=("event_list", "file_list", "gt_list"))
         events = [_text(cell) for cell in members["event_list"].ravel()]
-        listed: dict[str, frozenset[int]] = {}
+        faces_by_image: dict[str, frozenset[int]] = {}
         for event, files, faces in zip(
             events, members["file_list"].ravel(), members["gt_list"].ravel(), strict=True
         ):
             for file, numbers in zip(files.ravel(), faces.ravel(), strict=True):
-                listed[key_of(f"{event}/{_text(file)}.jpg")] = frozenset(map(int, numbers.ravel()))
+                faces_by_image[key_of(f"{event}/{_text(file)}.jpg")] = frozenset(map(int, numbers.ravel()))
     except Exception as e:  # noqa: BLE001 -- whatever SciPy raises for files that are none
         expected = "the event_list, file_list and gt_list of WIDER FACE"
         raise UsageError(f"{printable(path)}: expected {expected}, found {type(e).__name__}") from None
-    return listed
+    return faces_by_image
 
 
 def _text(cell: Any) -> str:

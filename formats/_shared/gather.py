@@ -262,8 +262,8 @@ class Gather:
         """
         log = self.log
         if not accepted and not is_usual(name):
-            there = at / field if field else at
-            if not accept_name(name, log, at.path, **there.where, field=field):
+            name_place = at / field if field else at
+            if not accept_name(name, log, at.path, **name_place.where, field=field):
                 return None
         first = self._images.setdefault(name, at)
         if first is not at:

@@ -104,18 +104,18 @@ class LongList:
         team, self._team = self._team, None
         if team is None:
             return False
-        found, now = team.results(), os.fstat(self._file.fileno())
+        row_spans, status = team.results(), os.fstat(self._file.fileno())
         self._file.close()
-        if (now.st_size, now.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
+        if (status.st_size, status.st_mtime_ns) != (self._status.st_size, self._status.st_mtime_ns):
             return False
         n = 0
-        for place in found:
-            if place is None:
+        for span in row_spans:
+            if span is None:
                 return False
-            row, more = place
+            first_row, n_rows = span
             for column in self._columns.values():
-                column[n : n + more] = column[row : row + more]
-            n += more
+                column[n : n + n_rows] = column[first_row : first_row + n_rows]
+            n += n_rows
         for memory in self._shared:  # what is left over goes back to the system
             used = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
             if used < len(memory):

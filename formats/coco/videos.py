@@ -262,9 +262,9 @@ class TubeReader:
         ids = columns.get("id", none)
         self._tubes += zip(index, columns["video_id"], columns["category_id"], ids, scores, strict=True)
         counts, table, outside = boxes
-        of = np.repeat(np.arange(n), counts)
-        table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[of], table[:, 5])
-        self._parts.append((begin + of, table))
+        track_rows = np.repeat(np.arange(n), counts)
+        table[:, 5] = np.where(np.isnan(table[:, 5]), np.array(scores, np.float64)[track_rows], table[:, 5])
+        self._parts.append((begin + track_rows, table))
         self._outside += outside
 
     def _add_slowly(self, record: Any, i: int) -> None:
@@ -320,22 +320,22 @@ class TubeReader:
         """Hand over images, tracks and boxes, of which `found` of `total` in all files have a score."""
         if self._outside:
             self._log.report(OUTSIDE_COUNTS, self._values.path, n=self._outside, total=self.total)
-        video, category, good = self._resolve(builder)
+        video, category, is_valid = self._resolve(builder)
         at = np.concatenate([at for at, _ in self._parts]) if self._parts else np.zeros(0, np.int64)
         table = np.concatenate([rows for _, rows in self._parts]) if self._parts else np.zeros((0, 6))
         is_det = builder.kind == "det"
         score = table[:, 5]
         if not is_det and self.scored:  # which is reported at the first
-            of = at[int(np.argmax(~np.isnan(score)))]
+            first_scored = at[int(np.argmax(~np.isnan(score)))]
             where: dict[str, Any] = {
-                "pointer": f"{self._pointer}/{self._tubes[of][0]}",
+                "pointer": f"{self._pointer}/{self._tubes[first_scored][0]}",
                 "field": "confidence",
             }
             if found < total:
                 self._log.report(SOME_SCORES, self._values.path, **where, found=found, total=total)
             elif not self._log.counts[ALL_SCORED.name]:
                 self._log.report(ALL_SCORED, self._values.path, **where, n=total)
-        keep = good[at] if len(at) else np.zeros(0, np.bool_)
+        keep = is_valid[at] if len(at) else np.zeros(0, np.bool_)
         if is_det:
             bad = np.isnan(score) & keep
             for n in dict.fromkeys(at[bad].tolist()):
@@ -347,7 +347,7 @@ class TubeReader:
         image = self._images(builder, video[at], table[:, 0].astype(np.int64))
         tracks = np.full(len(self._tubes), -1, np.int64)
         for n, (i, _, _, id_, own_score) in enumerate(self._tubes):
-            if good[n]:
+            if is_valid[n]:
                 name = i + 1 if id_ == NONE else id_
                 tracks[n] = builder.track(int(video[n]), name, score=own_score if is_det else float("nan"))
         wh = table[:, 3:5]
@@ -389,7 +389,7 @@ class TubeReader:
         categories = with_other_type(categories, (tube[2] for tube in self._tubes), "category_id", path, log)
         video = np.full(len(self._tubes), -1, np.int64)
         category = np.full(len(self._tubes), -1, np.int64)
-        good = np.ones(len(self._tubes), np.bool_)
+        is_valid = np.ones(len(self._tubes), np.bool_)
         first: dict[Id, int] = {}
         where: dict[str, Any]
         free = max((tube[3] for tube in self._tubes if type(tube[3]) is int), default=0)
@@ -400,7 +400,7 @@ class TubeReader:
                 if video[n] < 0:
                     where = {"pointer": f"{location}/video_id", "field": "video_id"}
                     log.report(UNKNOWN_VIDEO, path, **where, value=Trusted(show(video_id)))
-                    good[n] = False
+                    is_valid[n] = False
             else:
                 row = known.get(video_id, -1)
                 video[n] = builder.video(reference.videos.name[row] if row >= 0 else str(video_id))
@@ -408,14 +408,14 @@ class TubeReader:
             if category[n] < 0:
                 where = {"pointer": f"{location}/category_id", "field": "category_id"}
                 log.report(UNKNOWN_CATEGORY, path, **where, value=Trusted(show(category_id)), near="")
-                good[n] = False
+                is_valid[n] = False
             if id_ != NONE and first.setdefault(id_, i) != i:
                 where = {"pointer": f"{location}/id", "field": "id"}
                 shown = Trusted(f"#{self._pointer}/{first[id_]}")
                 log.report(DUPLICATE_BOX_ID, path, **where, value=Trusted(show(id_)), first=shown)
                 free += 1  # a track of its own
                 self._tubes[n] = (i, video_id, category_id, free, score)
-        return video, category, good
+        return video, category, is_valid
 
     def _images(self, builder: Builder, video: Any, frame: Any) -> Any:
         """(n,) rows of the images of boxes; a frame that is new becomes an image named after its video."""
@@ -426,17 +426,17 @@ class TubeReader:
         row = np.where(known[at] == used, rows[at], -1) if len(known) else np.full(len(used), -1)
         new = np.flatnonzero(row < 0)
         if len(new):
-            of = (used[new] >> 31).tolist()
+            video_rows = (used[new] >> 31).tolist()
             numbers = (used[new] & (2**31 - 1)).tolist()
             names = builder.video_names
-            sizes = np.array([self._sizes.get(v, (0, 0)) for v in of], np.int32).reshape(-1, 2)
+            sizes = np.array([self._sizes.get(v, (0, 0)) for v in video_rows], np.int32).reshape(-1, 2)
             first = builder.add_images(
-                [f"{names[v]}/{f:06d}" for v, f in zip(of, numbers, strict=True)],
+                [f"{names[v]}/{f:06d}" for v, f in zip(video_rows, numbers, strict=True)],
                 width=sizes[:, 0],
                 height=sizes[:, 1],
                 split=[self._split] * len(new),
                 line=[0] * len(new),
-                video=of,
+                video=video_rows,
                 frame=numbers,
             )
             row[new] = first + np.arange(len(new))

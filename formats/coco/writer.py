@@ -44,23 +44,27 @@ def result_ids(dataset: Dataset, reference: Dataset | None, log: Log) -> tuple[l
     used = set(distinct(dataset.boxes.image).tolist())
     image_ids: list[Id] = []
     for row, name in enumerate(dataset.images.name):
-        there = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
-        if there is None and row in used:
+        reference_row = exact.get(name, stems.get(stem(name), last.get(stem(name.rsplit("/", 1)[-1]))))
+        if reference_row is None and row in used:
             near = Trusted(hint(name, theirs.name))
             log.report(NOT_IN_REFERENCE, "", what="image", value=name, near=near)
-        image_ids.append(0 if there is None else ids[there])
+        image_ids.append(0 if reference_row is None else ids[reference_row])
     classes = reference.categories
     numbers = classes.source_id.tolist()
     rows = {name: row for row, name in enumerate(classes.name)}
     used = set(distinct(dataset.boxes.category).tolist())
     category_ids: list[Id] = []
     for row, name in enumerate(dataset.categories.name):
-        there = rows.get(name)
-        if there is None and row in used:
+        reference_row = rows.get(name)
+        if reference_row is None and row in used:
             near = Trusted(hint(name, classes.name))
             log.report(NOT_IN_REFERENCE, "", what="class", value=name, near=near)
-        number = there + 1 if there is not None else 0
-        category_ids.append(numbers[there] if there is not None and numbers[there] != NO_ID else number)
+        number = reference_row + 1 if reference_row is not None else 0
+        category_ids.append(
+            numbers[reference_row]
+            if reference_row is not None and numbers[reference_row] != NO_ID
+            else number
+        )
     return (image_ids, category_ids) if log.errors == errors else None
 
 

@@ -216,10 +216,12 @@ class Reader:
             frame_shapes = shapes.get(frame, [])
             line = (frame_shapes[0][0].sourceline or 0) if frame_shapes else 0
             image = self.image(f"{self.folder}frame_{frame:06d}", size, line, place=(video, frame))
-            for shape, of, id_ in frame_shapes:
+            for shape, track_element, id_ in frame_shapes:
                 if not self.flag(shape, "outside"):
                     track = -1 if id_ is None else self.builder.track(video, id_)
-                    self.add_shape(shape, image, of.get("label"), track, of.get("group_id"))
+                    self.add_shape(
+                        shape, image, track_element.get("label"), track, track_element.get("group_id")
+                    )
 
     # -- one object
 

@@ -64,9 +64,9 @@ class ObjectMasks:
             numbers = np.setdiff1d(np.arange(1, end - begin + len(left_out) + 1), left_out)
             if (pixels := self._pixels(image)) is not None:
                 text, first = of_numbers(pixels, numbers)
-                there = np.isin(numbers, pixels) & (numbers < _BORDER)
-                parts.append(Shapes.of_masks(text, first).take(there))
-                rows.append(begin + np.flatnonzero(there))
+                is_drawn = np.isin(numbers, pixels) & (numbers < _BORDER)
+                parts.append(Shapes.of_masks(text, first).take(is_drawn))
+                rows.append(begin + np.flatnonzero(is_drawn))
                 self._count_others(pixels, {*numbers.tolist(), *left_out})
         return Shapes.none(len(images)).replaced(np.concatenate(rows), Shapes.joined(parts))
 

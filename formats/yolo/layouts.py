@@ -526,14 +526,14 @@ def add_images(
         path = picture.location if picture else source.path
         at = At(path if image.label is None else source.full(image.label))
         gather.pictures = image.pictures  # each split has its own
-        of = gather.builder.video(frames[i][0]) if frames else -1
+        video = gather.builder.video(frames[i][0]) if frames else -1
         row = gather.image(
             name,
             at,
             picture=picture,
             split=image.split,
             file=int(places[i]),
-            video=of,
+            video=video,
             frame=frames[i][1] if frames else -1,
         )
         if row is None:

@@ -215,8 +215,8 @@ class Reader(Gather):
             return value
         if isinstance(value, Repeated):
             code = DUPLICATE_BOX_KEY if row else DUPLICATE_KEY
-            there = at / value.repeated
-            self.log.report(code, at.path, **there.where, field=value.repeated, value=value.repeated)
+            key_place = at / value.repeated
+            self.log.report(code, at.path, **key_place.where, field=value.repeated, value=value.repeated)
         else:
             self.wrong(at, "an object", value, row=row)
         return None
@@ -360,8 +360,10 @@ class Reader(Gather):
             if type(value) in NUMBER_TYPES and 1 <= value < 2**31 and value == int(value):
                 sides.append(int(value))
             else:
-                there = at / key
-                self.log.report(BAD_IMAGE_SIZE, at.path, **there.where, field=key, value=Trusted(show(value)))
+                key_place = at / key
+                self.log.report(
+                    BAD_IMAGE_SIZE, at.path, **key_place.where, field=key, value=Trusted(show(value))
+                )
         if self.log.errors > errors:
             return 0, 0
         return (sides[0], sides[1]) if len(sides) == 2 else None

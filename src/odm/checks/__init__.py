@@ -117,7 +117,7 @@ def run(
     wrong = np.zeros(len(dataset), np.bool_)
     with np.errstate(invalid="ignore", over="ignore"):
         # Of usual data nothing is there that most rules look for.
-        there = {
+        has_subject = {
             "suspects": len(columns.suspects),
             "margin": dataset.margin is not None and not np.isnan(columns.refused_numbers).all(),
             "duplicates": len(columns.duplicates[0]),
@@ -132,7 +132,7 @@ def run(
             for rule in RULES
             if (all_rules or not rule.validate_only or rule.code.name in also)
             and rule.code.name not in without
-            and (not rule.needs or any(there[name] for name in rule.needs))
+            and (not rule.needs or any(has_subject[name] for name in rule.needs))
         ]
         findings = {
             rule: list(rule.find(columns))

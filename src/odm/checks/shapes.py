@@ -418,12 +418,12 @@ def keypoint_outside(drawn: DrawnColumns) -> FoundBoxes:
     validate_only=True,
 )
 def keypoints_off_box(drawn: DrawnColumns) -> FoundBoxes:
-    of = drawn.point_rows
-    box = drawn.boxes.xyxy[of]
+    box_rows = drawn.point_rows
+    box = drawn.boxes.xyxy[box_rows]
     room = (box[:, 2:] - box[:, :2]) / 2
     xy, seen = drawn.points.xyv[:, :2], drawn.points.xyv[:, 2] > 0
     away = seen & ((xy < box[:, :2] - room) | (xy > box[:, 2:] + room)).any(axis=1)
-    n, off = np.bincount(of, seen, len(drawn.boxes)), np.bincount(of, away, len(drawn.boxes))
+    n, off = np.bincount(box_rows, seen, len(drawn.boxes)), np.bincount(box_rows, away, len(drawn.boxes))
     return np.flatnonzero(off * 2 > n), lambda _: {}
 
 

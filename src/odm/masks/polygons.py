@@ -233,9 +233,9 @@ class _Sides(msgspec.Struct, frozen=True, eq=False):
         keys = [np.zeros(0, np.int64)]
         count = self.last - self.first + 1
         for piece in pieces(count, _EDGES_AT_A_TIME):
-            c, of = spread(self.first[piece], count[piece])
-            h, e = height[self.owner[piece]][of], of + piece.start
-            keys.append((self.outline[piece] << 32)[of] + c * h + self.rows_at(e, c, h))
+            c, side_rows = spread(self.first[piece], count[piece])
+            h, e = height[self.owner[piece]][side_rows], side_rows + piece.start
+            keys.append((self.outline[piece] << 32)[side_rows] + c * h + self.rows_at(e, c, h))
         key = np.concatenate(keys)
         key.sort()
         return key
@@ -295,10 +295,10 @@ class _Steps(_Sides, frozen=True, eq=False):
 
         `height` is the size along a row, by object.
         """
-        row, of = spread(self.first, self.last - self.first + 1)
-        column = self.x[of]
-        at = np.flatnonzero(self.y[of] >= 0)
-        e, falls = column[at], self.y[of[at]] > 0
+        row, step_rows = spread(self.first, self.last - self.first + 1)
+        column = self.x[step_rows]
+        at = np.flatnonzero(self.y[step_rows] >= 0)
+        e, falls = column[at], self.y[step_rows[at]] > 0
         low, high = self.sides.first[e], self.sides.last[e] + 1
         while (left := np.flatnonzero(low < high)).size:  # the first column below which, or above, the row is
             middle = (low[left] + high[left]) // 2
@@ -308,7 +308,7 @@ class _Steps(_Sides, frozen=True, eq=False):
             low[left[further]] = middle[further] + 1
             high[left[~further]] = middle[~further]
         column[at] = low
-        key = (self.outline[of] << 32) + row * height[self.owner[of]] + column
+        key = (self.outline[step_rows] << 32) + row * height[self.owner[step_rows]] + column
         key.sort()
         return key
 

@@ -79,8 +79,8 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
 
     def between(self, begin: Longs, end: Longs) -> Runs:
         """Clip each mask to the pixels `begin` to `end`, (n,) both."""
-        of = np.repeat(np.arange(len(self)), np.diff(self.first))
-        return Runs.of_keys((of << 32) | np.clip(self.edge, begin[of], end[of]), len(self))
+        owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        return Runs.of_keys((owner << 32) | np.clip(self.edge, begin[owner], end[owner]), len(self))
 
     def areas(self) -> Longs:
         """(n,) pixels."""
@@ -166,11 +166,11 @@ def spread(first: Longs, n: Longs) -> tuple[Longs, Longs]:
     """
     # first = [5, 2], n = [2, 3]:  arange                   0 1 | 2 3 4
     #                              first - start of group   5 5 | 0 0 0
-    #                              sum                      5 6 | 2 3 4     of = 0 0 | 1 1 1
-    of = np.repeat(np.arange(len(n)), n)
-    at = np.arange(len(of))
+    #                              sum                      5 6 | 2 3 4     group = 0 0 | 1 1 1
+    group = np.repeat(np.arange(len(n)), n)
+    at = np.arange(len(group))
     at += np.repeat(first - (np.cumsum(n) - n), n)
-    return at, of
+    return at, group
 
 
 def offsets(n: Longs) -> Longs:
@@ -379,10 +379,10 @@ def shared(a: Runs, rows_a: Longs, b: Runs, rows_b: Longs) -> Longs:
     inside[2::2] = np.cumsum(b.edge[1::2] - b.edge[0::2])
     inside[1::2] = inside[0:-1:2] - b.edge[0::2]  # and the pixels from the beginning of the run on
     for rows in pieces(n, _EDGES_AT_A_TIME):
-        at, of = spread(a.first[rows_a[rows]], n[rows])
+        at, pair = spread(a.first[rows_a[rows]], n[rows])
         pixel = a.edge[at]
         # Pixels of the other mask before each edge of ours: what lies between two edges is shared.
-        i = np.searchsorted(key, (rows_b[rows] << 32)[of] | pixel, side="right")
+        i = np.searchsorted(key, (rows_b[rows] << 32)[pair] | pixel, side="right")
         before = inside[i] + (i & 1) * pixel
         areas[rows] = sums(before[1::2] - before[0::2], offsets(n[rows] // 2))
     return areas

@@ -74,12 +74,12 @@ def _upright_edges(masks: Runs, height: Longs) -> _Edges:
     h = height[owner]
     begin, end = masks.edge[0::2], masks.edge[1::2]
     left, right = begin // h, (end - 1) // h
-    column, of = spread(left, right - left + 1)  # runs are cut where a column ends
-    top = np.where(column == left[of], begin[of] - column * h[of], 0)
-    bottom = np.where(column == right[of], end[of] - column * h[of], h[of])
+    column, run_rows = spread(left, right - left + 1)  # runs are cut where a column ends
+    top = np.where(column == left[run_rows], begin[run_rows] - column * h[run_rows], 0)
+    bottom = np.where(column == right[run_rows], end[run_rows] - column * h[run_rows], h[run_rows])
     # Down each upright line of the grid: +1 where a run of the column to its right begins, -1 where it ends,
     # and the reverse for the column to its left. Where the sum is not 0, only one side is inside.
-    mask = np.tile(owner[of], 4)
+    mask = np.tile(owner[run_rows], 4)
     x = np.concatenate([column, column, column + 1, column + 1])
     y = np.concatenate([top, bottom, top, bottom])
     step = np.repeat([1, -1, -1, 1], len(column))
@@ -146,10 +146,10 @@ def _bridges(edges: _Edges, holes: Longs) -> Longs:
     right = np.flatnonzero(edges.right)
     low = np.searchsorted(row, (edges.mask[right] << 32) | edges.top[right])
     high = np.searchsorted(row, (edges.mask[right] << 32) | edges.bottom[right])
-    key, of = spread(low, high - low)
-    key = (key << 32) | edges.x[right[of]]
+    key, hole_rows = spread(low, high - low)
+    key = (key << 32) | edges.x[right[hole_rows]]
     order = np.argsort(key)
-    right_edges = right[of[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
+    right_edges = right[hole_rows[order[np.searchsorted(key[order], (at << 32) | edges.x[holes]) - 1]]]
     y = edges.top[holes]
     joint: Longs = 2 * right_edges + (
         np.abs(edges.stop[right_edges] - y) < np.abs(edges.start[right_edges] - y)

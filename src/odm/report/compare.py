@@ -146,7 +146,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
     number = {name: i for i, name in enumerate(table.images)}
     is_found = table.found_at(level)
     kept = table.level >= level
-    made = []
+    parts = []
     for name in names:
         image = number.get(name, -1)
         d, g = np.flatnonzero((detections.image == image) & kept), np.flatnonzero(truth.image == image)
@@ -160,7 +160,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
             np.append(np.full(len(d), -1), truth.row[g]),
             np.append(detections.row[d], np.full(len(g), -1)),
         )
-        made.append(
+        parts.append(
             RunBoxes(
                 kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,
                 category=[table.classes[c] for c in (*detections.category[d], *truth.category[g])],
@@ -176,7 +176,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
                 ),
             )
         )
-    return made
+    return parts
 
 
 def _kind_words(kind: int) -> words.Said:

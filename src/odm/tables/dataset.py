@@ -397,15 +397,15 @@ class Builder:
                     track_rows[i] = self.track(video_row, id_)
             return track_rows
         has = np.flatnonzero(source_id != NO_ID)
-        ids, of = source_id[has].astype(np.int64), video[has].astype(np.int64)
+        ids, video_rows = source_id[has].astype(np.int64), video[has].astype(np.int64)
         if len(ids) and int(ids.min()) > -(2**31) and int(ids.max()) < 2**31:
-            _, first, which = np.unique((of << 32) + ids, return_index=True, return_inverse=True)
+            _, first, which = np.unique((video_rows << 32) + ids, return_index=True, return_inverse=True)
         else:
-            keys = np.stack([of, ids], axis=1)
+            keys = np.stack([video_rows, ids], axis=1)
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         rows = np.empty(len(first), np.int32)
         for k in np.argsort(first).tolist():  # in the order of their first boxes
-            rows[k] = self.track(int(of[first[k]]), int(ids[first[k]]))
+            rows[k] = self.track(int(video_rows[first[k]]), int(ids[first[k]]))
         track_rows[has] = rows[which.reshape(-1)]
         return track_rows
 

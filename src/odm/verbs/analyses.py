@@ -190,8 +190,10 @@ def slices_of(
 def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
     if truth is None:
         return {}
-    of = {name: split for name, split in zip(truth.images.name, truth.images.split, strict=True) if split}
-    found = {image: [of[image]] for image in images if image in of}
+    split_of_image = {
+        name: split for name, split in zip(truth.images.name, truth.images.split, strict=True) if split
+    }
+    found = {image: [split_of_image[image]] for image in images if image in split_of_image}
     return {"split": found} if len({split for (split,) in found.values()}) > 1 else {}
 
 

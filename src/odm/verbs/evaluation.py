@@ -211,7 +211,7 @@ def page_of(evaluation: Evaluation, options: ReportOptions, print_log: PrintLog)
     truth, detections = evaluation.truth_dataset, evaluation.detections_dataset
     assert truth is not None
     assert detections is not None
-    sources = [one.path for one in (truth, detections) if one.path]
+    sources = [side.path for side in (truth, detections) if side.path]
     page = evaluation_page(
         evaluation,
         pictures_of(evaluation.joined.images, (truth, detections), options, print_log),
