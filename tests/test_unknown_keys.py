@@ -27,7 +27,7 @@ NO_HEADER = ("automl", "csv-retinanet", "csv-makesense", "csv-sku110k")
 NOT_READ = {"metadata.json"}
 LICENCES = {"licenses"}
 OF_MASKS = ("annotations", "file_name")  # of panoptic files, whose masks are counted as a whole
-HEADERS_OF_LISTS = re.compile(r"(?:class-descriptions.*|classes)\.csv")
+HEADERS_OF_LISTS = re.compile(r"(?:class-descriptions.*|classes|image_ids)\.csv")
 FOLDERS = [folder for folder in (*MIXED, *TOOLS) if not folder.name.startswith(BINARY)]
 
 
