@@ -241,11 +241,11 @@ def _rings(shape: Item) -> list[list[list[float]]]:
         raise BadRecord
 
     def points(ring: Any) -> list[list[float]]:
-        given = ring if isinstance(ring, list) else [ring]
-        items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in given]
+        values = ring if isinstance(ring, list) else [ring]
+        items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in values]
         return [point.numbers("x", "y") for point in items]
 
-    return [found for ring in rings if (found := points(ring))]
+    return [points_of_ring for ring in rings if (points_of_ring := points(ring))]
 
 
 def _read_drawn(box: Row) -> Corners:
@@ -268,19 +268,21 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if not may_write(dataset, log) or not target.plan(files, dataset.images.name, log):
         return
     for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
-        found = []
+        annotations = []
         for box in image.boxes:
             place = dict(zip(_PLACE, [*box.xyxy[:2], *box.wh], strict=True))
             annotation: dict[str, Any] = {"name": box.label, "slot_names": ["0"], "bounding_box": place}
             if box.outlines:
                 paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
                 annotation["polygon"] = {"paths": paths}
-            found.append(annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {}))
+            annotations.append(
+                annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {})
+            )
         folder, _slash, name = image.name.rpartition("/")
         slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}
         slot["source_files"] = [{"file_name": name}]
         item = {"name": name, "path": f"/{folder}", "slots": [slot]}
-        record = {"version": "2.0", "item": item, "annotations": found}
+        record = {"version": "2.0", "item": item, "annotations": annotations}
         target.write(file, f"{dump(record, 1)}\n".encode())
 
 

@@ -211,7 +211,9 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
-    size = next((own for own in sizes if own and own != BAD_SIZE), None) or data.size("width", "height")
+    size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None) or data.size(
+        "width", "height"
+    )
     image = data.image(key, name_of, size=size)
     rows = [row for part in results for row in part if not row.bad]
     if image is not None and size is None and rows:
@@ -304,8 +306,8 @@ def _labels(result: Item) -> list[Any] | None:
     value = result.get("value")
     if not isinstance(value, dict):
         return None
-    given = next((value[k] for k in (*_SHAPES.values(), "brushlabels", "labels") if value.get(k)), None)
-    return given if isinstance(given, list) else None
+    labels = next((value[k] for k in (*_SHAPES.values(), "brushlabels", "labels") if value.get(k)), None)
+    return labels if isinstance(labels, list) else None
 
 
 def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> None:
@@ -322,9 +324,9 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
     if kind is None:
         reader.count("relations" if type_ == "relation" else type_)
         return
-    own = result.size(*_SIZE_KEYS)
-    if own is not None and own != size:
-        shown, other = (Trusted(f"{w}x{h}") for w, h in (own, size))
+    result_size = result.size(*_SIZE_KEYS)
+    if result_size is not None and result_size != size:
+        shown, other = (Trusted(f"{w}x{h}") for w, h in (result_size, size))
         result.report(SIZES_DIFFER, value=shown, other=other)
         raise BadRecord
     corners, wh = _location(result, kind, value, size)
@@ -437,10 +439,10 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
             }
             results.append({**result, **box.scored("score")})
         data = {"image": options.prefix + (quote(image.name) if quotes else image.name), **image.size}
-        held: dict[str, Any] = {"annotations": [{"result": results}]}
+        record: dict[str, Any] = {"annotations": [{"result": results}]}
         if dataset.kind == "det":
-            held = {"predictions": [{"model_version": "detections", "result": results}]}
-        tasks.append(dump({"id": image.row + 1, "data": data, **held}))
+            record = {"predictions": [{"model_version": "detections", "result": results}]}
+        tasks.append(dump({"id": image.row + 1, "data": data, **record}))
     target.write(name, f"{lines(iter(tasks))}\n".encode())
 
 

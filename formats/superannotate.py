@@ -200,8 +200,8 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
                 home = Source(path, follow_links=source.follow_links, max_size=source.max_size)
                 lists = [(home, "")]
     for home, file in lists:
-        own = reader if home is source else Reader(home, Builder(), log, SplitOptions())
-        for item in file_items(own, file, "a list of classes"):
+        list_reader = reader if home is source else Reader(home, Builder(), log, SplitOptions())
+        for item in file_items(list_reader, file, "a list of classes"):
             reader.names = reader.names or {}
             with contextlib.suppress(BadRecord):
                 name = item.text("name")
@@ -411,8 +411,8 @@ def _scored(score: float) -> dict[str, Any]:
     percent = float(Decimal(repr(score)).scaleb(2))  # the point of its digits is moved, so that none is lost
     near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
     percent = next((value for value in near if _share(value) == score), percent)
-    found = {"creationType": "Preannotation", "probability": number(percent)}
-    return found if _share(percent) == score else {**found, "score": score}
+    columns = {"creationType": "Preannotation", "probability": number(percent)}
+    return columns if _share(percent) == score else {**columns, "score": score}
 
 
 def _share(percent: float) -> float:

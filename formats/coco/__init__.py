@@ -171,10 +171,10 @@ def _looks_like(look: JsonPreview) -> tuple[int, str] | None:
 
 def _check_head(head: bytes) -> tuple[int, str] | None:
     """Confidence and reason from the first bytes of a file; a few suffice for most."""
-    found = _looks_like(glance(head[:4096]))
-    if (found is None or found[0] < SURE) and len(head) > 4096:
-        found = _looks_like(glance(head))
-    return found
+    answer = _looks_like(glance(head[:4096]))
+    if (answer is None or answer[0] < SURE) and len(head) > 4096:
+        answer = _looks_like(glance(head))
+    return answer
 
 
 def _and(words: Sequence[str]) -> str:
@@ -187,16 +187,16 @@ def sniff(source: Source) -> Sniff | None:
         head = source.head()
         if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             return None
-        found = _check_head(head)
-        return Sniff(*found) if found else None
+        answer = _check_head(head)
+        return Sniff(*answer) if answer else None
     chosen, _ = source.once(_choose)
     if not chosen:
         return None
     names = [file for file, _ in chosen]
     shown = _and(names) if len(names) <= 3 else f"{names[0]} and {len(names) - 1} more files"
-    found = _check_head(source.head(names[0]))
-    assert found
-    return Sniff(found[0], f"of {shown}: {found[1]}")
+    answer = _check_head(source.head(names[0]))
+    assert answer
+    return Sniff(answer[0], f"of {shown}: {answer[1]}")
 
 
 _SPLIT = re.compile(r"(?:instances|detections|results|annotations)[-_](.+)\.json", re.IGNORECASE)
@@ -206,17 +206,17 @@ _LOOKS = 50
 
 def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
     """The files of a folder that are read, each with its split, and the other ``.json`` files."""
-    found: dict[str, bytes] = {}
+    heads: dict[str, bytes] = {}
     listed = source.with_suffix(".json")
     for number, file in enumerate(listed):
-        if number >= _LOOKS and not found:
+        if number >= _LOOKS and not heads:
             break
         head = source.head(file)
         if _check_head(head):
-            found[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    objects = [file for file, top in found.items() if top == b"{"]
+            heads[file] = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    objects = [file for file, top in heads.items() if top == b"{"]
     named = [file for file in objects if file.rsplit("/", 1)[-1].lower().startswith("instances")]
-    files = named or objects or list(found)
+    files = named or objects or list(heads)
     return [(file, _split_of(file)) for file in files], [file for file in listed if file not in files]
 
 
@@ -224,15 +224,15 @@ def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
     """Of files that are not like COCO, whether each is read nevertheless, to say what is wrong with it,
     because its name says that it should be COCO, or it is empty.
     """
-    found = {}
+    reasons = {}
     for file in files:
         try:
             blank = not source.peek(file)  # a file whose writing was interrupted
         except Unreadable as e:
             log.report(UNREADABLE, source.full(file), reason=str(e))
             continue
-        found[file] = blank or file.rsplit("/", 1)[-1].lower().startswith("instances_")
-    return found
+        reasons[file] = blank or file.rsplit("/", 1)[-1].lower().startswith("instances_")
+    return reasons
 
 
 def _split_of(file: str) -> str:
@@ -255,9 +255,11 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
 
     if not source.is_dir:
         files = [("", "")]
-        own = _split_of(source.path)
-        if options.split not in (None, own):
-            report_unknown_split(log, source.path, options.split, [own], none="this file has no splits")
+        source_split = _split_of(source.path)
+        if options.split not in (None, source_split):
+            report_unknown_split(
+                log, source.path, options.split, [source_split], none="this file has no splits"
+            )
             return
     else:
         chosen, unlike = source.once(_choose)
@@ -265,14 +267,14 @@ def read(source: Source, builder: Builder, log: Log, options: CocoOptions) -> No
         others = _unlike(source, unlike, log)
         files = [*chosen, *((file, _split_of(file)) for file in others if others[file])]
         if files or log.errors == errors:
-            given = [*(file for file, _ in chosen), *others]
-            report_unread(source, given, [file for file, _ in files], "COCO JSON", log)
+            candidates = [*(file for file, _ in chosen), *others]
+            report_unread(source, candidates, [file for file, _ in files], "COCO JSON", log)
         if not files or miss_split(options.split, (split for _, split in files), source, log):
             return
         files = [(file, split) for file, split in files if options.split in (None, split)]
-    asked: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}
-    asked["span"] = options.span
-    reader = Reader(source, builder, log, options, **asked)
+    reader_options: dict[str, Any] = {"counted": options.ids, "units": options.units, "boxes": options.boxes}
+    reader_options["span"] = options.span
+    reader = Reader(source, builder, log, options, **reader_options)
     for file, split in files:
         reader.read(file, split)
     reader.finish()

@@ -235,9 +235,9 @@ class Table(msgspec.Struct, eq=False):
                 self._tell(log, SCORE_MISSING, bad, "", lambda _: {})
                 good[bad] = False
         elif score is not None:
-            own = np.flatnonzero(~np.isnan(score))
-            if len(own):
-                pointer = f"{self.pointer}/{index[own[0]]}/score"
+            scored_rows = np.flatnonzero(~np.isnan(score))
+            if len(scored_rows):
+                pointer = f"{self.pointer}/{index[scored_rows[0]]}/score"
                 if found < total:
                     log.report(
                         SOME_SCORES, self.path, pointer=pointer, field="score", found=found, total=total
@@ -281,8 +281,8 @@ class Table(msgspec.Struct, eq=False):
                 name: values if values is None else values.take(good) if name in shapes else values[good]
                 for name, values in columns.items()
             }
-        given: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
-        builder.boxes(**given, extra=fields, file=builder.file(self.path, self.pointer or "/"))
+        box_columns: dict[str, Any] = {name: values for name, values in columns.items() if values is not None}
+        builder.boxes(**box_columns, extra=fields, file=builder.file(self.path, self.pointer or "/"))
 
     def _drop_boxless(self, builder: Builder, log: Log, good: NDArray[np.bool_]) -> int:
         """Drop annotations without a box or shape; where others have boxes they are counted, not errors."""
@@ -453,8 +453,8 @@ _REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\
 def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], known: Mapping[Id, int]) -> str:
     """What explains all boxes with unknown image ids in one line, such as another split; else nothing."""
 
-    def some(found: Collection[Id]) -> str:
-        return first_few(found, 3, show)
+    def some(ids: Collection[Id]) -> str:
+        return first_few(ids, 3, show)
 
     if len(unknown) == len(ids) > 1:
         return f" (as for all {len(ids)} boxes here; the known ids are {some(known) or 'none'})"

@@ -76,8 +76,8 @@ def _columns_of_categories(dataset: Dataset) -> dict[str, list[Any]]:
     in_images = np.bincount(pairs[:, 0], minlength=len(classes)).tolist()
     return {
         "frequency": [
-            given or ("r" if n <= 10 else "c" if n <= 100 else "f")
-            for given, n in zip(classes.frequency, in_images, strict=True)
+            frequency or ("r" if n <= 10 else "c" if n <= 100 else "f")
+            for frequency, n in zip(classes.frequency, in_images, strict=True)
         ],
         "image_count": in_images,
         "instance_count": np.bincount(boxes.category, minlength=len(classes)).tolist(),

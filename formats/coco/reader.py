@@ -221,23 +221,23 @@ class Reader:
             for path in self._lists:
                 self._log.report(RESULTS_BESIDE_IMAGES, path, value=self._own)
         total = sum(table.n for table in self._tables)
-        found = sum(
+        n_scored = sum(
             int(np.count_nonzero(~np.isnan(score)))
             for table in self._tables
             if (score := table.column("score")) is not None
         )
         for tubes in self._tubes:
-            total, found = total + tubes.total, found + tubes.scored
+            total, n_scored = total + tubes.total, n_scored + tubes.scored
         if builder.kind is None and self._lists:
             builder.kind = "det"
-        if not decide_kind(builder, found, total, unanimous=True) and self._lists:
+        if not decide_kind(builder, n_scored, total, unanimous=True) and self._lists:
             self._log.report(RESULTS_AS_TRUTH, self._source.path)
             return
         relative = self._are_relative()
         for table in self._tables:
-            table.add_to(builder, self._log, found, total, relative=relative)
+            table.add_to(builder, self._log, n_scored, total, relative=relative)
         for tubes in self._tubes:
-            tubes.add_to(builder, found, total)
+            tubes.add_to(builder, n_scored, total)
 
     def _are_relative(self) -> bool:
         """Whether the boxes are relative to their image's size: as asked for, else if all are in 0..1."""
@@ -267,7 +267,7 @@ class Reader:
         table = Table(path, "/annotations", dialect.flag, **self._shapes)
         lists: set[str] = set()
         frames, scores = Frames(self._builder), []
-        own: dict[str, bytes] = {}
+        extra_fields: dict[str, bytes] = {}
         labels: dict[str, list[tuple[int, list[int]]]] = {key: [] for key in dialect.labels}
         for key, top in document.members():
             if key in ("videos", "tracks") and top == "[":
@@ -280,7 +280,7 @@ class Reader:
                 text = document.raw()
                 wanted = self._builder.keeps_extra and key not in ("videos", "tracks")
                 if wanted and text is not None and len(text) <= _MOST_OWN:
-                    own[key] = text
+                    extra_fields[key] = text
                 elif (text is None or b"".join(text.split()) not in NOTHING) and key not in dialect.unsaid:
                     values.count({key: 1})
                 continue
@@ -301,15 +301,15 @@ class Reader:
                 table.unlisted.add(id_key)
         if "images" in lists and not {"annotations"} <= lists | dialect.needs:
             self._log.report(NO_ANNOTATIONS, path)
-        if own:
+        if extra_fields:
             if table.file < 0:
                 table.file = self._builder.file(path, "/images")
-            self._builder.describe(table.file, own)
+            self._builder.describe(table.file, extra_fields)
         frames.finish(path, self._log)
         frames.add_other_type((video for _, video, _ in scores), path, self._log)
-        for key, found in labels.items() if "categories" in lists else ():
-            image = np.repeat([row for row, _ in found], [len(ids) for _, ids in found])
-            category = np.array([table.categories.get(id_, -1) for _, ids in found for id_ in ids], np.int64)
+        for key, pairs in labels.items() if "categories" in lists else ():
+            image = np.repeat([row for row, _ in pairs], [len(ids) for _, ids in pairs])
+            category = np.array([table.categories.get(id_, -1) for _, ids in pairs for id_ in ids], np.int64)
             known = category >= 0
             self._builder.labels(image=image[known], category=category[known], verdict=dialect.labels[key])
             if not known.all():
@@ -340,12 +340,12 @@ class Reader:
         labels: Mapping[str, list[tuple[int, list[int]]]],
     ) -> None:
         path, builder, dialect = values.path, self._builder, self._dialect
-        own = ExtraRows() if builder.keeps_extra else None
+        extra_rows = ExtraRows() if builder.keeps_extra else None
         first, first_ids = builder.n_images, dict[Id, int]()
         kept: list[tuple[str, int, int, str, Id, int]] = []
 
         take = functools.partial(self._take_images, path, table, first, first_ids, kept)
-        for i, record in values.entries(document, "/images", dialect.image, own, take=take):
+        for i, record in values.entries(document, "/images", dialect.image, extra_rows, take=take):
             location = f"/images/{i}"
             id_ = values.id(record, "id", location)
             key, name = dialect.name_of(record)
@@ -377,9 +377,9 @@ class Reader:
             kept.append((name, *self._size(name, record, values, location), id_, i))
             if "video_id" in record:
                 frames.place(row, record)
-            for key, found in labels.items():
+            for key, pairs in labels.items():
                 if classes := _whole_numbers(record.get(key), values, location, key):
-                    found.append((row, classes))
+                    pairs.append((row, classes))
         if kept:
             table.file = builder.file(path, "/images")
             names, widths, heights, pictures, ids, lines = zip(*kept, strict=True)
@@ -393,8 +393,8 @@ class Reader:
                 file=table.file,
                 line=lines,
             )
-            if own is not None:
-                builder.add_extra("images", range(first, first + len(kept)), own.at(lines))
+            if extra_rows is not None:
+                builder.add_extra("images", range(first, first + len(kept)), extra_rows.at(lines))
 
     def _take_images(
         self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
@@ -450,9 +450,11 @@ class Reader:
         if pictures is not None:
             if explicit := pictures.size(name):
                 return *explicit, file
-            if picture and (found := pictures.size(name, picture)):
-                values.report(SIZE_FROM_PICTURE, location, value=name, size=f"{found[0]}x{found[1]}")
-                return *found, file
+            if picture and (picture_size := pictures.size(name, picture)):
+                values.report(
+                    SIZE_FROM_PICTURE, location, value=name, size=f"{picture_size[0]}x{picture_size[1]}"
+                )
+                return *picture_size, file
         values.report(SIZE_MISSING, location, value=name)
         return 0, 0, file
 
@@ -492,7 +494,12 @@ class Reader:
         log, (key, _) = self._log, table.flag
         keys = {field.key for field in fields}
         rows: list[tuple[Any, ...]] = []
-        own, more, keeps, shapes = ExtraRows(), ExtraRows(), self._builder.keeps_extra, table.shape_keys
+        extra_rows, more, keeps, shapes = (
+            ExtraRows(),
+            ExtraRows(),
+            self._builder.keeps_extra,
+            table.shape_keys,
+        )
         drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
         for i, location, given in values.objects(chunk, table.pointer, fields, ROW, count=not keeps):
             errors, record = log.errors, given
@@ -529,8 +536,10 @@ class Reader:
             if keeps or shapes:
                 read = keys - {"attributes", *drawable} | {"video_id"}
                 kept = given if keeps else {key: drawn[key] for key in texts}
-                own.extend(1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts)
-        values.count(own.lost)
+                extra_rows.extend(
+                    1, own_fields(kept, {*read, *texts}, lambda key: values.count({key: 1})) | texts
+                )
+        values.count(extra_rows.lost)
         self._builder.skipped += chunk.n - len(rows)
         if not rows:
             return
@@ -541,7 +550,7 @@ class Reader:
         *bbox, score, area, turn = np.array(numbers, np.float64)
         columns = {"bbox": np.stack(bbox, axis=1), "score": score, "area": area, key: np.array(flags)}
         columns |= {"turn": turn} if turn.any() else {}
-        table.add(np.array(index, np.int32), ids | columns, own.columns, others=more.columns)
+        table.add(np.array(index, np.int32), ids | columns, extra_rows.columns, others=more.columns)
 
     def _read_tubes(self, document: Document, values: Values, split: str) -> None:
         """Read boxes that stand in the tracks that they belong to, one record for each."""
@@ -584,8 +593,8 @@ class Reader:
                 table, "image_id", images.source_id, lambda: image_readings(images.name)
             )
             if self._counted is not None:
-                own = counted_ids(categories, self._counted)
-                table.categories = self._choose(table, "category_id", own, list)
+                listed_ids = counted_ids(categories, self._counted)
+                table.categories = self._choose(table, "category_id", listed_ids, list)
                 if self._counted != "80":
                     note_positions(table.categories, categories, path, self._log)
             else:

@@ -100,9 +100,9 @@ def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
         for begin, read in ((b"{", _read_masks), (b"[", _read_outlines)):
             rows = np.array([i for i, value in enumerate(values) if value[:1] == begin], np.int64)
             if len(rows):
-                found, bad = read([values[i] for i in rows.tolist()], size, rows)
+                read_values, bad = read([values[i] for i in rows.tolist()], size, rows)
                 faults += [(int(rows[i]), code, "segmentation", about) for i, code, about in bad]
-                shapes = shapes.replaced(rows, found)
+                shapes = shapes.replaced(rows, read_values)
         faults += [
             (i, OUTLINE_NUMBERS, "segmentation", {"value": _short(value)})
             for i, value in enumerate(values)
@@ -128,20 +128,20 @@ def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any],
     import msgspec
 
     decode = msgspec.json.Decoder(list[kind]).decode
-    found: list[Any] = []
+    decoded: list[Any] = []
     bad: Bad = []
     for start in range(0, len(values), _BATCH):
         batch = values[start : start + _BATCH]
         try:
-            found += decode(b"[" + b",".join(batch) + b"]")
+            decoded += decode(b"[" + b",".join(batch) + b"]")
         except (msgspec.DecodeError, RecursionError):
             for i, value in enumerate(batch, start):
                 try:
-                    found += decode(b"[" + value + b"]")
+                    decoded += decode(b"[" + value + b"]")
                 except (msgspec.DecodeError, RecursionError):
-                    found.append(None)
+                    decoded.append(None)
                     bad.append((i, code, {"value": _short(value)}))
-    return found, bad
+    return decoded, bad
 
 
 def _short(value: bytes) -> str:
@@ -157,13 +157,13 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
         if odd is not None:
             bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd} numbers"}))
             objects[i] = None
-    held = [[one for one in outlines if one] if outlines else [] for outlines in objects]
-    lengths = np.array([len(one) for one in itertools.chain.from_iterable(held)], np.int64)
-    ring = np.array([*map(len, held)], np.int64)
-    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(held))
+    outlines_of = [[one for one in outlines if one] if outlines else [] for outlines in objects]
+    lengths = np.array([len(one) for one in itertools.chain.from_iterable(outlines_of)], np.int64)
+    ring = np.array([*map(len, outlines_of)], np.int64)
+    numbers = itertools.chain.from_iterable(itertools.chain.from_iterable(outlines_of))
     xy = np.fromiter(numbers, np.float64, int(lengths.sum())).reshape(-1, 2)
     kind = np.where(ring > 0, ShapeKind.POLYGONS, ShapeKind.NONE).astype(np.uint8)
-    zero = np.zeros(len(held) + 1, np.int64)
+    zero = np.zeros(len(outlines_of) + 1, np.int64)
     return Shapes(kind, offsets(ring), offsets(lengths // 2), xy, zero, np.zeros(0, np.uint8)), bad
 
 
@@ -271,8 +271,8 @@ def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
         (rows[i], code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in bad
     ]
     wrong = {rows[i] for i, _, _ in bad}
-    found = {row: one for row, one in zip(rows, lists, strict=True) if row not in wrong}
-    return keypoints_of([found.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
+    points_of_row = {row: one for row, one in zip(rows, lists, strict=True) if row not in wrong}
+    return keypoints_of([points_of_row.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
 
 
 def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:

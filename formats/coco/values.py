@@ -277,10 +277,10 @@ class Values:
         places = [(record, location, key) for key in TRACK_KEYS]
         if isinstance(attributes, dict):
             places.append((attributes, f"{location}/attributes", "track_id"))
-        for held, place, key in places:
-            if held.get(key) is not None:
-                found = self.id(held, key, place, ROW)
-                return NONE if found is None else found
+        for holder, place, key in places:
+            if holder.get(key) is not None:
+                track_id = self.id(holder, key, place, ROW)
+                return NONE if track_id is None else track_id
         return NONE
 
     def number(self, value: Any, location: str, key: str, field: str = "") -> float:
@@ -316,12 +316,12 @@ class Values:
         """Add the classes of the list that begins here; the row of each id, -2 where it cannot be one."""
         builder, fields = self._builder, self.dialect.category
         points = "keypoints" in builder.wants
-        own = ExtraRows() if builder.keeps_extra or points else None
+        extra_rows = ExtraRows() if builder.keeps_extra or points else None
         first: dict[Id, int] = {}
         rows: dict[Id, int] = {}
         id_of: dict[str, str] = {}
         kept: dict[int, int] = {}
-        for i, record in self.entries(document, "/categories", fields, own, count=count):
+        for i, record in self.entries(document, "/categories", fields, extra_rows, count=count):
             location = f"/categories/{i}"
             id_ = self.id(record, "id", location)
             name, frequency = as_text(record.get("name")), record.get("frequency") or ""
@@ -349,9 +349,9 @@ class Values:
                 self.report(DUPLICATE_CLASS, location, value=name, first=before, second=Trusted(shown))
             row = rows[id_] = builder.category(name, source_id=id_, frequency=frequency)
             kept.setdefault(row, i)
-        if own is None:
+        if extra_rows is None:
             return rows
-        fields_of = own.at([*kept.values()])
+        fields_of = extra_rows.at([*kept.values()])
         if points:
             none = [b""] * len(kept)
             take = fields_of.get if builder.passes_shapes_on else fields_of.pop
@@ -370,16 +370,16 @@ def own_fields(
     record: Mapping[str, Any], known: Collection[str], count: Callable[[str], None]
 ) -> dict[str, list[bytes]]:
     """The JSON of the keys that are not known; those that JSON cannot hold are counted."""
-    found: dict[str, list[bytes]] = {}
+    json_of: dict[str, list[bytes]] = {}
     for key, value in record.items():
         if key not in known:
             if _is_json(value):
-                found[key] = [json.dumps(value).encode()]
+                json_of[key] = [json.dumps(value).encode()]
             else:  # under another name than that of a key that the target has
                 count(f"{key} that are not valid JSON, as NaN")
-    if "keypoints" in record and "keypoints" not in {*found, *known}:
-        found.pop("num_keypoints", None)
-    return found
+    if "keypoints" in record and "keypoints" not in {*json_of, *known}:
+        json_of.pop("num_keypoints", None)
+    return json_of
 
 
 def _is_json(value: Any) -> bool:

@@ -142,26 +142,26 @@ def frame_number(value: Any) -> int:
 
 def read_scores(document: Document, values: Values) -> list[tuple[Id, Id | None, float]]:
     """Id, video and score of the tracks of a list that have a score."""
-    found: list[tuple[Id, Id | None, float]] = []
+    scores: list[tuple[Id, Id | None, float]] = []
     for i, record in values.entries(document, "/tracks", TRACK, count=False):
         id_ = values.id(record, "id", f"/tracks/{i}")
         score: Any = record.get("score")
         if id_ is not None and type(score) in (int, float) and score == score:  # noqa: PLR0124 -- no NaN
-            found.append((id_, record.get("video_id"), float(score)))
-    return found
+            scores.append((id_, record.get("video_id"), float(score)))
+    return scores
 
 
 def track_ids(columns: dict[str, Column]) -> dict[str, Column]:
     """The columns of annotations with one of the ids of their tracks, wherever those stand."""
     attributes: Any = columns.pop("attributes", None)
-    found: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
+    id_columns: list[Any] = [columns.pop(key) for key in TRACK_KEYS if key in columns]
     if attributes is not None and b'"track_id"' in b"".join(attributes):
-        found.append(_attribute_ids(attributes))
-    if len(found) > 1:  # the first that a box has
-        lists = [listed(column) for column in found]
-        found = [packed([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])]
-    if found:
-        columns["track_id"] = found[0]
+        id_columns.append(_attribute_ids(attributes))
+    if len(id_columns) > 1:  # the first that a box has
+        lists = [listed(column) for column in id_columns]
+        id_columns = [packed([next((v for v in row if v != NONE), NONE) for row in zip(*lists, strict=True)])]
+    if id_columns:
+        columns["track_id"] = id_columns[0]
     return columns
 
 
@@ -276,7 +276,7 @@ class TubeReader:
             return
         video = values.id(record, "video_id", location, ROW)
         category = values.id(record, "category_id", location, ROW)
-        own = values.id(record, "id", location, ROW) if "id" in record else NONE
+        track_id = values.id(record, "id", location, ROW) if "id" in record else NONE
         score = float("nan")
         for key in ("score", "confidence"):
             if record.get(key) is not None:
@@ -290,13 +290,13 @@ class TubeReader:
             row = self._box(box, f"{location}/track/{k}")
             if row is not None:
                 rows.append(row)
-        if self._log.errors > errors or video is None or category is None or own is None:
+        if self._log.errors > errors or video is None or category is None or track_id is None:
             self._builder.skipped += max(1, len(track))
             return
         table = np.array(rows, np.float64).reshape(-1, 6)
         table[:, 5] = np.where(np.isnan(table[:, 5]), score, table[:, 5])
         self._parts.append((np.full(len(rows), len(self._tubes)), table))
-        self._tubes.append((i, video, category, own, score))
+        self._tubes.append((i, video, category, track_id, score))
 
     def _box(self, box: Any, location: str) -> tuple[float, ...] | None:
         """Frame, bbox and score of one box of a track; None, and an issue, if it cannot be one."""
@@ -309,8 +309,8 @@ class TubeReader:
             self._log.report(BAD_FRAME, values.path, **where, value=Trusted(show(frame)), among=", from 0")
             return None
         numbers = values.box(box, location)
-        given = next((key for key in ("confidence", "score") if box.get(key) is not None), None)
-        score = float("nan") if given is None else values.number(box[given], location, given)
+        score_key = next((key for key in ("confidence", "score") if box.get(key) is not None), None)
+        score = float("nan") if score_key is None else values.number(box[score_key], location, score_key)
         self._outside += bool(box.get("outside"))
         return (frame, *numbers, score) if len(numbers) == 4 else None
 

@@ -117,10 +117,12 @@ def object_of(
     files = [dataset.files[row].extra for row in used] or [f.extra for f in dataset.files if f.extra]
     members, ids, _ = join_members(files) if any(files) else ({}, [], {})
     members = {"info": b"{}", "licenses": b"[]", **members}
-    own: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.extra, image_rows)}
-    if any(ids) and "license" in own:
+    image_fields: dict[str, Sequence[bytes]] = {**_rows_of(dataset.images.extra, image_rows)}
+    if any(ids) and "license" in image_fields:
         new = dict(zip(used, ids, strict=True))
-        own["license"] = [new[f].get(i, b"") for f, i in zip(file_of, own["license"], strict=True)]
+        image_fields["license"] = [
+            new[f].get(i, b"") for f, i in zip(file_of, image_fields["license"], strict=True)
+        ]
     extra_of_boxes = _extra_of_boxes(dataset, box_rows, rle)
     if not dialect.sparse:  # some tools ask for the key, with an empty list where there is no outline
         outlines = extra_of_boxes.pop("segmentation", [b""] * len(box_rows))
@@ -134,7 +136,9 @@ def object_of(
     columns, optional = _box_columns(dataset, box_rows, ids_by_row, np.array(category_ids, np.int64), dialect)
     tables, tracks = tracks_of(dataset, box_rows, log, dialect)
     lists = {
-        "images": _array(_image_lines(dataset, image_rows, image_ids, category_ids, own, log, dialect)),
+        "images": _array(
+            _image_lines(dataset, image_rows, image_ids, category_ids, image_fields, log, dialect)
+        ),
         "annotations": _array(
             _lines(columns, "write annotations", log, optional={**optional, **tracks}, own=extra_of_boxes)
         ),
@@ -182,7 +186,7 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
     import msgspec
 
     encode = msgspec.json.encode
-    found: dict[str, list[bytes]] = {}
+    columns: dict[str, list[bytes]] = {}
     boxes = dataset.boxes
     if boxes.shapes is not None:
         shapes = boxes.shapes.take(rows)
@@ -203,20 +207,20 @@ def _shapes_of(dataset: Dataset, rows: Longs, rle: str | None) -> dict[str, list
                 column[i] = encode({"counts": counts.tolist(), "size": height_width})
             else:
                 column[i] = encode({"size": height_width, "counts": text.decode("ascii", "replace")})
-        found["segmentation"] = column
+        columns["segmentation"] = column
         turned = np.flatnonzero(shapes.kind == ShapeKind.ORIENTED)
         if len(turned):
-            found["obb"] = [b""] * len(rows)
+            columns["obb"] = [b""] * len(rows)
             for i, box in zip(turned.tolist(), as_rectangles(shapes.corners(turned)), strict=True):
-                found["obb"][i] = encode(_shortest(box))
+                columns["obb"][i] = encode(_shortest(box))
     if boxes.keypoints is not None:
         points = boxes.keypoints.take(rows)
         ends, numbers = (3 * points.first).tolist(), _shortest(points.xyv.ravel())
-        found["keypoints"] = [encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(ends)]
+        columns["keypoints"] = [encode(numbers[a:b]) if b > a else b"" for a, b in itertools.pairwise(ends)]
         if dataset.kind == "gt":
             labelled = zip(points.labelled_as_stated().tolist(), points.counts().tolist(), strict=True)
-            found["num_keypoints"] = [b"%d" % n if total else b"" for n, total in labelled]
-    return found
+            columns["num_keypoints"] = [b"%d" % n if total else b"" for n, total in labelled]
+    return columns
 
 
 def _points_of_classes(dataset: Dataset) -> dict[str, list[bytes]]:
@@ -275,9 +279,9 @@ def _image_lines(
     images, names = dataset.images, dataset.images.name
     columns: dict[str, list[Any]] = {"id": image_ids, "file_name": [names[row] for row in rows.tolist()]}
     for key, verdict in dialect.labels.items():
-        said = dataset.labels.take(dataset.labels.verdict == verdict)
+        labels = dataset.labels.take(dataset.labels.verdict == verdict)
         of_row: dict[int, list[int]] = {}
-        for row, k in zip(said.image.tolist(), said.category.tolist(), strict=True):
+        for row, k in zip(labels.image.tolist(), labels.category.tolist(), strict=True):
             of_row.setdefault(row, []).append(category_ids[k])
         columns[key] = [of_row.get(row, []) for row in rows.tolist()]
     sides = (("width", images.width[rows]), ("height", images.height[rows]))
@@ -411,8 +415,8 @@ def _shortest(column: NDArray[Any] | Sequence[Any]) -> list[Any]:
         wholes = column[whole].astype(np.int64)
         column = column.astype(object)
         column[whole] = wholes
-    found: list[Any] = column.tolist()
-    return found
+    numbers: list[Any] = column.tolist()
+    return numbers
 
 
 def _array(lines: list[bytes]) -> list[bytes]:
@@ -429,11 +433,11 @@ def own_ids(given: NDArray[Any], least: int) -> list[int]:
 def box_ids(given: Longs) -> list[int]:
     """Annotation ids: the source's where they are unique and at least 1, the others follow the highest."""
     has = given >= 1
-    own = given[has]
-    n = len(given) - len(own)
-    if not len(own) or len(np.unique(own)) != len(own) or int(own.max()) > 2**53:
+    source_ids = given[has]
+    n = len(given) - len(source_ids)
+    if not len(source_ids) or len(np.unique(source_ids)) != len(source_ids) or int(source_ids.max()) > 2**53:
         return list(range(1, len(given) + 1))
     ids = given.copy()
-    ids[~has] = np.arange(n) + int(own.max()) + 1
+    ids[~has] = np.arange(n) + int(source_ids.max()) + 1
     listed: list[int] = ids.tolist()
     return listed

@@ -99,7 +99,7 @@ def _is_table(text: str) -> bool:
 def sniff(source: Source) -> Sniff | None:
     """Whether the header, or without one the rows, of the files are those of a known dialect."""
     files = source.with_suffix(".csv", ".tsv")
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     lacking: list[HeaderFaults] = []
     for file in files[:50]:
         head = source.head(file)
@@ -111,19 +111,19 @@ def sniff(source: Source) -> Sniff | None:
             text = text[: text.rindex("\n")]
         layout = find_layout(text, None)
         if isinstance(layout, Layout):
-            found.append(layout)
+            layouts.append(layout)
         elif isinstance(layout, HeaderFaults) and (layout.has_box or (not source.is_dir and _is_table(text))):
             lacking.append(layout)
-    if lacking and not found:
+    if lacking and not layouts:
         columns = ",".join(map(shorten, lacking[0].columns[:8]))
         what = "its header names the four coordinates of a box"
         if not lacking[0].has_box:
             what = "it is a table with a header and rows of numbers"
         return Sniff(POOR, f"{what}: {columns}")
-    if not found:
+    if not layouts:
         return None
-    first = found[0]
-    what = f"{len(found)} CSV files fit, the first is" if len(found) > 1 else "it is"
+    first = layouts[0]
+    what = f"{len(layouts)} CSV files fit, the first is" if len(layouts) > 1 else "it is"
     rows = "its header names" if first.header else "its rows have"
     columns = ",".join(map(shorten, first.columns[:8])) + (",..." if len(first.columns) > 8 else "")
     title = first.title.partition(" (")[0]  # reading says the rest

@@ -234,11 +234,11 @@ def find_layout(text: str, options: CsvOptions | None) -> Layout | HeaderFaults 
                 [(BAD_HEADER, f"column {cells.cell + 1}", {"reason": Trusted(str(cells))})],
             )
             continue
-        found = _header_layout(cells, sep, explicit, _find_list(text, sep, len(cells)))
-        if isinstance(found, Layout):
-            return found
-        if best is None or len(found.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
-            best = found
+        layout = _header_layout(cells, sep, explicit, _find_list(text, sep, len(cells)))
+        if isinstance(layout, Layout):
+            return layout
+        if best is None or len(layout.columns) > len(best.columns) or best.found[0][0] is BAD_HEADER:
+            best = layout
         if not explicit:
             plain = _bare_layout(text, sep)
             if plain is not None:

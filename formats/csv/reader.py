@@ -215,8 +215,8 @@ class Reader(TableReader):
             if log.errors == errors and len(cells) != n:
                 spans = f" (a quoted cell runs from line {first} to {last})" if last > first else ""
                 expected = f"{n} cells as in the header" if layout.header else f"{n} cells"
-                field, found = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
-                log.report(WRONG_COUNT, path, line=first, field=field, expected=expected, found=found)
+                field, shown = layout.field(min(len(cells), n)), f"{len(cells)}{spans}"
+                log.report(WRONG_COUNT, path, line=first, field=field, expected=expected, found=shown)
             if log.errors > errors:
                 self.builder.skipped += 1
                 continue
@@ -268,8 +268,8 @@ class Reader(TableReader):
             n, rest = divmod(len(words), 6)
             if rest:
                 expected = "groups of six: label score xmin ymin xmax ymax"
-                field, found = layout.field(strings), f"{len(words)} words"
-                self.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=found)
+                field, shown = layout.field(strings), f"{len(words)} words"
+                self.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
                 self.builder.skipped += n + 1
                 words, n = [], 0
             images += [image] * max(n, 1)
