@@ -151,7 +151,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def _changed() -> str:
-    """What a run that was interrupted has put in place."""
+    """Say in words which outputs an interrupted run has written."""
     from odm.issues import printable
 
     output = sys.modules.get("odm.files.output")
@@ -204,7 +204,7 @@ def _run(args: list[str]) -> int:
 
 
 def _advice(args: Sequence[str], error: DataError) -> str:
-    """That rows with errors can be left out, where the command does that and nothing else is wrong."""
+    """Advise ``--skip-bad``, if the command has it and only rows have errors; else return an empty text."""
     command = importlib.import_module(f"odm.cli.{args[0]}").command
     can = any(param.name == "skip_bad" for param in command.params) and "--skip-bad" not in args
     only_rows = error.log is not None and error.log.errors and not error.log.fatal

@@ -146,7 +146,7 @@ class FormatCommand(click.Command):
         return [*params[: at + 1], *flags, *params[at + 1 :], self._brief]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What completes a word that begins an option; the formats of the words before it are enough."""
+        """Complete the name of an option; only the formats named so far contribute options."""
         ctx.meta[_NAMED] = _named(ctx)
         return super().shell_complete(ctx, incomplete)
 
@@ -175,7 +175,7 @@ class FormatCommand(click.Command):
                 formatter.write_text(", ".join(FORMATS))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what its paths name is read, but for what a `TargetPath` names."""
+        """Run the command, and record its paths as inputs, except those of type `TargetPath`."""
         with inputs.gather():
             for param in self.params:
                 if isinstance(param.type, click.Path):
@@ -212,7 +212,7 @@ def _refuse_same(params: Iterable[click.Parameter], ctx: click.Context) -> None:
 
 
 def _check_folder(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The same path; PathError if it is a file."""
+    """Return the path of a folder. Raises PathError if it is a file."""
     del ctx
     if value == "":
         raise click.UsageError(f"{param.opts[0]} is an empty path")

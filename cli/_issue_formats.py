@@ -20,7 +20,7 @@ VERSION = 1
 
 
 class Report(msgspec.Struct, frozen=True, eq=False):
-    """What a validation found: all counts, and the lines to be shown, which may be of fewer issues."""
+    """The result of a validation: counts of all issues, and the lines to show, which may cover fewer."""
 
     log: Log
     lines: Sequence[Issue | str]
@@ -315,7 +315,7 @@ def _github(report: Report) -> str:
 
 
 def escape_data(text: str) -> str:
-    """As the workflow commands of GitHub want it."""
+    """Escape text for the workflow commands of GitHub."""
     return printable(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 

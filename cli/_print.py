@@ -134,7 +134,7 @@ def reply(text: str) -> None:
 
 
 def progress(items: Iterable[T], what: str) -> Iterator[T]:
-    """The same items; if they take longer than `DELAY`, a progress bar on the terminal follows them."""
+    """Yield the items, and show a progress bar on the terminal if they take longer than `DELAY`."""
     from tqdm import tqdm
 
     tqdm.monitor_interval = 0  # no thread of its own

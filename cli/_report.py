@@ -23,7 +23,7 @@ def check_markdown(path: str | None, *, overwrite: bool) -> None:
 
 
 def write_markdown(path: str, text: str, gates: Iterable[str], *, overwrite: bool) -> None:
-    """Write the results, and after them the gates that failed, with what is escaped on a terminal escaped."""
+    """Write the results and the failed gates as Markdown, escaped as on a terminal."""
     failed = "".join(f"- **gate failed**: {markdown(line)}\n" for line in gates)
     with Output(path, single=True, overwrite=overwrite) as output:
         output.write("", harmless(f"{text.rstrip()}\n\n{failed}" if failed else text).encode())

@@ -205,7 +205,7 @@ def _print(log: Log, loaded: tuple[Loaded, ...], ledger: Ledger | None, options:
 
 
 def _lines(log: Log, output: str, options: ValidateCommand) -> list[Issue | str]:
-    """The issues that an output shows, and among them what is said of those that it does not."""
+    """The issues that an output shows, with lines in between that count those left out."""
     per_code = options.max_per_code
     if output in MACHINE_OUTPUTS:  # not cut unless a number was given
         is_limited = (

@@ -174,7 +174,10 @@ def refuse_other_points(
 
 
 def _count(dataset: Dataset, start: int, ledger: Ledger) -> Dataset:
-    """The dataset with its classes numbered in their order; classes that are only numbers are positions."""
+    """Renumber the class ids from `start`, in order of the classes.
+
+    A class that is known only by its number keeps that number as its position.
+    """
     categories = dataset.categories
     positions = list(range(len(categories)))
     name_numbers = [number_of(name) for name in categories.name]

@@ -312,7 +312,7 @@ def _read_pair(
 
 
 def _report_swapped(sides: tuple[PendingSource, PendingSource], datasets: list[Dataset]) -> None:
-    """One error for both sides where ground truth and detections changed places."""
+    """Report one error instead of many if ground truth and detections are swapped."""
     truth, detections = (side.log for side in sides)
     scored = (SCORE_UNEXPECTED.name, ALL_SCORED.name, "results-as-ground-truth")
     scoreless = (SCORE_MISSING.name, NO_SCORES.name)

@@ -610,7 +610,7 @@ def _equal_boxes(boxes: Boxes, datasets: Sequence[Dataset], images: _RowMap, kin
 def _labels(
     datasets: Sequence[Dataset], images: _RowMap, categories: _RowMap, boxes: Boxes, changed: dict[str, int]
 ) -> ImageLabels:
-    """Merge the image-level labels. A class is not absent where another source has a box of it."""
+    """Merge the image-level labels; a class with a box in one source is not absent in another."""
     parts = [
         np.column_stack(
             [images.each[i][d.labels.image], categories.each[i][d.labels.category], d.labels.verdict]

@@ -169,7 +169,7 @@ def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, le
 
 
 def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
-    """(images,) the position of the part of each image in `Selection.parts`.
+    """Assign each image to a part: (images,) positions in `Selection.parts`.
 
     Raises
     ------
@@ -260,7 +260,10 @@ def group_names(dataset: Dataset, how: str, log: Log) -> list[str]:
 
 
 def parse_pattern(text: str) -> re.Pattern[str]:
-    """Compile a regular expression that has parentheses. Raises UsageError if it is none."""
+    """Compile a regular expression with parentheses.
+
+    Raises UsageError if it is invalid or has no parentheses.
+    """
     try:
         pattern = re.compile(text)
     except re.error as e:
@@ -415,7 +418,7 @@ def parse_ratios(ratios: str | Mapping[str, int | float | str]) -> dict[str, int
 
 
 def parse_share(share: str | int) -> Share:
-    """Parse ``500`` (images) or ``10%`` (of them). Raises UsageError if it is neither."""
+    """Parse a number of images, ``500``, or a share of them, ``10%``. Raises UsageError for anything else."""
     from fractions import Fraction
 
     text = str(share).strip()

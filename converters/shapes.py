@@ -313,7 +313,7 @@ def _boxes_as_shapes(dataset: Dataset, outlines: bool, ledger: Ledger) -> Datase
 
 
 def _book_boxes(boxes: Boxes, ledger: Ledger) -> None:
-    """Book boxes that are not those of their outlines, which is all that is written of them."""
+    """Book boxes that differ from the bounds of their shapes, where only the shapes are written."""
     assert boxes.shapes is not None
     differs = (np.abs(boxes.shapes.edges() - boxes.xyxy) > SAME).any(axis=1)
     ledger.change("boxes that the target takes from their outline", int(np.count_nonzero(differs)))

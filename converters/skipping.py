@@ -77,7 +77,7 @@ def read_good_files(source: Source, log: Log, read: Callable[[Log], Dataset]) ->
     log.extend(gone)
     log.extend(source_log)
     if left_out.files:
-        # Of images that are known only by pictures, those whose annotations were left out.
+        # An image that is now known only by its image file has lost its annotations: drop it too.
         names = [stem(name).rpartition("/")[2] in left_out.stems for name in dataset.images.name]
         bare: NDArray[np.bool_] = np.array(names, bool) & (dataset.images.file < 0)
         bare[dataset.boxes.image] = False
@@ -95,7 +95,7 @@ def _nothing_left(source: Source, left_out: LeftOut, log: Log) -> DataError:
 
 
 def without_left_out(dataset: Dataset, left_out: LeftOut, others: Dataset) -> Dataset:
-    """One side of an evaluation without the images that were left out on the other, `others`."""
+    """Drop the images from one side of an evaluation that were left out on the other side, `others`."""
     if not left_out.files:
         return dataset
     other_stems = {stem(name) for name in others.images.name}

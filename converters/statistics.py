@@ -141,7 +141,7 @@ class ShapeCounts(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, dataset: Dataset) -> ShapeCounts | None:
-        """None where no box has a shape or keypoints."""
+        """Count the shapes and keypoints of a dataset; None if no box has any."""
         boxes = dataset.boxes
         if boxes.shapes is None and boxes.keypoints is None:
             return None
@@ -213,7 +213,7 @@ class Statistics(msgspec.Struct, frozen=True):
     relative: bool = False
     """Whether lengths and areas are fractions of images of unknown size, so that none is in an area range."""
     shapes: ShapeCounts | None = None
-    """None where no box has a shape or keypoints."""
+    """Count the shapes and keypoints of a dataset; None if no box has any."""
 
     _repr_html_ = Shown._repr_html_
 
@@ -222,7 +222,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return f"<Statistics: {what}, {self.images} images, {self.boxes} boxes, {len(self.classes)} classes>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, the JSON contract; what is undefined is None."""
+        """Plain data, as the JSON output has it; an undefined value is None."""
         data: dict[str, Any] = {"version": VERSION} | msgspec.to_builtins(self)
         data["image_sizes"] = [{"width": w, "height": h, "images": n} for w, h, n in self.image_sizes]
         for name in ("tracks", "shapes"):

@@ -105,7 +105,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
         )
 
     def take(self, images: Longs) -> Batch:
-        """These images, in this order."""
+        """The batch of the images at these positions, in their order."""
         ids = None if self.ids is None else self.ids[images]
         return Batch(ids, self.detections.take(images), self.truth.take(images))
 

@@ -365,7 +365,7 @@ PROGRAMS = {"ultralytics": "yolo val", "coco": "pycocotools", "lvis": "lvis-api"
 
 
 def report_default(truth: Dataset, detections: Dataset, log: Log) -> None:
-    """Report that no protocol was chosen although the files of both sides are those of one."""
+    """Report that the default protocol is used although both sides are files of another one, as LVIS."""
     usual = truth.protocol if truth.protocol == detections.protocol else ""
     if usual:
         log.report(

@@ -188,7 +188,7 @@ def _given(side: Dataset) -> tuple[Longs, Longs]:
 
 
 def _named(side: Dataset, video: Longs, frame: Longs, names: tuple[str, ...] | None = None) -> _Frames:
-    """Return frames with a video for every image: an image without one becomes a video of its own."""
+    """Assign a video to every image; an image without a video becomes a video of one frame."""
     video_rows = {name: row for row, name in enumerate(side.videos.name if names is None else names)}
     for row in np.flatnonzero(video < 0).tolist():
         video[row] = video_rows.setdefault(side.images.name[row], len(video_rows))
@@ -217,7 +217,7 @@ def _tubes(side: Dataset, frames: _Frames, counts: NDArray[np.bool_]) -> Tubes:
     _, first, tube = np.unique(key, return_index=True, return_inverse=True)
     by_first = np.argsort(first)
     number = np.empty(len(first), np.int64)
-    number[by_first] = np.arange(len(first))
+    number[by_first] = np.arange(len(first))  # the inverse of the permutation `by_first`
     tube, first = number[tube.reshape(-1)], first[by_first]
     return Tubes(_as_boxes(side, frames, boxes, tube, first), rows, tube, frames.frame[boxes.image], side)
 

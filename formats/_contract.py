@@ -192,11 +192,11 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return f" (-O {option} writes them)" if option else ""
 
     def settled(self, options: Any, dataset: Dataset, shapes: str) -> Any:
-        """The options with which a dataset is written, if such `shapes` are asked for; see `settle`."""
+        """Complete the options for writing a dataset with `shapes`; see `settle`."""
         return options if self.settle is None else self.settle(options, dataset, shapes)
 
     def adapted(self, options: Any) -> Format:
-        """The format as it is written with these options."""
+        """A copy of the format with the changes that its options make, such as `keeps`; see `adapt`."""
         return self if self.adapt is None else replace(self, **self.adapt(options))
 
 

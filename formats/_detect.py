@@ -78,7 +78,7 @@ def detect(
 
 
 def _report_unreadable(source: Source, log: Log) -> None:
-    """DataError, with an issue for each, if there are files that no format can recognise as they are."""
+    """Report each damaged file. Raises DataError if there is one, since no format can recognise it."""
     source.report_links(log)
     for file in source.files[:1000]:
         report_damage(source, file, log)

@@ -32,7 +32,9 @@ _SPACE = re.compile(r"[\s,;]+")
 
 
 def _find_other_task(source: Source, file: str) -> str:
-    """What a file without boxes is, and what to give instead; empty if its name and beginning do not say."""
+    """Recognise a file without boxes by its name and first bytes: what it is and what to give instead, or
+    ``""``.
+    """
     if source.relative(file).lower().endswith((".pkl", ".pickle", ".pt", ".pth")):
         return (
             "a Python pickle, which is never loaded because that can run any code; write JSON instead: "

@@ -127,7 +127,8 @@ def _leading(cells: Sequence[bytes]) -> int:
 
 
 def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, list[list[bytes]], int]:
-    """The separator and the number of coordinates of most rows, the rows with these, and how many there are.
+    """Sample rows: the separator and number of coordinates of most, the rows that fit, and the
+    sample size.
 
     Only some of the first rows of some files are looked at.
     """

@@ -117,7 +117,7 @@ def _read_instance(box: Row, labels: _Labels) -> None:
 
 
 def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
-    """The class of a box and its flags; what is ignored and has no class is a region."""
+    """The class and flags of a box; an ignored box without a class is a region."""
     at = box.at / "bbox_label"
     if number is None and flags:
         return box.category_named(IGNORED, at), int(Flag.REGION)

@@ -163,7 +163,10 @@ class _Reader(Reader):
     """Its pixels, once they are needed."""
 
     def class_of(self, box: Row) -> int:
-        """The class of an instance, by its name or else by its id; -1, and an issue, if there is none."""
+        """The row of the class of an instance, by name or else by id.
+
+        Returns -1, and reports an issue, if unknown.
+        """
         id_ = box.get("classId")
         known = self.by_id or self.names is not None
         if "className" in box or type(id_) is not int or not known:
@@ -407,7 +410,9 @@ def _read_pixels(box: Row) -> Corners:
 
 
 def _scored(score: float) -> dict[str, Any]:
-    """What an instance of this score has: a probability that is read as it, or else the score too."""
+    """Fields that store a score: a ``probability`` in percent, and ``score`` where the percentage is not
+    exact.
+    """
     percent = float(Decimal(repr(score)).scaleb(2))  # the point of its digits is moved, so that none is lost
     near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
     percent = next((value for value in near if _share(value) == score), percent)
@@ -420,7 +425,7 @@ def _share(percent: float) -> float:
 
 
 def _points(box: Box) -> Any:
-    """Where an instance is."""
+    """The ``points`` of an instance: its polygon, oriented box or corners."""
     if box.outlines:
         return [value for point in box.outlines[0] for value in point]
     if box.corners:

@@ -75,7 +75,7 @@ class WheatOptions(ImageOptions):
 
 
 def _kind_of(header: list[str]) -> str | None:
-    """What a file holds by its header: ``boxes``, ``strings`` or neither."""
+    """The layout of a file by its header: ``boxes``, ``strings`` or None."""
     if header == SUBMISSION:
         return "strings"
     known = {*HEADER, "class", "score"}

@@ -57,7 +57,7 @@ class Run(msgspec.Struct, frozen=True):
     """On how many of the images it has detections; few, if the run was made on other images."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the JSON contract."""
+        """Plain data for the JSON output."""
         return {
             "name": self.name,
             "summary": {key: plain(value) for key, value in self.summary.items()},
@@ -86,7 +86,7 @@ class Delta(msgspec.Struct, frozen=True):
         return difference(self.first, self.other)
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the JSON contract."""
+        """Plain data for the JSON output."""
         bounds = self.interval
         return {
             "run": self.run,

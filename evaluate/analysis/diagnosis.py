@@ -256,7 +256,7 @@ class _Sample(msgspec.Struct, frozen=True, eq=False):
 
 
 def _with_boxes(side: SideTable, xyxy: Floats) -> SideTable:
-    """Return the boxes with other corners, (n, 4) pixels; what is no box becomes an empty one."""
+    """Replace the corners of boxes by `xyxy`, (n, 4) pixels; inverted boxes become empty."""
     xyxy = np.nan_to_num(xyxy, posinf=0, neginf=0)
     xyxy[:, 2:] = np.maximum(xyxy[:, 2:], xyxy[:, :2])
     wh = xyxy[:, 2:] - xyxy[:, :2]
@@ -323,7 +323,7 @@ _LOOKS = {"det": "the detections look like", "gt": "the ground truth looks like"
 
 
 class _Candidate(msgspec.Struct, frozen=True, eq=False):
-    """A way to read one side, and what it covers."""
+    """A way to read one side, and the images where it covers more objects."""
 
     side: str
     readings: tuple[Reading, ...]

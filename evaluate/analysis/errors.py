@@ -111,7 +111,7 @@ def reasons_of(kind: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def error_types(table: OutcomeTable, overlaps: Overlaps) -> NDArray[np.int8]:
-    """(n,) the kind of each error, a number in `KINDS`; -1 for what is not classified."""
+    """(n,) the kind of each error, an index in `KINDS`; -1 for detections that are no error."""
     taken = overlaps.matched.iou >= table.threshold
     kind = kinds_at(table.threshold, _has_truth(table), overlaps.same.iou, overlaps.other.iou, taken)
     taken_by_ignored = (table.outcome == IGNORED) & (table.gt >= 0)

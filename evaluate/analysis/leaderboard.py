@@ -33,11 +33,11 @@ class Standing(msgspec.Struct, frozen=True):
     """The p value of the difference, corrected for the number of runs; NaN for the best."""
 
     def differs(self, level: float) -> bool | None:
-        """Whether it differs from the best by more than chance; None if that is not known."""
+        """Whether the run differs from the best by more than chance; None if unknown."""
         return None if math.isnan(self.p_holm) else self.p_holm < 1 - level
 
     def to_dict(self) -> dict[str, Any]:
-        """As in the JSON contract."""
+        """Plain data for the JSON output."""
         bounds, of_delta = self.interval, self.delta_interval
         return {
             "run": self.run,

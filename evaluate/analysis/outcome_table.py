@@ -145,7 +145,7 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @classmethod
     def of(cls, joined: Joined, matches: Matches) -> Self:
-        """The table of both sides, or of a shard of them, as they were matched."""
+        """Build the table from both sides, or a shard of them, and their matches."""
         rules = matches.protocol
         joined, _ = prepare(joined, rules)
         sides = Truth(joined, rules)

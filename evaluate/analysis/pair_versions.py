@@ -60,7 +60,7 @@ def _class_numbers(old: Dataset, new: Dataset) -> dict[str, int]:
 
 
 def _contents(dataset: Dataset, images: Longs, number: Mapping[str, int]) -> list[bytes]:
-    """What the boxes of each image are, in any order: class and place."""
+    """A key for the boxes of each image, by class and corners; their order does not matter."""
     boxes = dataset.boxes
     rows = np.flatnonzero(np.isin(boxes.image, images))
     category = np.array([number[name] for name in dataset.categories.name], np.int64)[boxes.category[rows]]

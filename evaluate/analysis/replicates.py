@@ -84,7 +84,9 @@ class Plan:
         return np.bincount(key // max(self.n_images, 1), minlength=self.n_classes)
 
     def n_behind(self, images: Longs | None = None) -> float:
-        """Count the images behind a number of the summary; for means over classes, behind a class."""
+        """Count the images that a number of the summary rests on; for a mean over classes, the harmonic mean
+        per class.
+        """
         if self.rules.metric == "ap":
             n_images = self.n_of_class(images)
             n_images = n_images[
@@ -269,7 +271,7 @@ def class_keys_of(rules: Protocol) -> dict[str, int]:
 
 
 def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
-    """Return 50 and 75, in per cent, if the protocol has this IoU threshold, with its index."""
+    """Return (50, index) and (75, index), as far as the protocol has the IoU thresholds .50 and .75."""
     near = [
         (percent, np.flatnonzero(np.isclose(rules.ious, percent / 100, rtol=0, atol=1e-9)))
         for percent in (50, 75)
@@ -278,7 +280,7 @@ def _single_thresholds(rules: Protocol) -> list[tuple[int, int]]:
 
 
 def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, int, int]]:
-    """Map each key of the summary to what it averages: AP (threshold or -1, area) or recall (cap, area)."""
+    """Map each summary key to the AP (threshold or -1, area) or recall (cap, area) that it averages."""
     named = {i: rules.areas[a].name for i, a in enumerate(areas) if a in rules.named_areas}
     if rules.rates:
         keys = {miss_keys(rules)[area]: ("miss", area, i) for i, area in enumerate(areas)}
@@ -407,7 +409,7 @@ class _Ranking:
 
 
 class _Packed:
-    """The weights of several weightings in one integer per image; sums of them need `bits` each."""
+    """Several weightings of the images packed into one integer per image, `bits` bits for each sum."""
 
     # Up to 63 // bits weightings share one int64:  w0 | w1 << bits | w2 << 2 * bits | ...
     # A sum of such words has the sums of all weightings; `bits` holds the largest total, so nothing carries:

@@ -32,14 +32,14 @@ def table_of(result: Result) -> Table:
 
 
 def tabulate(joined: Joined, matches: Matches) -> Table:
-    """Make the table of both sides, or of a shard of them.
+    """Tabulate what became of every detection and ground truth, of all images or of a shard.
 
     Parameters
     ----------
     joined
         Both sides, as they were given to `odm.evaluate.match`.
     matches
-        What it returned for them.
+        What `odm.evaluate.match` returned for `joined`.
     """
     return Table.of(joined, matches)
 

@@ -95,7 +95,7 @@ def require_ap(table: Table, what: str) -> None:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """How a threshold is chosen.
+    """A rule by which a threshold is chosen.
 
     ``f1`` and ``fbeta:B`` take the highest F score; ``precision:P`` the highest recall with at least that
     precision; ``recall:R`` the highest precision with at least that recall; ``cost:FP:FN`` the least cost of

@@ -401,7 +401,7 @@ class DetectionSummary(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def in_percent(self) -> bool:
-        """As `Boxes.in_percent`."""
+        """Whether the scores are percentages; see `Boxes.in_percent`."""
         return 10 < self.high <= 100 and self.low >= 0 and self.above_one * 2 > self.n
 
 

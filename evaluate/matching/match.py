@@ -502,8 +502,8 @@ class _Taking:
                 self.hit_gt[rows[having][seen]] = g[seen]
 
     def take_one(self, row: int) -> None:
-        """As `take`, for one detection with more than `MANY_PAIRS` pairs, which are sorted by ground truth
-        instead of IoU.
+        """Match one detection with more than `MANY_PAIRS` pairs, sorted by ground truth instead of IoU; see
+        `take`.
         """
         pair_slice = slice(int(self.first[row]), int(self.first[row] + self.n_pairs[row]))
         gt, iou, reaches, covers = (

@@ -230,9 +230,9 @@ class _Boxes:
         self.truth = tuple(c[truth_order] for c in geometry(joined.truth.xyxy, joined.truth.wh, protocol))
         flags = joined.truth.flags
         self.is_group = protocol.groups(flags)
-        """(n,) the group-of boxes, by position in the joined side."""
+        """(n,) which ground truths are group-of boxes, in the order of the joined side."""
         self.grouped: Mask = protocol.by_ioa(flags)[truth_order]
-        """(n,) which are groups, by image and class."""
+        """(n,) which ground truths are group-of boxes, in the order by image and class."""
         self.any_grouped = bool(self.grouped.any())
 
     def measured(self, rows: Longs) -> Columns:
@@ -443,7 +443,7 @@ class LargeGroup(msgspec.Struct, frozen=True, eq=False):
     ) -> tuple[tuple[_Half, _Half], int, float] | None:
         """Divide the boxes `d` and `t` by a line.
 
-        Returns both halves, its axis and position, None if not worth it.
+        Returns both halves, and the axis and position of the line; None if none saves a fifth of the pairs.
 
         The line is one of those at which a quarter, half or three quarters of the boxes begin.
         """

@@ -79,7 +79,7 @@ def pairs_of(
 
 
 def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pairs]:
-    """The same pairs a bounded number at a time; no detection is in two pieces."""
+    """Yield the pairs a bounded number at a time; all pairs of a detection are in one piece."""
     if protocol.measure == "bbox":
         yield from find_pairs(joined, protocol, floor).pieces()
     else:
@@ -199,7 +199,7 @@ def _source(side: SideTable) -> Boxes:
 
 
 def _as_thresholds_see(iou: Floats, protocol: Protocol) -> None:
-    """Move what is equal to a threshold above or below it, as the protocol has it."""
+    """Nudge IoUs (n,) that equal a threshold, in place, to the side on which the protocol counts them."""
     for threshold in protocol.ious:
         if protocol.strict:  # more than the threshold is asked for
             iou[iou == threshold] = np.nextafter(threshold, 0)
@@ -223,7 +223,7 @@ class _Measure:
         self.joined, self.det_box, self.gt_box = joined, det_box, gt_box
 
     def around(self) -> Joined:
-        """The sides with these boxes in place of their own."""
+        """Both sides, with the boxes around the shapes instead of their stated boxes."""
         truth, detections = (
             replace(side, xyxy=xyxy, wh=xyxy[:, 2:] - xyxy[:, :2])
             for side, xyxy in ((self.joined.truth, self.gt_box), (self.joined.detections, self.det_box))
@@ -241,7 +241,7 @@ class _Measure:
         return found
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
-        """IoU, and what is shared over the detection's area; (n,) positions on either side."""
+        """IoU, and intersection over the area of the detection, of pairs at (n,) positions on each side."""
         both, a, b = self.shared(det, gt), self.det_area[det], self.gt_area[gt]
         some = both > 0
         iou = np.divide(both, a + b - both, out=np.zeros(len(both)), where=some)

@@ -185,7 +185,10 @@ class TaskRunner:
     def _answers(
         self, work: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], what: str
     ) -> Iterator[tuple[int, Any]]:
-        """The number and answer of each task as it is done; each is also given the folder, at its end."""
+        """Yield the number and answer of each task as it is done.
+
+        The last argument of a task is the store.
+        """
         results = run(self._executor, work, [(*task, self._store) for task in tasks])
         for _ in self._log.track(range(len(tasks)), what):
             yield next(results)

@@ -48,7 +48,7 @@ class ReadablePart(Protocol):
         """The name of the part in messages."""
 
     def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
-        """The detections, and what is wrong with them; `truth` has the images and classes they may mean."""
+        """Read the detections and their log; their ids refer to the images and classes of `truth`."""
 
 
 class Store(Protocol):
@@ -193,9 +193,10 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
 def match_part(
     part: ReadablePart, number: Longs, category: Longs, owner: Ints, me: int, work: Work, store: Store
 ) -> Outcome:
-    """Match the images of a part that no other part has, and write the boxes of the others aside.
+    """Match the images that only this part has, and store the boxes of images that other parts share.
 
-    `number`, `category` and `owner` are those of the images and classes of the part.
+    `number` and `category` map the images and classes of the part to those of the whole; `owner` is the task
+    that matches each image.
     """
     dataset, _ = part.read(lambda: _skeleton(store), check=False)
     side = side_table(dataset.boxes, number, category)

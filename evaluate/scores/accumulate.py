@@ -513,13 +513,13 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
 
 
 def mean_of_defined(values: Floats) -> float:
-    """The mean of what is defined, NaN if nothing is."""
+    """The mean of the values that are not NaN; NaN if all are."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else math.nan
 
 
 def weighted_mean(values: Floats, weights: Longs) -> float:
-    """The mean of what is defined of (..., classes) values, each of which weighs as much as its class."""
+    """The weighted mean of (..., classes) values that are not NaN, by the weights of the classes."""
     times = np.where(np.isnan(values), 0, weights)
     return float((np.nan_to_num(values) * times).sum() / times.sum()) if times.any() else math.nan
 

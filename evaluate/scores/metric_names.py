@@ -39,7 +39,7 @@ class MetricName(msgspec.Struct, frozen=True):
         return f"{where}:{self.key}{category}" if where else f"{self.key}{category}"
 
     def key_among(self, known: Collection[str]) -> str | None:
-        """The key that is meant, of those that there are; None if it is none of them.
+        """The one of the `known` keys that the name means; None if there is no such key.
 
         A protocol's own key goes before another protocol's name for one.
         """

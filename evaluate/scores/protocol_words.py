@@ -75,7 +75,7 @@ def describe(rules: Any, coco_sigmas: Sequence[float]) -> str:
 
 
 def _side_words(rules: Any) -> list[str]:
-    """What is done with the boxes before they are compared."""
+    """Say in words how boxes are changed before they are compared."""
     parts = ["ground truth from its first to its third corner, cut to whole pixels"] * rules.whole_corners
     parts += ["boxes cut at the edges of their image"] * rules.clipped
     if rules.added_area:
@@ -91,7 +91,7 @@ def _side_words(rules: Any) -> list[str]:
 
 
 def _ignored_words(rules: Any, *, is_bounded: bool) -> list[str]:
-    """What counts as nothing, and what is dropped."""
+    """Say in words which boxes are ignored and which are dropped."""
     parts = []
     ignored = [FLAG_WORDS[f] for f in Flag if f & (rules.ignored | rules.crowd_flags)]
     ignored += [f"marked {name}" for name in rules.ignored_fields]
@@ -125,7 +125,7 @@ def _ignored_words(rules: Any, *, is_bounded: bool) -> list[str]:
 
 
 def _average_words(rules: Any) -> str:
-    """What is averaged over what."""
+    """Say in words what is averaged, and over what."""
     points = "all points" if rules.interpolation == "all" else f"{rules.interpolation} points"
     if rules.reading == "limits":
         points = f"1..40 and 0, 4, ... 40 of {rules.n_limits} score limits"

@@ -260,7 +260,9 @@ class Protocol(msgspec.Struct, frozen=True):
 
     @property
     def pixel(self) -> int:
-        """What is added to right - left and to bottom - top: an inclusive box ends with a whole pixel."""
+        """The number added to right - left and bottom - top: 1 for boxes that include their last pixel, else
+        0.
+        """
         return int(self.pixels == "inclusive")
 
     def crowds(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
@@ -270,7 +272,7 @@ class Protocol(msgspec.Struct, frozen=True):
         return crowds
 
     def groups(self, flags: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """(n,) which ground truths are for detections that found nothing else."""
+        """(n,) which ground truths are groups, which take only detections that match no single object."""
         group_flags = NO_FLAG if self.group_weight is None else Flag.GROUP_OF
         group_flags |= self.region_flags if self.match == "best" else NO_FLAG
         groups: NDArray[np.bool_] = (flags & np.uint16(group_flags)) != 0
@@ -282,13 +284,13 @@ class Protocol(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> frozenset[str]:
-        """The fields of the ground truth's source that are asked for."""
+        """The fields that the protocol needs from the files of the ground truth."""
         bounds = {bound.column for a in self.areas for bound in a.also}
         return frozenset(self.ignored_fields) | (bounds - {"height"})
 
     @property
     def without_groups(self) -> Protocol:
-        """The same protocol, to which every ground truth is a single object."""
+        """A copy of the protocol that takes every ground truth as a single object, not a group."""
         alone: dict[str, Any] = {"crowd_flags": NO_FLAG, "group_weight": None, "region_flags": NO_FLAG}
         return replace(self, **alone, ignored_by_ioa=False)
 
@@ -317,7 +319,9 @@ class Protocol(msgspec.Struct, frozen=True):
 
     @property
     def reference(self) -> int:
-        """Which of `ious` the counts, curves and operating points are of: .5 if it is among them."""
+        """The index in `ious` of the threshold for counts, curves and operating points: that of
+        .5, else 0.
+        """
         return self.ious.index(0.5) if 0.5 in self.ious else 0
 
     @property

@@ -141,7 +141,7 @@ def _is_part(few: Parts, many: Parts) -> bool:
 
 
 def _replaced(home: Parts, pictures: Parts) -> int:
-    """Which part of a folder is another one, or none, in that of its pictures; -1 if they differ in more."""
+    """The index of the only part in which a folder of labels differs from its folder of images, else -1."""
     at = len(_shared_start(home, pictures))
     rest = home[at + 1 :]
     return at if at < len(home) and rest in (pictures[at:], pictures[at + 1 :]) else -1
@@ -215,7 +215,7 @@ def name_of_url(text: str, last: str = "") -> str:
 
 
 def unquote(text: str) -> str:
-    """A part of a URL as text; as it is if it is no UTF-8."""
+    """Decode the percent signs of a part of a URL; unchanged if the bytes are not UTF-8."""
     from urllib.parse import unquote_to_bytes
 
     try:

@@ -140,7 +140,7 @@ class Picture(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def location(self) -> str:
-        """Where it lies, whether it is opened or not."""
+        """The path or address of the image file, also if it is not opened."""
         return self.path or self.behind
 
 
@@ -229,7 +229,7 @@ class Pictures:
 
     @property
     def own(self) -> list[Picture]:
-        """Those in the folders that the format itself names."""
+        """The image files in the folders that the format itself names, sorted by name."""
         return [self._by_name[name] for name in sorted(self._by_name.keys() - self._of_asked)]
 
     def _list(

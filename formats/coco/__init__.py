@@ -221,8 +221,10 @@ def _choose(source: Source) -> tuple[list[tuple[str, str]], list[str]]:
 
 
 def _unlike(source: Source, files: Sequence[str], log: Log) -> dict[str, bool]:
-    """Of files that are not like COCO, whether each is read nevertheless, to say what is wrong with it,
-    because its name says that it should be COCO, or it is empty.
+    """Map each file that does not look like COCO to whether it should be: by its name, or as it
+    is empty.
+
+    Files that should be COCO are read all the same, so that the reader reports what is wrong.
     """
     reasons = {}
     for file in files:

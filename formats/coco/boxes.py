@@ -92,9 +92,10 @@ class Table(msgspec.Struct, eq=False):
         expected: int = 0,
         others: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
-        """Append boxes with the columns of their records, of which `expected` in all are likely.
+        """Append boxes with the columns of their records; the list is likely to have `expected` records in
+        all.
 
-        `others` are shapes that nobody asks for, which say where the box is if there is none.
+        `others` are shapes that are not stored; they give the edges of a record without a bbox.
         """
         begin, end = self.n, self.n + len(index)
         self.n = end
@@ -365,7 +366,9 @@ class Table(msgspec.Struct, eq=False):
         values: Callable[[int], dict[str, Any]],
         most: int | None = None,
     ) -> None:
-        """Report the same fault of many boxes: all are counted, `values` is asked only for those kept."""
+        """Report one fault of many boxes. All are counted, but `values` is called only for issues that are
+        kept.
+        """
         index = self.column("index")
         assert index is not None
         room = max(0, log.room(code) if most is None else min(most, log.room(code)))
@@ -451,7 +454,7 @@ _REFERENCE = re.compile(rb'"([a-z_]*(?:ann|annotation)s?_ids?)"\s*:\s*(\[[^\]]*\
 
 
 def _shared_reason(ids: NDArray[Any] | list[Any], unknown: NDArray[np.intp], known: Mapping[Id, int]) -> str:
-    """What explains all boxes with unknown image ids in one line, such as another split; else nothing."""
+    """Find one reason for all boxes with unknown image ids, such as another split; empty if there is none."""
 
     def some(ids: Collection[Id]) -> str:
         return first_few(ids, 3, show)

@@ -91,7 +91,7 @@ def with_other_type(
 
 
 def near(id_: Id, known: Mapping[Id, int], texts: Sequence[str]) -> str:
-    """What an unknown id may have meant, in brackets, or nothing."""
+    """Suggest, in brackets, what an unknown id may mean; empty if unclear."""
     if isinstance(id_, int):
         return "" if any(isinstance(key, int) for key in known) else " (all ids are text)"
     if number_of(id_) >= 0 and number_of(id_) in known:
@@ -129,7 +129,7 @@ def choose_reading(
 def note_categories(
     known: Mapping[Id, int], reference: Dataset, path: str, log: Log, *, has_zero: bool
 ) -> None:
-    """Say which class is which where the ids are only places in a list; whether one of them is 0."""
+    """Report which class each id means if ids are positions in a list; `has_zero`: one of the ids is 0."""
     categories = reference.categories
     if len(categories) < 2 or not known or isinstance(next(iter(known)), str):
         return
@@ -166,7 +166,7 @@ def _shown_order(known: Mapping[Id, int], categories: Categories) -> str:
 
 
 def position_hint(column: NDArray[Any] | list[Any] | None, categories: Categories) -> str:
-    """What to do where ids that are partly unknown would all be positions, in brackets, or nothing.
+    """Advise, in brackets, if partly unknown ids would all be valid positions; else empty.
 
     The others are then known by chance and mean another class.
     """

@@ -80,7 +80,10 @@ class LongList:
         return row, chunk.n
 
     def _decode(self, number: int) -> tuple[tuple[int, int], Chunk] | None:
-        """Where the records that begin in a part begin and end in the file, and their columns."""
+        """Decode the records that begin in one part of the file.
+
+        Returns their first and last byte and columns.
+        """
         begin, last = number * SLICE, number + 1 == self._n_parts
         text = os.pread(self._file.fileno(), 2 * SLICE if last else SLICE + MARGIN, begin)
         first = CUT.search(text) if number else None
@@ -100,7 +103,11 @@ class LongList:
         return (begin + start, begin + start + len(body)), chunk
 
     def fill(self, table: Table) -> bool:
-        """Put all records into a table; False if they cannot be had in this way."""
+        """Move the records that the workers decoded into a table.
+
+        Returns False if a worker gave up or the file has changed, so that it must be read in
+        the usual way.
+        """
         team, self._team = self._team, None
         if team is None:
             return False
@@ -116,7 +123,7 @@ class LongList:
             for column in self._columns.values():
                 column[n : n + n_rows] = column[first_row : first_row + n_rows]
             n += n_rows
-        for memory in self._shared:  # what is left over goes back to the system
+        for memory in self._shared:  # pages after the last record go back to the system
             used = -(-len(memory) * n // len(self._columns["score"]) // mmap.PAGESIZE) * mmap.PAGESIZE
             if used < len(memory):
                 memory.madvise(mmap.MADV_REMOVE, used)
@@ -188,7 +195,7 @@ def _divide(stream: IO[bytes], length: int, size: int, units: str) -> tuple[list
 
 
 def read_span(source: Source, file: str, span: Span) -> bytes:
-    """Return the records of a span as a JSON list. `Unreadable` if they cannot be had."""
+    """Return the records of a span as a JSON list. Raises `Unreadable` if the file cannot be read."""
     with source.open(file) as stream:
         stream.seek(span.start)
         return b"".join((b"[", stream.read(span.stop - span.start), b"]"))

@@ -399,7 +399,10 @@ class Reader:
     def _take_images(
         self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
     ) -> bool:
-        """Take images at once; False if something may have to be reported of them, which is rare."""
+        """Add many images at once.
+
+        Returns False, adding none, if one of them may need an issue, which is rare.
+        """
         if chunk.columns.keys() != {"id", "file_name", "width", "height"} or self._pictures is not None:
             return False
         ids, names, *sizes = (chunk.columns[key] for key in ("id", "file_name", "width", "height"))
@@ -461,7 +464,7 @@ class Reader:
     def _read_boxes(self, document: Document, values: Values, table: Table, fields: Sequence[Field]) -> None:
         keeps, shapes = self._builder.keeps_extra, table.shape_keys
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
-        if shapes:  # which say what the box is, where it is not given
+        if shapes:  # a record without a bbox gets its box from its shape
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
             drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
             fields += [Field(key, "kept" if key in shapes else "raw") for key in drawable]
@@ -672,7 +675,7 @@ class Reader:
 
 
 def _whole_numbers(value: Any, values: Values, location: str, key: str) -> list[int]:
-    """A list of whole numbers, or nothing and, unless there is none, an issue."""
+    """A list of whole numbers; empty, with an issue, if the value is something else."""
     if value is None:
         return []
     if not isinstance(value, list):

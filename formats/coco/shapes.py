@@ -41,7 +41,7 @@ Fault = tuple[int, Code, str, dict[str, Any]]
 
 
 def keys_for(wants: Collection[str]) -> tuple[str, ...]:
-    """The keys of records that say the shapes that are asked for."""
+    """The keys of records that hold the shapes to be read."""
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
 
 
@@ -124,7 +124,7 @@ Bad = list[tuple[int, Code, dict[str, Any]]]
 
 
 def _decoded(values: Sequence[bytes], kind: Any, code: Code) -> tuple[list[Any], Bad]:
-    """JSON values of a type, None and a fault where one is another."""
+    """Decode JSON values of the type `kind`; a value of another type becomes None and a fault."""
     import msgspec
 
     decode = msgspec.json.Decoder(list[kind]).decode

@@ -145,7 +145,7 @@ class Values:
         count: bool = True,
         take: Callable[[Chunk], bool] = lambda _: False,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Number of each object of the list that begins here, and what the fields name of it.
+        """Yield the number of each object in the list at `pointer`, and its values of `fields`.
 
         Other keys are kept in `own`, which gets a row for each entry, or else are counted as unread. Entries
         that `take` takes as columns are left out.

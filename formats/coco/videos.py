@@ -60,7 +60,7 @@ def has_tubes(look: JsonPreview) -> bool:
 
 
 def is_tubes(data: bytes) -> bool:
-    """The same of a whole text."""
+    """Whether a whole JSON text is in the layout of tubes."""
     look = glance(data[: 2**16])
     if has_tubes(look):
         return True
@@ -91,7 +91,7 @@ class Frames:
         self._placed.append((row, record["video_id"], number))
 
     def add_other_type(self, ids: Iterable[Any], path: str, log: Log) -> None:
-        """Let ids that differ from those of the list only by their type be those."""
+        """Resolve ids of another type than those in the list of videos, such as ``"7"`` for 7."""
         usual = [id_ for id_ in ids if type(id_) in (int, str)]
         self._rows = with_other_type(self._rows, usual, "video_id", path, log)
 
@@ -366,7 +366,9 @@ class TubeReader:
         )
 
     def _resolve(self, builder: Builder) -> tuple[Any, Any, Any]:
-        """(tracks,) rows of videos and classes, and which tracks have both and an id of their own."""
+        """Resolve ids: (tracks,) rows of videos and of classes, and which tracks have both and a
+        unique id.
+        """
         reference, log, path = self._reference, self._log, self._values.path
         categories = self._categories
         if reference is not None:

@@ -107,7 +107,7 @@ def object_of(
     dialect: Dialect = COCO,
     rle: str | None = None,
 ) -> bytes:
-    """These images and boxes, with all categories, as one object."""
+    """Build the COCO object of some images and boxes, with all categories."""
     categories, least = dataset.categories, dialect.least_id
     image_ids = own_ids(dataset.images.source_id[image_rows], least)
     category_ids = own_ids(categories.source_id, least)

@@ -182,7 +182,7 @@ def find_class_names(
 
 
 def class_labels(path: str | None, log: Log) -> dict[str, str]:
-    """The label of each class name, for writing, if a file of them is given."""
+    """Map each class name to the label to be written, by the file at `path`; empty without a file."""
     names = None if path is None else _read(Source(path, follow_links=True), "", log)
     by_cell = {} if names is None else names.by_cell
     return {name: label for label, name in reversed(by_cell.items()) if label != name}
@@ -306,7 +306,7 @@ def _find_list(text: str, sep: str, n: int) -> tuple[int, tuple[str, ...]] | Non
 
 
 def boxes_of(cell: str) -> list[Any] | None:
-    """The list in a cell, as JSON or as Python prints it; None if it is none."""
+    """Parse the list in a cell, in JSON or as Python prints it; None if the cell holds something else."""
     with contextlib.suppress(ValueError, RecursionError):
         value = decode(cell if '"' in cell else _WORDS.sub(lambda word: _MEANINGS[word[0]], cell))
         return value if isinstance(value, list) else None

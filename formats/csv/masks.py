@@ -48,7 +48,8 @@ class ObjectMasks:
         self._places += [(path, line) for line in lines.tolist()]
 
     def shapes(self, key: Longs, edges: Floats, sizes: Longs) -> Shapes:
-        """The shapes of boxes, (n,) (n, 4) as in `add`, in images of (n, 2) width and height, 1 if unknown.
+        """Give each mask to a box with its `key` (n,) and `edges` (n, 4); `sizes` (n, 2) of images, 1 if
+        unknown.
 
         Each mask is used once.
         """
@@ -82,7 +83,10 @@ class ObjectMasks:
             return b""
 
     def _picture(self, name: str) -> Callable[[Any], Any] | None:
-        """What reads the picture of a mask, anywhere below a folder, or beside a file."""
+        """Find the PNG of a mask, anywhere below a folder source or beside a file.
+
+        Returns a function that reads it, None if there is no such PNG.
+        """
         if self._source.is_dir:
             if not self._by_name:
                 self._by_name = {posixpath.basename(f): f for f in self._source.with_suffix(".png")}

@@ -21,7 +21,10 @@ from odm.tables import Dataset, Flag, Floats
 
 
 def can_be_relative(dataset: Dataset, log: Log, *, has_strings: bool) -> bool:
-    """Whether it fits into coordinates over the image's size and ids without extension; else say why not."""
+    """Whether a dataset can be written relative to image sizes, with image names without extension.
+
+    Reports what prevents that.
+    """
     images, errors = dataset.images, log.errors
     relative_to_images(dataset, dataset.boxes.xyxy, log)
     seen: dict[str, str] = {}

@@ -185,7 +185,7 @@ class Reader:
         for track in tracks:
             id_ = track_id(track.get("id"))
             for shape in track:
-                if shape.tag == "track":  # of one point of a skeleton, which counts as a whole
+                if shape.tag == "track":  # a point of a skeleton, whose track is read as a whole
                     continue
                 text = (shape.get("frame") or "").strip(BLANKS)
                 if (frame := frame_number(text)) < 0:
@@ -310,7 +310,7 @@ class Reader:
         return text in _TRUE
 
     def finite(self, text: str, line: int, field: str) -> float:
-        """A finite number; `_Bad`, and an issue, if the text is none."""
+        """Parse a finite number. Raises `_Bad`, and reports an issue, for any other text."""
         value = number_of(text.strip(BLANKS), self.log, self.path, line, field)
         if value is None:
             raise _Bad

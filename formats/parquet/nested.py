@@ -53,7 +53,7 @@ class NestedLayout(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def names(self) -> list[str]:
-        """What has to be read."""
+        """The paths of the columns to be read."""
         lists = [self.objects] if self.objects else list(self.lists.values())
         return [*lists, self.image, *(("width", "height") if self.sizes else ())]
 

@@ -308,7 +308,7 @@ def _without_dots(text: str) -> str:
 
 
 def _candidates(plan: Plan, text: str) -> list[str]:
-    """Where the source may have a place, best first; none where it lies outside and may not be read."""
+    """List the places in the source that a path may mean, best first; empty if the path leaves the source."""
     source, text = plan.source, text.strip().replace("\\", "/")
     absolute, inside = text.startswith("/"), _inside(source, text)
     paths = []
@@ -464,7 +464,7 @@ def _add_pictures(
 
 
 def _end_that_is_there(source: Source, entry: str) -> str:
-    """The longest end of a path of another machine that is an image here; nothing where there is none."""
+    """The longest end of a path from another machine that is an image file here; empty if none is."""
     return next((tail for tail in _tails(entry) if _find_listed(source, [tail])[2]), "")
 
 
@@ -490,7 +490,10 @@ def _refuse_entries(plan: Plan, absent: list[tuple[int, str]], path: str, log: L
 
 
 def _find_listed(source: Source, tried: Iterable[str]) -> tuple[str, str | None, bool]:
-    """The first of these pictures that is there or has a label file, this file, and whether there is one."""
+    """Find the first of the image files that exists or has a label file.
+
+    Returns its path, its label file or None, and whether either exists.
+    """
     for picture in tried:
         folder, _, name = picture.rpartition("/")
         name = f"{name.rpartition('.')[0] or name}.txt"

@@ -254,7 +254,7 @@ def find_groups(plan: Plan, source_files: Listing, options: YoloOptions, log: Lo
 
 
 def check_split(plan: Plan, path: str, names: Collection[str], options: YoloOptions, log: Log) -> None:
-    """Report a split that is asked for and is none of these."""
+    """Report the split in the options if it is not among `names`."""
     if options.wanted is not None and options.wanted not in names:
         report_unknown_split(log, path, options.split, names)
         plan.sound = False

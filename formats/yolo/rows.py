@@ -444,8 +444,8 @@ def _are_tracks(rows: list[tuple[str, list[float]]], kind: int, *, is_det: bool)
 def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[int, int]:
     """How many numbers of keypoints follow a box in rows that have some, and how many each point has.
 
-    Rows of one length may be read in several ways, with a confidence at the end or without: that in which
-    most boxes hold their points is the one, the first of equals.
+    For rows that are known to have keypoints. Of the possible readings, 2 or 3 numbers a point, with or
+    without a confidence at the end, the one in which most boxes contain their points wins, then the first.
     """
     table = _table(source, files)
     best = 0.0, 0, 3
@@ -464,7 +464,7 @@ def points_by_hand(source: Source, files: list[str], kind: str | None) -> tuple[
 
 
 def find_key_points(source: Source, files: list[str], kind: str | None = None) -> int:
-    """How many numbers follow the box in rows with keypoints, 0 where the first files show no such rows.
+    """Guess how many numbers of keypoints follow each box, from the first files; 0 if rows have none.
 
     All rows must have the same length, every third number must be 0, 1 or 2, and each box must hold the
     points that are visible: a polygon has no such rows. In detections, of two points and more, every third

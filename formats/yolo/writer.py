@@ -109,7 +109,10 @@ def _outline_pages(dataset: Dataset, outlines: Shapes) -> Iterator[bytes]:
 
 
 def _points_of_all(dataset: Dataset, log: Log) -> int:
-    """How many keypoints each box has that has any; -1, and an issue, if they are not all as many."""
+    """The number of keypoints that all boxes with keypoints have.
+
+    Returns -1, and reports an issue, if it varies.
+    """
     points = dataset.boxes.keypoints
     counts = np.zeros(0, np.int64) if points is None else points.counts()
     some = np.flatnonzero(counts)

@@ -126,7 +126,7 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it has a length and elements; an array has, a text and a mapping are something else."""
+    """Whether a value is a list or an array: iterable, with a length, and neither text nor mapping."""
     return hasattr(value, "__len__") and isinstance(value, Iterable) and not isinstance(value, NOT_LISTS)
 
 
@@ -134,7 +134,10 @@ NOT_LISTS = (str, bytes, Mapping)
 
 
 def _is_open(hint: Any) -> bool:
-    """Whether part of it is a protocol of `typing`, as in `odm.verbs.sources.Source`: its reader refuses."""
+    """Whether a type hint contains a `typing.Protocol`, as `odm.verbs.sources.Source`.
+
+    Such arguments are not checked here but where they are read.
+    """
     parts = (hint, *typing.get_args(hint))
     return any(getattr(one, "_is_protocol", False) for one in parts) or any(map(_is_open, parts[1:]))
 

@@ -34,7 +34,8 @@ class QuoteFault(NamedTuple):
 def read_record(
     text: str, start: int, sep: str = ",", *, spaced: bool = False
 ) -> tuple[list[str] | QuoteFault, int]:
-    """The cells of the record that begins at `start`, or what is wrong with it, and where it ends.
+    """Read the record that begins at `start`. Returns its cells, or the fault of its quotes, and
+    its end.
 
     With `spaced`, blanks before a cell do not belong to it.
     """

@@ -1,4 +1,4 @@
-"""What one run reads, so that nothing it writes can replace any of it.
+"""Record the files that a run reads, so that its output cannot replace one of them.
 
 A run is one command, or one call of a function that reads and writes. Its inputs are the paths that were
 named to it and every file that was opened in it. Whatever writes asks `refuse` before it begins, and again
@@ -85,8 +85,8 @@ def refuse(target: str, sources: Iterable[str] = ()) -> None:
     """Raise PathError if a target is, holds or lies in an input.
 
     Paths are compared with their links resolved, and by identity. A target may lie in the folder of a file
-    that was opened, but not in a folder that was named; in one where files are only looked up it may if it is
-    not there yet, for then it replaces nothing, and all is looked up before it is.
+    that was opened, but not in a folder that was named. In a folder where the run only looks files up, only a
+    new target may lie: it replaces no file, and is written after the last look.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ _rule: ContextVar[NameRule | None] = ContextVar("odm.names", default=None)
 
 @contextlib.contextmanager
 def shortened(rule: NameRule | None) -> Iterator[None]:
-    """Judge names by what the rule will make of them; whoever reads within shortens them afterwards."""
+    """Check names in this block as if `rule` had been applied; the reader applies the rule afterwards."""
     token = _rule.set(rule)
     try:
         yield

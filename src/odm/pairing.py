@@ -515,7 +515,7 @@ def _written_numbers(ours: Categories, theirs: Categories) -> list[int] | None:
 
 
 def _share_list(ours: Categories, theirs: Categories) -> bool:
-    """Whether the classes of the detections are those of the ground truth, as in a results list of ids."""
+    """Whether both sides list the same classes under the same ids, as a COCO results list does."""
     return ours.name == theirs.name and ours.source_id.tolist() == theirs.source_id.tolist()
 
 

@@ -159,7 +159,7 @@ class DetectionPart(msgspec.Struct, frozen=True):
     request: Request
 
     def read(self, truth: Callable[[], Dataset], *, check: bool) -> tuple[Dataset, Log]:
-        """The detections and what is wrong with them; `truth` has the images and classes they may mean."""
+        """Read the detections and their log; their ids refer to the images and classes of `truth`."""
         log = Log()
         pending = PendingSource(self.request, log, options=self.options)
         pending.format = get(self.format)

@@ -180,7 +180,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 
 def _length(error: Exception) -> int:
-    """How long the value is that msgspec read before something that follows it; 0 where that is unknown."""
+    """The length of the value that msgspec read before trailing text, from its message; 0 if unknown."""
     match = _TRAILING.search(str(error))
     return int(match[1]) - _count_from() if match else 0
 
@@ -290,7 +290,7 @@ class Document:
         return value
 
     def raw(self) -> bytes | None:
-        """The value that begins here as it is written; None if it is not strictly JSON."""
+        """Read the text of the value that begins here, verbatim; None if it is not strict JSON."""
         begin = self._at
         strict = self.skip()
         return self._data[begin : self._at].strip(_BLANKS) if strict else None

@@ -67,7 +67,7 @@ class Origin:
 
     @property
     def number(self) -> int:
-        """What `Builder.file` answers for it."""
+        """The number of the file in `Builder.file`."""
         if self._number < 0:
             self._number = self._builder.file(self.path, self._pointer)
         return self._number
@@ -145,7 +145,7 @@ class Item:
         return Item(self.reader, value, self.at / key, self.origin, self.line, self.row)
 
     def text(self, key: str) -> str:
-        """The text under a key; `BadRecord`, and an issue, if there is none."""
+        """The text under a key. Raises `BadRecord`, after an issue, if there is no text."""
         self.need(key)
         value = self.record[key]
         if type(value) is not str:
@@ -196,7 +196,7 @@ class Item:
         return left, top, right, bottom
 
     def any_numbers(self, key: str) -> list[float]:
-        """The list of numbers under a key; `BadRecord`, and an issue, if it is none."""
+        """The list of numbers under a key. Raises `BadRecord`, and reports an issue, for another value."""
         self.need(key)
         values = self.array(key)
         parsed = [self.reader.number(value, self.at / key / i) for i, value in enumerate(values)]
@@ -451,7 +451,7 @@ class Rows:
         return len(self._values)
 
     def __iter__(self) -> Iterator[Row]:
-        """Those that are objects; other values are reported once."""
+        """Iterate over the records that are objects; other values are reported once."""
         if self._rows is None:
             self._rows = list(self._read())
         return iter(self._rows)
@@ -609,7 +609,7 @@ class Image(NamedTuple):
 
     @property
     def size(self) -> dict[str, int]:
-        """Its width and height by these names; nothing where they are unknown."""
+        """``{"width": ..., "height": ...}`` of the image, empty if unknown."""
         known = min(self.width, self.height) > 0
         return {"width": self.width, "height": self.height} if known else {}
 

@@ -69,7 +69,10 @@ def read_video(
 
 
 def frame_of(item: Item, value: Any, key: str) -> int:
-    """The number of a frame, a whole number or its text; -1, and an issue, if it is none."""
+    """Parse the number of a frame, an integer or its text.
+
+    Returns -1, and reports an issue, for another value.
+    """
     text = str(value)
     if type(value) is not bool and text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)

@@ -137,7 +137,7 @@ class Labels:
         self.rows = Rows(source, files, file, line, grammar.sep)
 
     def attach(self, gather: Gather) -> Labels:
-        """The same, for what the rows mean."""
+        """Attach the rows to a `Gather`, which receives what they mean."""
         self.gather, self.builder, self.log = gather, gather.builder, gather.log
         self.builder.skipped += self.lost
         return self
@@ -484,7 +484,7 @@ def _head_lines(source: Source, file: str) -> list[bytes]:
 
 
 def sniff_lines(fits: int, lines: int, what: str) -> Sniff | None:
-    """What a sniffer says if two of three lines fit."""
+    """The confidence and reason of a sniffer if two of three lines fit."""
     return Sniff(SURE, f"{lines_are(fits, lines)} {what}") if lines and 3 * fits >= 2 * lines else None
 
 

@@ -176,12 +176,12 @@ def track_id(text: str | None) -> Id | None:
 
 
 def frame_number(text: str) -> int:
-    """The number of a frame, or of frames; -1 if the text is none."""
+    """Parse the number of a frame, or of frames; -1 for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text, re.ASCII) else -1
 
 
 def number_of(text: str, log: Log, path: str, line: int, field: str) -> float | None:
-    """A finite number; None, and an issue, if the text is none."""
+    """Parse a finite number. Returns None, and reports an issue, for any other text."""
     if NUMBER_TEXT.fullmatch(text) and math.isfinite(value := float(text)):
         return value
     is_number = NUMBER_TEXT.fullmatch(text) or NON_FINITE_TEXT.fullmatch(text)

@@ -481,7 +481,7 @@ def assemble(n_images: int, image: Ints, pieces: Sequence[bytes | Column]) -> It
             slice(image_bounds[0], image_bounds[-1]) if ordered else order[image_bounds[0] : image_bounds[-1]]
         )
         n = int(image_bounds[-1] - image_bounds[0])
-        texts = [b""] * (m * n)
+        texts = [b""] * (m * n)  # piece i of box k at k * m + i
         for i, (cells, index) in enumerate(columns):
             if index is not None:
                 texts[i::m] = cells[index[rows]].tolist()

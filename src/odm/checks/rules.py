@@ -1,4 +1,4 @@
-"""What a rule is, the columns that several rules need, and the texts that their messages share."""
+"""Define rules, the columns that several rules need, and the texts that messages share."""
 
 from __future__ import annotations
 

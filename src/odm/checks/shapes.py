@@ -241,7 +241,7 @@ def outline_outside(drawn: DrawnColumns) -> FoundBoxes:
 
 
 def _beyond_image(drawn: DrawnColumns, edges: Floats) -> FoundBoxes:
-    """Find boxes of which the edges (n, 4) of something lie beyond the image."""
+    """Find boxes whose `edges` (n, 4), around a shape or its points, reach beyond the image."""
     limit = drawn.columns.limits[drawn.boxes.image]
     over = np.concatenate([-edges[:, :2], edges[:, 2:] - limit], axis=1).max(axis=1)
     rows = np.flatnonzero(over > drawn.columns.tolerance)

@@ -42,7 +42,7 @@ def match_all(evaluation: Any) -> Matches | None:
         ]
         for side in (evaluation._gts, evaluation._dts)  # noqa: SLF001 -- one class in two files
     )
-    # An id of 0 is no match there, and another area than that of the box would be looked at.
+    # pycocotools takes an id of 0 for "no match", and compares the stated area, not that of the box.
     try:
         sizes = _sizes(p, truth + detections)
         if sizes is None or any(record["id"] <= 0 for side in (truth, detections) for record in side):

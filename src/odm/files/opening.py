@@ -232,7 +232,10 @@ def read_head(path: str, n: int = HEAD) -> bytes:
 
 
 def open_binary(path: str, *, max_size: int = MAX_SIZE) -> IO[bytes]:
-    """A regular file, open for reading, for a library that reads only what it needs. `Unreadable` if not."""
+    """Open a regular file for a library that reads parts of it.
+
+    Raises `Unreadable` if it is no regular file.
+    """
     if inside := _inside(path):
         return _open_entry(*inside, max_size)[0]
     descriptor, _ = _open(path, max_size)
@@ -336,7 +339,10 @@ def _listed(
 
 
 def entries_of(path: str) -> dict[str, zipfile.ZipInfo]:
-    """The files in an archive, by name. Unreadable if it, or one of them, may not be read."""
+    """The files in an archive, by name.
+
+    Raises `Unreadable` if the archive or a file in it may not be read.
+    """
     return _archive(path)[1]
 
 
@@ -539,7 +545,9 @@ def is_utf8(data: bytes, *, cut: bool = False) -> bool:
 
 
 def as_utf8(data: bytes, encoding: str, *, cut: bool = False) -> bytes:
-    """A text of an encoding that the user named, as UTF-8; one that names its own stays as it is.
+    """Decode text from the encoding that the user named and return it as UTF-8.
+
+    Text that declares its own encoding is returned unchanged.
 
     UnicodeDecodeError if it is not of this encoding; of one that is `cut` the end may be missing.
     """

@@ -400,18 +400,18 @@ def _ends(pieces: Sequence[bytes]) -> list[int]:
 
 
 class RemoteScratch(Scratch):
-    """As `Scratch`, in an object store, where a file appears whole or not at all."""
+    """Scratch space in an object store, where a file appears whole or not at all; see `Scratch`."""
 
     def __init__(self, path: str) -> None:
         super().__init__(conceal(path))
 
     def __reduce__(self) -> tuple[type[RemoteScratch], tuple[str]]:
-        """For another process, which must know the credentials."""
+        """Pickle for another process, with the credentials that it needs."""
         return RemoteScratch, (reveal(self.path),)
 
     @classmethod
     def below(cls, parent: str | None) -> Scratch:
-        """A new one below an address. PathError if nothing can be written there."""
+        """Make a new scratch folder below an address. Raises PathError if nothing can be written there."""
         base, query = split_query(parent or "")
         store = cls(f"{base}/odm-scratch-{os.urandom(6).hex()}{query}")
         with refused(store.path):

@@ -248,7 +248,10 @@ class Source:
         return data
 
     def open(self, file: str = "") -> IO[bytes]:
-        """One of `files`, for a library that reads what it needs. `Unreadable` if it cannot be opened."""
+        """Open one of `files` for a library that reads parts of it.
+
+        Raises `Unreadable` if it cannot be opened.
+        """
         return open_binary(self.full(file), max_size=self.max_size)
 
     def open_text(self, file: str, log: Log) -> IO[bytes]:
@@ -261,7 +264,7 @@ class Source:
         return io.BytesIO(self.read(file, log) or b"")
 
     def size(self, file: str = "") -> int:
-        """Bytes of one of `files`, 0 where it cannot be had."""
+        """The size of one of `files` in bytes, 0 if unknown."""
         if self._archive is not None:
             archive, top = self._archive
             info = entries_of(archive).get(f"{top}/{file}".strip("/"))
@@ -272,7 +275,10 @@ class Source:
             return 0
 
     def peek(self, file: str = "") -> bytes:
-        """The first bytes of one of `files`. `Unreadable` with the reason if they cannot be had."""
+        """The first bytes of one of `files`.
+
+        Raises `Unreadable`, with the reason, if the file cannot be read.
+        """
         return self._head_in_utf8(read_head(self.full(file)))
 
     def _head_in_utf8(self, head: bytes) -> bytes:

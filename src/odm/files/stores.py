@@ -93,7 +93,7 @@ def refuse_target(path: str) -> None:
 
 
 def split_query(address: str) -> tuple[str, str]:
-    """An address without its ``?endpoint_override=...``, and that."""
+    """Split an address into the part before ``?`` and its query, ``?endpoint_override=...`` or empty."""
     base, mark, query = address.partition("?")
     return base.rstrip("/"), mark + query
 
@@ -105,7 +105,7 @@ def connect(address: str) -> tuple[Any, str]:
     Raises
     ------
     PathError
-        If it cannot be reached.
+        If the store cannot be reached.
     UsageError
         If pyarrow is not installed.
     """
@@ -122,7 +122,7 @@ def connect(address: str) -> tuple[Any, str]:
         system, top = ask(address, fs.FileSystem.from_uri, reveal(base + query))
         top = top.rstrip("/")
         if base.lower().startswith("a"):
-            # Without credentials to ask about a container ends the process; to ask what is in one does not.
+            # Without credentials pyarrow dies when asked about a container, but not about a file in one.
             ask(address, system.get_file_info, f"{top}/odm")
     return system, top
 
@@ -178,7 +178,7 @@ def _advice(address: str) -> str:
 
 @contextlib.contextmanager
 def refused(address: str) -> Iterator[None]:
-    """Raise a PathError that names an address for what its provider refuses."""
+    """Turn an error of the object store into a PathError that names the address."""
     try:
         yield
     except PathError:
@@ -256,7 +256,10 @@ class RemoteSource(Source):
         return self._sizes.get(file, 0)
 
     def open(self, file: str = "") -> IO[bytes]:
-        """One of `files`, of which only what is asked for is fetched. OSError if it cannot be opened."""
+        """Open one of `files` and fetch only the ranges that are read.
+
+        Raises OSError if it cannot be opened.
+        """
         refuse_larger(self.size(file), self.max_size)
         address, inner = self.full(), f"{self._top}/{file}" if file else self._top
         return io.BufferedReader(_Asked(address, ask(address, self._fs.open_input_file, inner)), 2**20)
@@ -328,7 +331,10 @@ class _Asked(Wrapped):
         return base + offset
 
     def part(self, most: int) -> bytes:
-        """Read a part. OSError if it cannot be had, or the file is shorter than it should be."""
+        """Read at most `most` bytes of the file.
+
+        Raises OSError if the store refuses or the file ends early.
+        """
         size = min(most, self._size - self.tell(), CHUNK)
         data: bytes = ask(self._address, self._stream.read, size) if size > 0 else b""
         if size > 0 and not data:

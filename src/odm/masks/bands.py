@@ -38,7 +38,7 @@ def bands(masks: Runs, height: Longs, width: Longs) -> Runs:
 
 
 def _eroded(mask: Mask, reach: int) -> Mask:
-    """The pixels of (rows, columns) of which all to `reach` columns on either side belong to the mask."""
+    """Erode a mask (rows, columns) along rows: keep pixels with `reach` mask pixels on the left and right."""
     padded = np.pad(mask, ((0, 0), (reach + 1, reach)))
     sums = np.cumsum(padded, axis=1, dtype=np.int32)
     length = 2 * reach + 1

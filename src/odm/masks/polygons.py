@@ -125,10 +125,11 @@ def write_outlines(
 
 
 def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Longs) -> tuple[Longs, Longs]:
-    """(n,) pixels of the masks of `rasterise_all`, and (n, 4) left, top, width and height around them.
+    """Measure objects without making their masks: (n,) areas in pixels, and (n, 4) left, top, width and
+    height.
 
-    The masks are not made, so that objects may be larger than there. Those of which even the sides pass more
-    than `MOST_COLUMNS` columns and rows have -1 pixels.
+    Areas are those of the masks that `rasterise_all` makes, but larger objects can be measured. An object
+    whose sides pass more than `MOST_COLUMNS` columns and rows has the area -1.
     """
     n = len(height)
     area, edge = np.zeros(n, np.int64), np.tile([[2**32, 2**32, 0, 0]], (n, 1))
@@ -139,7 +140,7 @@ def measure_all(xy: Floats, point: Longs, ring: Longs, height: Longs, width: Lon
     n_steps = steps.columns(n)
     by_rows = large & (STEPS_COST * n_steps < n_columns)
     area[np.where(by_rows, n_steps, n_columns) > MOST_COLUMNS] = -1
-    # Those that pass far fewer rows are measured along these.
+    # An object whose sides pass far fewer rows than columns is measured row by row.
     forms = (sides, ~by_rows, height, [0, 1, 2, 3]), (steps, by_rows, width, [1, 0, 3, 2])
     for form, kept, size, order in forms:
         some = form.take(np.flatnonzero((kept & (area >= 0))[form.owner]))

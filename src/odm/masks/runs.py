@@ -151,7 +151,7 @@ class Runs(msgspec.Struct, frozen=True, eq=False):
         return cls(np.searchsorted(key >> 32, np.arange(n + 1)), key & 0xFFFFFFFF)
 
     def union(self) -> Runs:
-        """One mask of the pixels of all."""
+        """Join all masks into one that has the pixels of any of them."""
         order = np.argsort(self.edge, kind="stable")
         step = np.where(order % 2 == 0, 1, -1)  # a mask has an even number of edges
         inside = np.cumsum(step)

@@ -136,10 +136,11 @@ def _first_edges(following: Longs) -> Longs:
 
 
 def _bridges(edges: _Edges, holes: Longs) -> Longs:
-    """For each hole, given by its first edge, the corner to join it to: ``2 * edge``, or 1 more for its end.
+    """Find the corner to which each hole is joined, (holes,): ``2 * edge``, plus 1 for the end
+    of that edge.
 
-    It is the nearer end of the edge that lies to the left of the hole's first corner, and so on the outline
-    around it, or on a hole that is further left.
+    A hole is stated by its first edge. Its corner is the nearer end of the next edge to the left, which is
+    on the outline around the hole, or on a hole further left.
     """
     # A line of a mask is one number, mask << 32 | y, so that one search finds the lines that an edge passes.
     row, at = np.unique((edges.mask[holes] << 32) | edges.top[holes], return_inverse=True)

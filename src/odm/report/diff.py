@@ -151,7 +151,7 @@ def _boxes(differences: Differences, shown: ShownImages, category: Sequence[Long
 
 
 def _flags(old: int, new: int, *, changed: int) -> str:
-    """The flags of a box, and what they were where they differ."""
+    """The flags of a box, and its old flags if they differ."""
     if changed & Change.FLAGS:
         return f"{flag_words(old) or '-'} → {flag_words(new) or '-'}"
     return flag_words(old | new)

@@ -175,7 +175,7 @@ def _analysis(result: Result) -> dict[str, Any]:
 
 
 def _brief(data: Any) -> Any:
-    """Plain data with numbers of six decimals; None for what is not finite."""
+    """Round numbers in plain data to six decimals; those that are not finite become None."""
     if isinstance(data, dict):
         return {key: _brief(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):

@@ -208,7 +208,9 @@ def _small(image: Image.Image, size: int) -> Image.Image:
 
 
 def _rgb(image: Image.Image, low: float, high: float) -> Image.Image:
-    """A strip in RGB; what is transparent becomes white, more than 8 bits are scaled from `low` to `high`."""
+    """Convert a strip to RGB: transparent pixels become white, more than 8 bits are scaled by
+    `low`, `high`.
+    """
     from PIL import Image
 
     if image.mode.startswith(("I", "F")):

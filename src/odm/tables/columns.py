@@ -95,7 +95,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Rows(_Table, frozen=True):
-    """A table of which some rows can be taken, without renumbering what is in it."""
+    """A table with `take`, which selects rows but does not renumber the references in them."""
 
     def take(self, rows: NDArray[Any]) -> Self:
         """Return the table with the rows at `rows`, a mask or row numbers."""

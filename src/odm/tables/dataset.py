@@ -380,7 +380,7 @@ class Builder:
         return row
 
     def score_track(self, video: int, source_id: Id, score: float) -> None:
-        """Give the track of that id in a video (-1 = in any) a score of its own, if it is there."""
+        """Set the score of the track with id `source_id` in a video (-1 = any), if there is such a track."""
         if video >= 0:
             keys = [(video, source_id)] if (video, source_id) in self._tracks else []
         else:
@@ -452,7 +452,7 @@ class Builder:
         self._points_of.setdefault(category, (tuple(names), tuple(skeleton)))
 
     def size_image(self, row: int, width: int, height: int) -> None:
-        """Give an image that was added without a size the one that a mask of it has."""
+        """Set the size of an image that was added without one, from a mask."""
         self._image_columns["width"][row], self._image_columns["height"][row] = width, height
 
     def labels(self, *, image: ArrayLike, category: ArrayLike, verdict: ArrayLike) -> None:

@@ -14,7 +14,7 @@ AT_A_TIME = 2**14
 
 
 def signed_areas(corners: Floats) -> Floats:
-    """(n,) areas, negative where the corners go around counter-clockwise on the screen."""
+    """(n,) areas of quadrilaterals (n, 4, 2), negative if the corners run counter-clockwise on the screen."""
     diagonal, other_diagonal = corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1]
     areas: Floats = (diagonal[:, 0] * other_diagonal[:, 1] - diagonal[:, 1] * other_diagonal[:, 0]) / 2
     return areas

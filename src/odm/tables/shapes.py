@@ -289,7 +289,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return measured
 
     def row_keys(self) -> list[bytes]:
-        """For each box what tells its shape from others'; equal for equal shapes."""
+        """A key for the shape of each box; equal shapes have equal keys."""
         first = self.point[self.ring].tolist()
         return [
             bytes([kind])
@@ -350,16 +350,16 @@ class Keypoints(_Ragged, frozen=True):
         return Keypoints(self.first, _frozen(xyv), self.stated)
 
     def labelled(self) -> Longs:
-        """(n,) how many of them are labelled."""
+        """(n,) how many keypoints of each box are labelled."""
         seen = np.concatenate([[0], np.cumsum(self.xyv[:, 2] > 0)])
         return np.diff(seen[self.first])
 
     def labelled_as_stated(self) -> Longs:
-        """(n,) how many of them are labelled, as the source says, else as they are."""
+        """(n,) how many keypoints are labelled: the number that the source states, else counted."""
         return np.where(self.stated < 0, self.labelled(), self.stated)
 
     def row_keys(self) -> list[bytes]:
-        """For each box what tells its points from others'."""
+        """A key for the keypoints of each box; equal keypoints have equal keys."""
         ends = self.first.tolist()
         return [self.xyv[a:b].tobytes() for a, b in itertools.pairwise(ends)]
 

@@ -1,4 +1,4 @@
-"""What an evaluation does with a result beyond its numbers: analyses, intervals, thresholds and ``--tags``.
+"""Analyse the results of an evaluation: analyses, intervals, thresholds and ``--tags``.
 
 The files of ``--tags`` give properties of images, such as weather or camera, as CSV or as lists of images.
 """

@@ -122,7 +122,7 @@ def compare(options: CompareOptions) -> Comparison:
 
 
 def paths_as_runs(runs: Any) -> dict[str, Any]:
-    """Paths by themselves. UsageError for what is no list of paths, or has one twice."""
+    """Name each run by its path. Raises UsageError if `runs` is not a list of paths, or repeats a path."""
     if not isinstance(runs, (list, tuple)) or not all(map(is_path, runs)):
         raise UsageError(
             f"compare takes runs by their names, as {{'old': a, 'new': b}}, or a list of paths, not "
@@ -135,7 +135,10 @@ def paths_as_runs(runs: Any) -> dict[str, Any]:
 
 
 def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
-    """How each run is evaluated. UsageError or PathError, before anything is read, for what does not fit."""
+    """Plan the evaluation of each run.
+
+    Raises UsageError or PathError before a file is read if options conflict.
+    """
     plan = Plan.from_options(options, options.protocol, options.iou, diagnose=False)
     Resampling(options.replicates, options.seed, options.level).check()
     check_target(options.save, overwrite=options.overwrite)

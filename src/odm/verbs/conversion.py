@@ -379,7 +379,7 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
 
 
 def is_table(source: object) -> bool:
-    """Whether it is a data set already."""
+    """Whether the source is a dataset in memory, not a path."""
     return isinstance(source, Dataset)
 
 

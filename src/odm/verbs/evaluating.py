@@ -27,7 +27,7 @@ def parse_numbers(text: str) -> list[int]:
 
 
 def parse_iou(text: str) -> float | str:
-    """The threshold of all classes, or the text of those of single classes, ``car=0.7,person=0.5``."""
+    """Parse an IoU threshold; thresholds of single classes, ``car=0.7,person=0.5``, stay text."""
     if "=" in text:
         return text
     try:

@@ -181,7 +181,7 @@ class Job(msgspec.Struct, frozen=True):
         return evaluation
 
     def check_apart(self) -> None:
-        """PathError if what is written would replace what was read, all of which is known by now."""
+        """Raise PathError if an output would replace an input; call it when all inputs are known."""
         for output in self.outputs.values():
             output.check_apart()
 
@@ -401,7 +401,7 @@ def _sigmas_of(value: str | Sequence[float] | None) -> list[float] | None:
 
 
 def _parse_names(option: str, text: str | Sequence[str] | None, encoding: str) -> Sequence[str] | None:
-    """The names in ``A,B``, or the lines of the file in ``@FILE``. UsageError if there is none."""
+    """Parse names: ``A,B``, or ``@FILE`` for the lines of a file. Raises UsageError if there is no name."""
     if text is None:
         return None
     is_file = isinstance(text, str) and text.startswith("@")

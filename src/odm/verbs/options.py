@@ -157,7 +157,8 @@ class Options:
 
     @classmethod
     def fields(cls) -> dict[str, Field]:
-        """Those of the record, then those of its bases in order; arguments by place, base first, come before.
+        """The options of the record, then of its bases. Positional ones come first, those of bases before
+        others.
 
         A field that is stated anew stands where the base has it, under its heading unless it states another.
         """

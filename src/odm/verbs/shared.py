@@ -77,7 +77,7 @@ class ReadingOptions(Options, heading=READING):
     def side(
         self, name: str, format_: str | None, kind: Kind | None = None, encoding: str = "", *unlisted: str
     ) -> Side:
-        """One of the sides of the options of formats, or the only source if `name` is empty."""
+        """Describe how side `name` is read, or the only source of the command if `name` is empty."""
         of_side = self.formats.get(name, {}) if name else {}
         flag = f"--{name}-format" if name else "--format"
         return Side(flag, kind, format_, encoding, of_side, self.formats[""], frozenset(unlisted))

@@ -1,4 +1,4 @@
-"""What a function takes as a source, and what its arguments and the options of its command have in common."""
+"""Convert the sources that a function takes, and derive its keywords from the options of its command."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def request_of(
     *,
     own_fields: bool = False,
 ) -> Request:
-    """What is to be read of one side of a command, and how."""
+    """Make the request to read one side of a command."""
     return Request(
         path=os.fspath(path),
         format=side.format,
@@ -330,7 +330,7 @@ def text_of_file(path: str, encoding: str = "") -> str:
 
 
 def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
-    """The same texts, with each ``@FILE`` replaced by the lines of that file."""
+    """Replace each ``@FILE`` among the texts by the lines of that file that are not blank."""
     found: list[str] = []
     for text in texts:
         if not text.startswith("@"):
