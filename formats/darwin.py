@@ -10,7 +10,8 @@ Specification: "Darwin JSON" in the documentation of V7 (https://docs.v7labs.com
                       "bounding_box": {"x": 10, "y": 20, "w": 100, "h": 200}}]}
 
 The older version 1.0 has ``"image": {"filename": "a.jpg", "path": "/street", "width": 640, "height": 480}``
-instead of ``item``. ``x`` and ``y`` are the top left corner, in pixels, read and written unchanged.
+instead of ``item``; panlabel writes ``slots`` beside ``item``. ``x`` and ``y`` are the top left corner, in
+pixels, read and written unchanged.
 
 Polygons and ellipses are outlines, the masks of a raster layer are masks, and the nodes of a skeleton are
 keypoints. Where only boxes are needed, shapes with a ``bounding_box`` are counted and read as this box, with
@@ -103,7 +104,8 @@ def _read_file(record: Item, split: str) -> None:
     errors = record.reader.log.errors
     boxes = record.rows("annotations")
     item = record.object(record.first_key("item", "image"))
-    first = next(item.items("slots"), None) if "item" in record else item
+    place = record if "slots" not in item and "slots" in record else item  # panlabel writes slots beside item
+    first = next(place.items("slots"), None) if "item" in record else item
     size = None if first is None else first.size("width", "height")
     slot = first.get("slot_name") if first is not item and first is not None else None
     key = "name" if "item" in record else item.first_key("original_filename", "filename")

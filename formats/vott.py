@@ -136,7 +136,10 @@ def sniff(source: Source) -> Sniff | None:
 
 def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> None:
     """Read a file, or the CSV or JSON files of a folder."""
-    if sniff_json(source, looks_like) is None and not source.path.lower().endswith(".json"):
+    # JSON that does not look like VoTT may be damaged: `choose_files` says so.
+    has_json = bool(source.with_suffix(".json"))
+    has_tables = bool(source.with_suffix(".csv")) if source.is_dir else not has_json
+    if sniff_json(source, looks_like) is None and (has_tables or not has_json):
         _read_tables(source, builder, log, options)
         return
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)

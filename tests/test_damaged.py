@@ -109,6 +109,20 @@ def test_a_damaged_file_alone_is_named(name, damage, tmp_path):
         assert not log.counts["no-annotation-file"]
 
 
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("n_good", [0, 1])
+def test_a_damaged_json_file_of_vott_is_named(damage, n_good, tmp_path):
+    data = (FIXTURES / "mixed" / "vott-json" / "input.json").read_bytes()
+    file = tmp_path / "b.json"
+    file.write_bytes(DAMAGE[damage](data))
+    for i in range(n_good):
+        (tmp_path / f"a{i}.json").write_bytes(data)
+    log = Log()
+    with pytest.raises(DataError):
+        odm.read(tmp_path, "vott", log=log)
+    assert {issue.path for issue in log.issues if issue.severity == "error"} == {str(file)}
+
+
 JUNK = [b"", b"\0", b",", b"\n", b" ", b"-1", b"nan", b"1e999", b"\xff", b'"', b"{", b"[", b"<", b"&", b"null", b"9" * 400, b"\xe2\x80\xa8"]  # fmt: skip
 MIXED = [FIXTURES / "mixed" / f"{name}{kind}" for name in FORMATS for kind in ("", "-detections")]
 
