@@ -158,8 +158,8 @@ def _changed() -> str:
     placed: dict[str, bool] = output.PLACED if output else {}
     parts = []
     for words, complete in (("written before", True), ("begun, so some files may be new", False)):
-        if found := [printable(target) for target, done in placed.items() if done is complete]:
-            parts.append(f"{words}: {', '.join(found)}")
+        if targets := [printable(target) for target, done in placed.items() if done is complete]:
+            parts.append(f"{words}: {', '.join(targets)}")
     return "; ".join(parts) or "nothing was changed"
 
 

@@ -123,8 +123,8 @@ class FormatCommand(click.Command):
                 param.type.readable = False  # whatever opens it has the message and the exit code
         words = {word.rpartition("=")[2] for word in args}
         if ctx.resilient_parsing:  # a shell asks for completions
-            own = {name for param in self.params for name in param.opts}
-            if all(word.partition("=")[0] in own for word in args if word.startswith("--")):
+            flag_names = {name for param in self.params for name in param.opts}
+            if all(word.partition("=")[0] in flag_names for word in args if word.startswith("--")):
                 ctx.meta[_NAMED] = []
         elif words.isdisjoint({"-h", "--help"}):
             sides = getattr(self.callback, "sides", ())
@@ -162,8 +162,8 @@ class FormatCommand(click.Command):
             _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return
         sides = getattr(self.callback, "sides", ())
-        for heading, own in _help.groups(options):
-            rows = [row for p in own if (row := p.get_help_record(ctx))]
+        for heading, members in _help.groups(options):
+            rows = [row for p in members if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
@@ -262,35 +262,35 @@ def _flags(
             if spec.flag:
                 specs.setdefault(spec.flag, []).append((name, spec))
     return tuple(
-        _flag(flag, side, found)
-        for flag, found in specs.items()
+        _flag(flag, side, named_specs)
+        for flag, named_specs in specs.items()
         for side in ("", *sides)
         if any(  # whether the option does anything for a side of a command
             side in writing
             if spec.side == "write"
             else spec.side == "both" or not side or side not in writing
-            for _, spec in found
+            for _, spec in named_specs
         )
     )
 
 
 def _check_reading(name: str, text: str) -> None:
     """UsageError for an option that every format with it needs only for writing."""
-    found = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
-    if found and all(spec.side == "write" for spec in found):
+    specs = [spec for f in FORMATS.values() for spec in option_specs(f.options) if spec.name == name]
+    if specs and all(spec.side == "write" for spec in specs):
         raise click.UsageError(f"-O {text}: {name} applies only when a format is written")
 
 
-def _flag(flag: str, side: str, found: Sequence[tuple[str, OptionSpec]]) -> click.Option:
-    ((text, _),) = Counter(spec.help for _, spec in found).most_common(1)  # what most formats mean
-    spec = next(spec for _, spec in found if spec.help == text)
+def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -> click.Option:
+    ((text, _),) = Counter(spec.help for _, spec in named_specs).most_common(1)  # what most formats mean
+    spec = next(spec for _, spec in named_specs if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
     if not side:
-        few = len(found) <= MOST_NAMED and spec.side != "write"  # pictures are put beside every format
-        names = f" ({', '.join(name for name, _ in found)})" if few else ""
+        few = len(named_specs) <= MOST_NAMED and spec.side != "write"  # pictures are put beside every format
+        names = f" ({', '.join(name for name, _ in named_specs)})" if few else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."
-    choices = tuple(dict.fromkeys(c for _, s in found for c in s.choices or ()))
+    choices = tuple(dict.fromkeys(c for _, s in named_specs for c in s.choices or ()))
     if spec.is_switch:
         keywords["is_flag"] = True
     elif choices:

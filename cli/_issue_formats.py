@@ -42,8 +42,8 @@ class Report(msgspec.Struct, frozen=True, eq=False):
     @property
     def by_code(self) -> list[tuple[Code, int]]:
         """The codes that were reported and how many times: errors first, then by number, then by name."""
-        found = [(CODES[name], n) for name, n in self.log.counts.items() if n]
-        return sorted(found, key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
+        counts = [(CODES[name], n) for name, n in self.log.counts.items() if n]
+        return sorted(counts, key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
 
     @property
     def verdict(self) -> str:
@@ -260,12 +260,12 @@ def _json_lines(path: str) -> Callable[[str], int]:
 
     start = address(data) if data else 0
     breaks = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-    held: dict[str, Any] = {"": msgspec.Raw(data)}
+    raw_of: dict[str, Any] = {"": msgspec.Raw(data)}
     opened: dict[str, Any] = {}
 
     def inner(pointer: str) -> Any:
         """The value at a pointer, still encoded: a view into `data`."""
-        if pointer not in held:
+        if pointer not in raw_of:
             parent, _, key = pointer.rpartition("/")
             if parent not in opened:
                 raw = inner(parent)
@@ -274,8 +274,8 @@ def _json_lines(path: str) -> Callable[[str], int]:
                 opened[parent] = msgspec.json.decode(raw, type=kind)
             container = opened[parent]
             key = key.replace("~1", "/").replace("~0", "~")
-            held[pointer] = container[int(key) if isinstance(container, list) else key]
-        return held[pointer]
+            raw_of[pointer] = container[int(key) if isinstance(container, list) else key]
+        return raw_of[pointer]
 
     def line(pointer: str) -> int:
         while pointer:

@@ -80,18 +80,18 @@ def print_annotations(log: Log, options: MessageOptions, *, first: Iterable[Code
 
 def issue_lines(log: Log, *, only: Collection[str], limit: int, per_code: int) -> Iterator[Issue | str]:
     """The issues of some codes, errors first; after those of a code, how many more there are."""
-    found: dict[str, list[Issue]] = {}
+    issues_of: dict[str, list[Issue]] = {}
     for issue in sorted(log.issues, key=_location):
         if issue.code in only:
-            found.setdefault(issue.code, []).append(issue)
-    for name in sorted(found, key=lambda name: CODES[name].severity != "error"):
-        issues = found[name][: min(per_code, limit)]
+            issues_of.setdefault(issue.code, []).append(issue)
+    for name in sorted(issues_of, key=lambda name: CODES[name].severity != "error"):
+        issues = issues_of[name][: min(per_code, limit)]
         limit -= len(issues)
         yield from issues
         more = log.counts[name] - len(issues)
         if more and issues:
             # Where no more are kept, one line stands for all.
-            where = " (--max-per-code N lists more)" if len(issues) < len(found[name]) else ""
+            where = " (--max-per-code N lists more)" if len(issues) < len(issues_of[name]) else ""
             yield f"... and {grouped(more)} more {name}{where}"
 
 

@@ -62,8 +62,8 @@ def complete_list(
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del ctx, param
         before, comma, last = incomplete.rpartition(",")
-        given = before.split(",")
-        return [f"{before}{comma}{w}" for w in words() if w.startswith(last) and w not in given]
+        chosen = before.split(",")
+        return [f"{before}{comma}{w}" for w in words() if w.startswith(last) and w not in chosen]
 
     return complete
 

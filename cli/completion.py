@@ -50,8 +50,8 @@ def command(shell: str | None, install: bool) -> None:
     """
     chosen = shell or os.path.basename(os.environ.get("SHELL", ""))
     if chosen not in SHELLS:
-        found = f"SHELL={printable(chosen)} is none of them" if chosen else "SHELL is not set"
-        raise UsageError(f"name the shell: {', '.join(SHELLS)} ({found})")
+        reason = f"SHELL={printable(chosen)} is none of them" if chosen else "SHELL is not set"
+        raise UsageError(f"name the shell: {', '.join(SHELLS)} ({reason})")
     if not install:
         show(script(chosen))
         return
@@ -105,9 +105,9 @@ def places(shell: str) -> tuple[str, str]:
     if shell == "zsh":
         startup = os.path.join(os.environ.get("ZDOTDIR") or home, ".zshrc")
         return os.path.join(data, "odm", "completion.zsh"), startup
-    found = any(map(os.path.exists, BASH_COMPLETION))
+    is_installed = any(map(os.path.exists, BASH_COMPLETION))
     place = os.path.join(data, "bash-completion", "completions", "odm")
-    return place, "" if found else os.path.join(home, ".bashrc")
+    return place, "" if is_installed else os.path.join(home, ".bashrc")
 
 
 def _put(path: str, data: bytes, what: str) -> str:
@@ -121,12 +121,12 @@ def _put(path: str, data: bytes, what: str) -> str:
 
 def _add_line(path: str, line: str) -> str:
     """Add a line to the end of a file that does not have it. Returns what was done."""
-    held = _content(path) or b""
-    if line.encode() in held.splitlines():
+    content = _content(path) or b""
+    if line.encode() in content.splitlines():
         return f"{printable(path)} has the line already: {printable(line)}"
-    gap = b"\n" if held and not held.endswith(b"\n") else b""
+    gap = b"\n" if content and not content.endswith(b"\n") else b""
     with Output(path, single=True, overwrite=True) as output:
-        output.write("", held + gap + line.encode() + b"\n")
+        output.write("", content + gap + line.encode() + b"\n")
     return f"added to {printable(path)}: {printable(line)}"
 
 

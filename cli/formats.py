@@ -64,18 +64,18 @@ def refilled(text: str, width: int | None) -> str:
     """Prose with lists broken into lines of up to `width` characters; tables and code stay as they are."""
     if width is None:
         return text
-    found: list[str] = []
+    parts: list[str] = []
     literal = False
     for part in text.split("\n\n"):
         lines = part.split("\n")
         indented = lines[0].startswith(" ")
         if (literal and indented) or max(map(len, lines)) <= width:
-            found.append(part)
+            parts.append(part)
         else:
             literal = False
-            found.append("\n".join(_refill(block, width) for block in _blocks(lines)))
+            parts.append("\n".join(_refill(block, width) for block in _blocks(lines)))
         literal = lines[-1].endswith("::") or (literal and indented)
-    return "\n\n".join(found)
+    return "\n\n".join(parts)
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:

@@ -98,7 +98,7 @@ def match_by_truth(
 
     candidates = _candidates(sides, protocol, np.flatnonzero(~is_region), outside, small, least)
     similarity = _similarities(truth, detections, candidates)
-    n_objects = np.stack([np.bincount(truth.category[own], minlength=n_classes) for own in counting])
+    n_objects = np.stack([np.bincount(truth.category[rows], minlength=n_classes) for rows in counting])
     by_score = candidates.take(
         np.lexsort((candidates.det, -candidates.score, candidates.gt, candidates.category))
     )
@@ -113,8 +113,8 @@ def match_by_truth(
             _limits(by_score.score[is_true & (by_score.category == k)], int(n), protocol.n_limits)
             for k, n in enumerate(n_objects[a].tolist())
         ]
-        own = candidates.small[a]
-        keys = candidates.det, np.where(own, 0, -candidates.iou), own, candidates.gt, candidates.category
+        low = candidates.small[a]
+        keys = candidates.det, np.where(low, 0, -candidates.iou), low, candidates.gt, candidates.category
         order = np.lexsort(keys)
         ranked = candidates.take(order)
         reached = _reached(ranked.score, ranked.category, limits)

@@ -191,8 +191,8 @@ def _covered_shares(joined: Joined, side: SideTable, regions: SideTable) -> Floa
     boxes = np.maximum(_round_away(np.hstack([side.xyxy[:, :2], side.wh])), 1)
     for image in distinct(regions.image).tolist():
         at = slice(*np.searchsorted(side.image, [image, image + 1]).tolist())
-        own, limit = corners[regions.image == image], limits[image]
-        low, high = own[:, :2] - 1, np.minimum(own[:, :2] + own[:, 2:], limit)
+        region_boxes, limit = corners[regions.image == image], limits[image]
+        low, high = region_boxes[:, :2] - 1, np.minimum(region_boxes[:, :2] + region_boxes[:, 2:], limit)
         start = np.minimum(boxes[at, :2], limit)
         stop = np.minimum(start + boxes[at, 2:], limit)
         lines = [np.unique(np.concatenate([low[:, axis], high[:, axis]])) for axis in (0, 1)]

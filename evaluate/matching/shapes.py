@@ -70,12 +70,12 @@ def pairs_of(
     ioa = None
     if parts[0].ioa is not None:
         ioa = np.concatenate([part.ioa for part in parts if part.ioa is not None])
-    found, key = Pairs(det, gt, iou, ioa, rank), joined.keys_of(joined.detections)[det]
+    pairs, key = Pairs(det, gt, iou, ioa, rank), joined.keys_of(joined.detections)[det]
     # Those of an image and class with many boxes come after the others of their part.
     if (key[1:] < key[:-1]).any():
         by_rank = np.lexsort((gt, rank[det], key))
-        found = Pairs(det[by_rank], gt[by_rank], iou[by_rank], None if ioa is None else ioa[by_rank], rank)
-    return found
+        pairs = Pairs(det[by_rank], gt[by_rank], iou[by_rank], None if ioa is None else ioa[by_rank], rank)
+    return pairs
 
 
 def pieces_of(joined: Joined, protocol: Protocol, floor: float) -> Iterator[Pairs]:
@@ -98,10 +98,10 @@ def overlap(joined: Joined, protocol: Protocol, det: Longs | Ints, gt: Longs | I
             iou[:], share[:] = inter / (ours[4] + theirs[4] - inter), inter / ours[4]
         return iou, share
     for start in range(0, len(det), PAIRS_AT_A_TIME // 4):
-        own = slice(start, start + PAIRS_AT_A_TIME // 4)
-        (d, at_d), (g, at_g) = (np.unique(rows[own], return_inverse=True) for rows in (det, gt))
+        piece = slice(start, start + PAIRS_AT_A_TIME // 4)
+        (d, at_d), (g, at_g) = (np.unique(rows[piece], return_inverse=True) for rows in (det, gt))
         measure = _MEASURES[protocol.measure](joined.only(truth=g, detections=d), protocol)
-        iou[own], share[own] = measure.overlap(at_d.reshape(-1), at_g.reshape(-1))
+        iou[piece], share[piece] = measure.overlap(at_d.reshape(-1), at_g.reshape(-1))
     return iou, share
 
 
@@ -113,7 +113,7 @@ def measured_areas(joined: Joined, side: SideTable, iou_type: IouType) -> Floats
     if (known := shapes.known_extents(side.row, height)) is not None:
         return known[0].astype(np.float64)
     rows = pieces(_bytes(side), BYTES_AT_A_TIME)
-    areas = (shapes.take(side.row[own]).extents(height[own], width[own])[0] for own in rows)
+    areas = (shapes.take(side.row[piece]).extents(height[piece], width[piece])[0] for piece in rows)
     return np.concatenate([np.zeros(0), *areas])
 
 
@@ -237,8 +237,8 @@ class _Measure:
         a, b = self.det_area[det], self.gt_area[gt]
         most = np.minimum(most, np.minimum(a, b))
         whole = np.where(in_group, a, a + b - most)
-        found: Floats = np.divide(most, whole, out=np.zeros(len(most)), where=whole > 0) * (1 + 1e-9)
-        return found
+        limits: Floats = np.divide(most, whole, out=np.zeros(len(most)), where=whole > 0) * (1 + 1e-9)
+        return limits
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
         """IoU, and intersection over the area of the detection, of pairs at (n,) positions on each side."""
@@ -268,19 +268,21 @@ class _Masks(_Measure):
     def shared(self, det: Any, gt: Any) -> Any:
         rows = [np.asarray(det, np.int64), np.asarray(gt, np.int64)]
         if not self.is_large:
-            (a, at_a), (b, at_b) = (side.runs_at(own) for side, own in zip(self.sides, rows, strict=True))
+            (a, at_a), (b, at_b) = (
+                side.runs_at(side_rows) for side, side_rows in zip(self.sides, rows, strict=True)
+            )
             return shared(a, at_a, b, at_b)
         # The masks are too large together: they are made again, some columns of the images at a time.
         sides, cuts = [], set[int]()
-        for side, own in zip(self.sides, rows, strict=True):
-            shapes, size, at = side.take(own)
+        for side, side_rows in zip(self.sides, rows, strict=True):
+            shapes, size, at = side.take(side_rows)
             sides.append((shapes, size, at))
             cuts.update(shapes.column_cuts(size[1], RUNS_AT_A_TIME))
-        found = np.zeros(len(rows[0]), np.int64)
+        areas = np.zeros(len(rows[0]), np.int64)
         for between in itertools.pairwise(sorted(cuts)):
-            (a, at_a), (b, at_b) = ((own.runs(*size, between=between), at) for own, size, at in sides)
-            found += shared(a, at_a, b, at_b)
-        return found
+            (a, at_a), (b, at_b) = ((shapes.runs(*size, between=between), at) for shapes, size, at in sides)
+            areas += shared(a, at_a, b, at_b)
+        return areas
 
 
 class _SideMasks:
@@ -399,8 +401,8 @@ class _ProbIou(_Quads):
         whole = a * b - c**2
         far = (a * (y2 - y1) ** 2 + b * (x2 - x1) ** 2) / (whole + few) / 4
         slant = c * (x1 - x2) * (y2 - y1) / (whole + few) / 2
-        own = np.sqrt(np.maximum(a1 * b1 - c1**2, 0) * np.maximum(a2 * b2 - c2**2, 0))
-        shape = np.log(whole / (4 * own + few) + few) / 2
+        determinants = np.sqrt(np.maximum(a1 * b1 - c1**2, 0) * np.maximum(a2 * b2 - c2**2, 0))
+        shape = np.log(whole / (4 * determinants + few) + few) / 2
         distance = np.clip(far + slant + shape, few, np.float32(100))
         value = (1 - np.sqrt(1 - np.exp(-distance) + few)).astype(np.float64)
         return value, value.copy()
@@ -415,7 +417,7 @@ def _spread(corners: Floats) -> Floats:
     crooked = np.flatnonzero(off_rectangle(corners) > RECTANGLE)
     if len(crooked):
         corners = corners.copy()
-        corners[crooked] = [smallest_rectangle(own) for own in corners[crooked]]
+        corners[crooked] = [smallest_rectangle(quadrilateral) for quadrilateral in corners[crooked]]
     x, y, w, h, angle = as_rectangles(corners).astype(np.float32).T
     a, b, cos, sin = w**2 / 12, h**2 / 12, np.cos(angle), np.sin(angle)
     columns = x, y, a * cos**2 + b * sin**2, a * sin**2 + b * cos**2, (a - b) * cos * sin
@@ -459,12 +461,12 @@ class _Points(_Measure):
                 distance[blind] = np.maximum(0, low - size - z) + np.maximum(0, z - (low + size * 2))
         with np.errstate(over="ignore"):
             e = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
-        value, found = np.exp(-e), np.empty(len(det))
+        value, means = np.exp(-e), np.empty(len(det))
         for n in np.unique(count).tolist():  # as many are summed as there, so that rounding is the same
             rows = np.flatnonzero(count == n)
-            own = value[rows] if n == 0 else value[rows][seen[rows]].reshape(-1, n)
-            found[rows] = own.sum(axis=1) / own.shape[1]
-        return found
+            similarity = value[rows] if n == 0 else value[rows][seen[rows]].reshape(-1, n)
+            means[rows] = similarity.sum(axis=1) / similarity.shape[1]
+        return means
 
 
 def _points(side: SideTable, k: int) -> Floats:
@@ -485,8 +487,8 @@ class _Pose(_Points):
         distance = ((ours[..., :2] - theirs[..., :2]) ** 2).sum(axis=2)
         e = distance / (self.variance.astype(np.float32) * (area + few)[:, None] * 2)
         seen = theirs[..., 2] != 0
-        found: Floats = ((np.exp(-e) * seen).sum(axis=1) / (seen.sum(axis=1) + few)).astype(np.float64)
-        return found
+        means: Floats = ((np.exp(-e) * seen).sum(axis=1) / (seen.sum(axis=1) + few)).astype(np.float64)
+        return means
 
 
 POSE_AREA = 0.53

@@ -197,10 +197,10 @@ def average_at_limits(
     spread = (score - low) / (high - low) if high > low else np.full(len(score), -1.0)
     for k in np.flatnonzero(npos > 0).tolist():
         start, n = int(ranked.starts[k]), int(ranked.counts[k])
-        own = spread[start : start + n]
-        reached = start + (np.searchsorted(-own, -limits, side="right") if high > low else limits * 0).astype(
-            int
-        )
+        scores = spread[start : start + n]
+        reached = start + (
+            np.searchsorted(-scores, -limits, side="right") if high > low else limits * 0
+        ).astype(int)
         true, false = counted.down_to(ranked, k, reached)
         precision = np.divide(true, true + false, out=np.zeros(len(limits)), where=true + false > 0)
         recall = true / npos[k]
@@ -254,18 +254,18 @@ def miss_curves(matches: Matches) -> list[MissCurve]:
     areas = range(len(rules.areas)) if len(some) == 1 else range(1)
     rows, counts = rows_by_class(matches, ranked_rows(matches))
     (ranked,) = Ranked.of(matches, rows, counts)
-    found = []
+    curves = []
     for area in areas:
         counted = ranked.counted(*bits_of_area(rules, area)[rules.reference], ranked.unmatched(area))
         true, false = counted.at_positives()
         for k in some:
             if not (npos := int(matches.npos[k, area])):
                 continue
-            own = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
-            hits = np.concatenate([[0], true[own], counted.tp[k : k + 1]])
-            at = np.concatenate([[0], false[own], counted.fp[k : k + 1]]) / n_images
-            found.append(MissCurve(k, area, at, 1 - hits / npos))
-    return found
+            class_rows = slice(int(counted.starts[k]), int(counted.starts[k] + counted.tp[k]))
+            hits = np.concatenate([[0], true[class_rows], counted.tp[k : k + 1]])
+            at = np.concatenate([[0], false[class_rows], counted.fp[k : k + 1]]) / n_images
+            curves.append(MissCurve(k, area, at, 1 - hits / npos))
+    return curves
 
 
 def share(n: Longs | Floats, of: Longs | Floats) -> Floats:

@@ -154,7 +154,7 @@ def _iou_words(rules: Any) -> str:
     if not rules.averaged:
         sign = ">" if rules.strict else ">="
         named = {
-            iou: ", ".join(n for n, own in rules.class_ious if own == iou) for _, iou in rules.class_ious
+            iou: ", ".join(n for n, least in rules.class_ious if least == iou) for _, iou in rules.class_ious
         }
         of_classes = [f"{sign} {iou!r} for {names}" for iou, names in named.items()]
         return ", ".join([f"IoU {sign} {rules.ious[0]!r}", *of_classes])

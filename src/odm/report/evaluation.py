@@ -144,12 +144,12 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
 def _misses(result: Result) -> list[dict[str, Any]]:
     """The miss rates over the logarithm of false positives per image, of protocols that have them."""
     rules = result.rules
-    found = []
+    rows = []
     for curve in result.miss_curves:
         row, n = result.classes[curve.category], len(curve.miss_rate)
         kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).astype(int))
         at = np.log10(np.maximum(curve.false_per_image[kept], min(rules.rates) / 2))
-        found.append(
+        rows.append(
             {
                 "class": row.name,
                 "setUp": rules.areas[curve.area].name if len(rules.areas) > 1 else "",
@@ -157,7 +157,7 @@ def _misses(result: Result) -> list[dict[str, Any]]:
                 "points": [rounded(at, 4), rounded(curve.miss_rate[kept], 4)],
             }
         )
-    return found
+    return rows
 
 
 def _analysis(result: Result) -> dict[str, Any]:

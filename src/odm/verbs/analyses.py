@@ -115,7 +115,7 @@ class Analyzer(msgspec.Struct, frozen=True):
 
         result = evaluation.result
         chosen = choose_thresholds(table_of(result), self.options.thresholds)
-        unreachable = [name for name, own in chosen["classes"].items() if own["score"] is None]
+        unreachable = [name for name, threshold in chosen["classes"].items() if threshold["score"] is None]
         if unreachable:
             names = ", ".join(shorten(name) for name in unreachable[:10])
             warn(
@@ -149,8 +149,8 @@ def _read_json(path: str) -> dict[str, Any]:
         read_thresholds(data)
     except UsageError as e:
         raise UsageError(f"{spell('at_scores')} {name}: {e.args[0]}") from None
-    found: dict[str, Any] = data
-    return found
+    thresholds: dict[str, Any] = data
+    return thresholds
 
 
 if TYPE_CHECKING:
@@ -193,8 +193,8 @@ def _splits(images: Sequence[str], truth: Dataset | None) -> Tags:
     split_of_image = {
         name: split for name, split in zip(truth.images.name, truth.images.split, strict=True) if split
     }
-    found = {image: [split_of_image[image]] for image in images if image in split_of_image}
-    return {"split": found} if len({split for (split,) in found.values()}) > 1 else {}
+    tags = {image: [split_of_image[image]] for image in images if image in split_of_image}
+    return {"split": tags} if len({split for (split,) in tags.values()}) > 1 else {}
 
 
 def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") -> Tags:
@@ -223,12 +223,12 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
             raise UsageError(
                 f"{spell('tags')} {name}:{line}: expected {len(header)} columns, found {len(row)}"
             )
-        found = images_of.find(row[at].strip())
-        if found is None:
+        image = images_of.find(row[at].strip())
+        if image is None:
             unknown += 1
             continue
         for i in others:
-            value, values = row[i].strip(), tags[header[i]].setdefault(found, [])
+            value, values = row[i].strip(), tags[header[i]].setdefault(image, [])
             if value and value not in values:
                 values.append(value)
     if not any(tags.values()):

@@ -216,15 +216,15 @@ def page_of(
     gt = {row.name: row.gt for row in first.result.classes}
 
     def row_of(delta: Delta) -> ClassDelta:
-        name, own = delta.category, delta.interval
+        name, interval = delta.category, delta.interval
         return ClassDelta(
             name or delta.key,
             delta.first,
             delta.other,
             delta.delta,
-            own.low,
-            own.high,
-            own.p if name is None else delta.p_holm,
+            interval.low,
+            interval.high,
+            interval.p if name is None else delta.p_holm,
             None if name is None else gt[name],
             delta.key in comparison.lower_keys,
         )
@@ -235,12 +235,12 @@ def page_of(
     for run, other, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
         both = tables[0], table
         levels = None if score is None else (both[0].level_of(score), both[1].level_of(score))
-        own = [delta for delta in comparison.deltas if delta.run == run.name]
+        deltas = [delta for delta in comparison.deltas if delta.run == run.name]
         pairs.append(
             RunPair(
                 run.name,
-                [row_of(d) for d in own if d.category is None],
-                [row_of(d) for d in own if d.category is not None and d.key == "AP"],
+                [row_of(d) for d in deltas if d.category is None],
+                [row_of(d) for d in deltas if d.category is not None and d.key == "AP"],
                 changes_of(*both, levels=levels, images=most, datasets=(sets_of(first), sets_of(other))),
                 [(one.result, of) for one, of in zip((first, other), both, strict=True)],
                 [row for row in comparison.slices if row["run"] == run.name],
@@ -266,13 +266,13 @@ def page_of(
     )
 
 
-def _add_new(log: Log, own: Log) -> None:
+def _add_new(log: Log, run_log: Log) -> None:
     """Add what a run had to say to the log, but for what was said before of the same ground truth."""
     seen = set(log.issues)
-    repeated = {issue.code for issue in own.issues} - {i.code for i in own.issues if i not in seen}
-    for issue in own.issues:
-        own.counts[issue.code] -= issue in seen
+    repeated = {issue.code for issue in run_log.issues} - {i.code for i in run_log.issues if i not in seen}
+    for issue in run_log.issues:
+        run_log.counts[issue.code] -= issue in seen
     for code in repeated:
-        own.counts[code] = 0
-    own.issues = [issue for issue in own.issues if issue not in seen]
-    log.extend(own)
+        run_log.counts[code] = 0
+    run_log.issues = [issue for issue in run_log.issues if issue not in seen]
+    log.extend(run_log)

@@ -46,13 +46,13 @@ def element(name: str, *children: object, **attributes: object) -> Html:
 
     The attribute ``class_`` is ``class``, and underscores are hyphens.
     """
-    given = "".join(
+    pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(printable(str(value)))}"'
         for key, value in attributes.items()
         if value is not None
     )
     inner = "".join(c if isinstance(c, Html) else html.escape(printable(str(c))) for c in children)
-    return Html(f"<{name}{given}>{inner}</{name}>")
+    return Html(f"<{name}{pairs}>{inner}</{name}>")
 
 
 def joined(parts: Iterable[Html]) -> Html:
@@ -124,7 +124,7 @@ def line(points: Iterable[Sequence[float]], colour: str, **attributes: object) -
     return element("polyline", points=text, fill="none", stroke=colour, **attributes)
 
 
-def curves(given: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]) -> Html:
+def curves(series: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str]) -> Html:
     """Lines over 0..1 in both directions: a name, x and y of each, with the names of the axes."""
     side, left, top = 190.0, 40.0, 8.0
     parts = [
@@ -147,11 +147,11 @@ def curves(given: Sequence[tuple[str, Floats, Floats]], labels: tuple[str, str])
             transform=f"rotate(-90 9 {top + side / 2})",
         ),
     ]
-    for i, (name, x, y) in enumerate(given):
+    for i, (name, x, y) in enumerate(series):
         kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), 150)).astype(int))
         points = zip(left + side * x[kept], top + side * (1 - y[kept]), strict=True)
-        own = line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
-        parts.append(element("g", element("title", name), own))
+        stroke = line(points, COLOURS[i % len(COLOURS)], stroke_width=1.6)
+        parts.append(element("g", element("title", name), stroke))
     label = f"{labels[1]} over {labels[0]}"
     return svg(left + side + 12, top + side + 32, *parts, label=label)
 

@@ -120,17 +120,17 @@ def _drawings(dataset: Dataset) -> list[Html]:
     pictures = [
         Picture(images.name[i], images.path[i], int(images.width[i]), int(images.height[i])) for i in rows
     ]
-    found = []
+    figures = []
     for row, shot in zip(rows, shots(pictures, 160), strict=True):
         if not shot.jpeg:
             continue
-        own = np.flatnonzero(boxes.image == row)[:200]
-        names = (dataset.categories.name[k] for k in boxes.category[own].tolist())
-        drawn = zip(boxes.xyxy[own].tolist(), names, boxes.category[own].tolist(), strict=True)
+        box_rows = np.flatnonzero(boxes.image == row)[:200]
+        names = (dataset.categories.name[k] for k in boxes.category[box_rows].tolist())
+        drawn = zip(boxes.xyxy[box_rows].tolist(), names, boxes.category[box_rows].tolist(), strict=True)
         size = (int(images.width[row]) or shot.width, int(images.height[row]) or shot.height)
         drawing = boxes_drawn(base64.b64encode(shot.jpeg).decode(), size, drawn, 160)
-        found.append(element("figure", drawing, element("figcaption", images.name[row])))
-    return found
+        figures.append(element("figure", drawing, element("figcaption", images.name[row])))
+    return figures
 
 
 # --------------------------------------------------------------------------------------------- results
@@ -150,15 +150,15 @@ def _(evaluation: Evaluation) -> str:
     parts = [element("p", ", ".join([head, *only]), class_="dim")]
     parts += [element("p", text, class_="doubt") for text in doubts]
     for i, result in enumerate(evaluation.results):
-        own = _result(result)
+        part = _result(result)
         if len(evaluation.results) > 1:
-            own = element(
+            part = element(
                 "details",
                 element("summary", f"{result.protocol}: {headline(result)}"),
-                own,
+                part,
                 **({} if i else {"open": ""}),
             )
-        parts.append(own)
+        parts.append(part)
     return view(*parts)
 
 
@@ -219,13 +219,13 @@ def _(rows: AnalysisTable) -> str:
     return view(_rows(rows))
 
 
-def _rows(given: AnalysisTable) -> Html:
+def _rows(rows: AnalysisTable) -> Html:
     """The first rows of a table."""
-    kept = [[_cell(row.get(name)) for name in given.names] for row in given[:ROWS]]
-    texts = next((i for i, name in enumerate(given.names) if not _is_text(given, name)), len(given.names))
-    more = len(given) - len(kept)
+    kept = [[_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
+    texts = next((i for i, name in enumerate(rows.names) if not _is_text(rows, name)), len(rows.names))
+    more = len(rows) - len(kept)
     end = element("p", f"{more} more rows: .to_pandas()", class_="dim") if more > 0 else Html()
-    return joined([table(given.names, kept, text=texts), end])
+    return joined([table(rows.names, kept, text=texts), end])
 
 
 def _is_text(rows: AnalysisTable, name: str) -> bool:
@@ -291,13 +291,13 @@ def _(comparison: Comparison) -> str:
 
 
 @html_of.register
-def _(found: Validation) -> str:
-    log = found.log
-    said = [plural(n, what) for n, what in ((found.errors, "error"), (found.warnings, "warning")) if n]
-    parts = [element("p", element("b", ", ".join(said) or "Nothing is wrong."))]
+def _(result: Validation) -> str:
+    log = result.log
+    totals = [plural(n, what) for n, what in ((result.errors, "error"), (result.warnings, "warning")) if n]
+    parts = [element("p", element("b", ", ".join(totals) or "Nothing is wrong."))]
     parts += [element("p", note, class_="dim") for note in log.notes[:PLACES]]
     by_code: dict[str, list[Issue]] = {}
-    for issue in found:
+    for issue in result:
         by_code.setdefault(issue.code, []).append(issue)
     rows = []
     for name, issues in by_code.items():
@@ -337,8 +337,8 @@ def _(agreement: Agreement) -> str:
 
 @html_of.register
 def _(statistics: Statistics) -> str:
-    own = sorted(statistics.classes, key=lambda one: -one.boxes)[:CLASSES]
-    by_class = [(one.name, one.boxes, one.images, one.small, one.medium, one.large) for one in own]
+    largest = sorted(statistics.classes, key=lambda one: -one.boxes)[:CLASSES]
+    by_class = [(one.name, one.boxes, one.images, one.small, one.medium, one.large) for one in largest]
     measured = ("boxes_per_image", "box_width", "box_height", "area", "aspect")
     spread = [(name.replace("_", " "), getattr(statistics, name)) for name in measured]
     columns = ("min", "median", "mean", "max")

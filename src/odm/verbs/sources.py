@@ -331,14 +331,14 @@ def text_of_file(path: str, encoding: str = "") -> str:
 
 def lines_of_files(texts: Iterable[str], encoding: str = "") -> list[str]:
     """Replace each ``@FILE`` among the texts by the lines of that file that are not blank."""
-    found: list[str] = []
+    lines: list[str] = []
     for text in texts:
         if not text.startswith("@"):
-            found.append(text)
+            lines.append(text)
             continue
         content = text_of_file(text[1:], encoding)
-        found += [line.strip() for line in content.split("\n") if line.strip()]
-    return found
+        lines += [line.strip() for line in content.split("\n") if line.strip()]
+    return lines
 
 
 def renames_of(rename: Any, encoding: str) -> dict[str, str]:

@@ -65,8 +65,8 @@ class Validation(list[Issue], Shown):
         self.log, self.datasets, self.ledger = log, list(datasets), ledger
 
     def __repr__(self) -> str:
-        found = [plural(n, what) for n, what in ((self.errors, "error"), (self.warnings, "warning")) if n]
-        return f"<Validation: {', '.join(found) or 'nothing is wrong'}>"
+        totals = [plural(n, what) for n, what in ((self.errors, "error"), (self.warnings, "warning")) if n]
+        return f"<Validation: {', '.join(totals) or 'nothing is wrong'}>"
 
     @property
     def errors(self) -> int:
