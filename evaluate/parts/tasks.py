@@ -271,17 +271,19 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
     """Yield the columns of `Matches` of the detections of each bucket of classes."""
     buckets = np.array([work.bucket_of[name] for name in matches.classes], np.int64)
     by_bucket = np.argsort(buckets, kind="stable")
-    within = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
-    within[by_bucket] = rank_in_runs(first_of_runs(buckets[by_bucket]), len(buckets))
+    number_in_bucket = np.empty(len(buckets), np.int64)  # the number of each class inside its bucket
+    number_in_bucket[by_bucket] = rank_in_runs(first_of_runs(buckets[by_bucket]), len(buckets))
     image = local[matches.image].astype(np.int32)
-    to = buckets[matches.category]
+    bucket_of_row = buckets[matches.category]
     for k, name in enumerate(matches.classes):
         if name in work.cuts:
             class_rows = np.flatnonzero(matches.category == k)
-            to[class_rows] += work.cuts[name].range_of(matches.score[class_rows], image[class_rows])
-    order = np.argsort(to, kind="stable")
-    ends = np.searchsorted(to[order], np.arange(work.n_buckets + 1))
-    hit_of_row = np.full(len(to), -1, np.int32)
+            bucket_of_row[class_rows] += work.cuts[name].range_of(
+                matches.score[class_rows], image[class_rows]
+            )
+    order = np.argsort(bucket_of_row, kind="stable")
+    ends = np.searchsorted(bucket_of_row[order], np.arange(work.n_buckets + 1))
+    hit_of_row = np.full(len(bucket_of_row), -1, np.int32)
     hit_of_row[matches.hit] = np.arange(len(matches.hit), dtype=np.int32)
     narrow = matches.score.astype(np.float32)
     score = narrow if (narrow == matches.score).all() else matches.score
@@ -292,7 +294,7 @@ def _by_bucket(matches: Matches, local: NDArray[Any], work: Work) -> Iterable[Co
         at = np.flatnonzero(hits >= 0).astype(np.int32)
         hits = hits[at]
         piece: Columns = {
-            "category": within[matches.category[rows]].astype(small),
+            "category": number_in_bucket[matches.category[rows]].astype(small),
             "score": score[rows],
             "image": image[rows],
             "hit": at,

@@ -153,9 +153,9 @@ def _read_outlines(values: Sequence[bytes], size: Longs, rows: Longs) -> tuple[S
     del size, rows
     objects, bad = _decoded(values, list[list[float]], OUTLINE_NUMBERS)
     for i, outlines in enumerate(objects):
-        odd = next((len(one) for one in outlines if len(one) % 2), None) if outlines else None
-        if odd is not None:
-            bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd} numbers"}))
+        odd_length = next((len(one) for one in outlines if len(one) % 2), None) if outlines else None
+        if odd_length is not None:
+            bad.append((i, OUTLINE_NUMBERS, {"value": f"{odd_length} numbers"}))
             objects[i] = None
     outlines_of = [[one for one in outlines if one] if outlines else [] for outlines in objects]
     lengths = np.array([len(one) for one in itertools.chain.from_iterable(outlines_of)], np.int64)
