@@ -131,7 +131,7 @@ def _add_line(path: str, line: str) -> str:
 
 
 def _content(path: str) -> bytes | None:
-    """The content of a file; None if there is no such file. PathError if it cannot be read."""
+    """The content of a file; None if there is no such file. Raises PathError if it cannot be read."""
     if not os.path.exists(path):
         return None
     try:

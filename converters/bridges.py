@@ -569,6 +569,6 @@ def _by_image(dataset: Dataset) -> Iterable[tuple[int, Longs]]:
 
 
 def _require_pixels(dataset: Dataset) -> None:
-    """ValueError for coordinates that are fractions of images of unknown size."""
+    """Raise ValueError for coordinates that are fractions of images of unknown size."""
     if dataset.relative:
         raise ValueError("no image has a size, so the boxes are fractions of their images, not pixels")

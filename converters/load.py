@@ -354,7 +354,7 @@ def _check(
 
 
 def _check_left(side: PendingSource, loaded: Loaded) -> None:
-    """DataError where leaving out rows with errors leaves no box, or leaves out none."""
+    """Raise DataError if leaving out rows with errors leaves no box, or leaves out none."""
     if loaded.bad and not len(loaded.dataset):
         n = loaded.bad
         what = "the only box has an error" if n == 1 else f"all {n} boxes have errors"

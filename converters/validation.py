@@ -184,7 +184,7 @@ def examine(
 
 
 def check_tolerance(tolerance: float) -> None:
-    """UsageError if it is no number of pixels."""
+    """Raise UsageError if `tolerance` is not a finite number of pixels from 0 up."""
     if not 0 <= tolerance < float("inf"):
         raise UsageError(f"tolerance={tolerance}: expected a number of pixels of at least 0")
 

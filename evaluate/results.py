@@ -259,7 +259,7 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def sides(self) -> Joined:
-        """The boxes of both sides. UsageError if the result was made from matches only."""
+        """The boxes of both sides. Raises UsageError if the result was made from matches only."""
         if self.rules.tubes:
             raise UsageError(f"{self.protocol} measures whole tracks, but this is made of single boxes")
         if self.joined is None:
@@ -324,7 +324,7 @@ class Evaluation(ResultViews, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def result(self) -> Result:
-        """The only result. UsageError if there are several."""
+        """The only result. Raises UsageError if there are several."""
         if len(self.results) != 1:
             raise UsageError(f"there are {len(self.results)} results: choose one of .results")
         return self.results[0]

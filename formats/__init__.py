@@ -102,7 +102,7 @@ def get(name: str) -> Format:
 
 
 def get_target(name: str) -> Format:
-    """The format of that name, to be written. UsageError if there is none, or if it is only read."""
+    """The format of that name, to be written. Raises UsageError if there is none, or if it is only read."""
     format_ = get(name)
     if format_.write is None:
         raise UsageError(f"{name} is only read; choose another format for what is written (see odm formats)")
@@ -144,7 +144,7 @@ def with_flags(flags: Iterable[str]) -> list[str]:
 
 
 def for_target(path: str) -> Format:
-    """The format of a single file with the suffix of `path`. UsageError if it does not decide.
+    """The format of a single file with the suffix of `path`. Raises UsageError if it does not decide.
 
     Where several formats have the suffix, the one that owns it is meant.
     """

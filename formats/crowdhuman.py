@@ -116,7 +116,7 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
 
 
 def _add_image(record: Item, split: str) -> int | None:
-    """Add the image of a record; None, and an issue, if it cannot be one."""
+    """Add the image of a record. Returns None, and reports an issue, if the value is unusable."""
     if not any(key in record for key in _LISTS):
         record.missing("gtboxes")
         return None

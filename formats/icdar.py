@@ -217,7 +217,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         return marks
 
     def class_name(name: bytes) -> str | None:
-        """The text of a class, which may be any words; None if it cannot be one."""
+        """The text of a class, which may be any words; None if the value is unusable."""
         try:
             text = name.decode()
         except UnicodeDecodeError:

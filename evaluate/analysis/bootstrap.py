@@ -100,7 +100,7 @@ class Resampling(msgspec.Struct, frozen=True):
     """Shows progress: called with rounds of work and what they are."""
 
     def check(self) -> None:
-        """UsageError if a value is out of range."""
+        """Raise UsageError if a value is out of range."""
         if self.replicates < 1:
             raise UsageError(
                 f"{spell('replicates')} {self.replicates}: expected a whole number of at least 1"

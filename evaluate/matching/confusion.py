@@ -69,7 +69,7 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @functools.cached_property
     def counts(self) -> Longs:
-        """The whole table. UsageError if it is too large."""
+        """The whole table. Raises UsageError if it is too large."""
         if math.prod(self.table.shape) > MOST_CELLS:
             raise UsageError(
                 f"{len(self.classes)} classes are too many for a whole confusion matrix: choose some with "

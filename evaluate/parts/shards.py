@@ -323,7 +323,7 @@ def rules_in_parts(
 
 
 def check_rules(rules: Sequence[Rules]) -> None:
-    """UsageError for a protocol whose numbers need all detections at once."""
+    """Raise UsageError for a protocol whose numbers need all detections at once."""
     for p in rules:
         if p.tubes:
             why = "measures tracks, whose boxes may lie in several parts"

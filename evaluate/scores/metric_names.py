@@ -144,7 +144,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 def parse_gate(text: str) -> Gate:
-    """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. UsageError if the text is anything else."""
+    """A gate from ``mAP=0.5`` or ``AP[person]=0.4``. Raises UsageError if the text is anything else."""
     match = re.fullmatch(rf"({PATTERN})=\s*(?P<bound>[^=\s]+)\s*", text, re.DOTALL)
     name = parse_metric(match[1]) if match else None
     if match and name:

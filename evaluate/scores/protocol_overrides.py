@@ -167,7 +167,7 @@ def _parse_class_ious(text: str) -> dict[str, float]:
 
 
 def _check_one_type(rules: Sequence[Protocol]) -> None:
-    """UsageError where one protocol compares boxes and another something else."""
+    """Raise UsageError where one protocol compares boxes and another something else."""
     names = {p.iou_type: p.name for p in rules}
     if len(names) > 1:
         (type_name, first), (other_type, second) = list(names.items())[:2]

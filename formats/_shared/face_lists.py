@@ -45,7 +45,7 @@ def key_of(image: str) -> str:
 
 
 def check_levels(levels: Levels, images: Sequence[str], path: str) -> None:
-    """UsageError if the lists name none of the images."""
+    """Raise UsageError if the lists name none of the images."""
     listed = set().union(*levels.values())
     if images and not any(key_of(name) in listed for name in images):
         raise UsageError(

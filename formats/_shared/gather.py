@@ -299,7 +299,7 @@ class Gather:
     def category(
         self, name: str, at: At, *, field: str = "", source_id: Id | None = None, listed: bool = False
     ) -> int | None:
-        """The row of a class, added if it is new; None, and an issue, if it cannot be one.
+        """The row of a class, added if it is new. Returns None, and reports an issue, if it cannot be one.
 
         `listed` where the name stands in a list of classes and not in a box.
         """

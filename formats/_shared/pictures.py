@@ -360,7 +360,7 @@ class Pictures:
 
 
 def parse_pixels(text: str) -> int:
-    """A whole number of pixels in 1..2^31-1; ``640.0`` is one. ValueError if it is anything else."""
+    """A whole number of pixels in 1..2^31-1; ``640.0`` is one. Raises ValueError if it is anything else."""
     if not text.isascii() or "_" in text:
         raise ValueError("not a number of pixels")
     value = float(text)

@@ -111,7 +111,7 @@ class ClassNames(msgspec.Struct, eq=False):
 
 
 def _read(source: Source, file: str, log: Log) -> ClassNames | None:
-    """The class names of a file; None, and an issue, where it is not usable."""
+    """The class names of a file. Returns None, and reports an issue, if it is not usable."""
     data, path, errors = source.read(file, log), source.full(file), log.errors
     if data is None:
         return None

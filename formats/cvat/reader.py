@@ -164,7 +164,7 @@ class Reader:
     def image(
         self, name: str, size: tuple[int, int], line: int, split: str = "", place: tuple[int, int] = (-1, -1)
     ) -> int | None:
-        """Add an image; None, and an issue, if it cannot be."""
+        """Add an image. Returns None, and reports an issue, if the name is unusable."""
         at = At(self.path, line=line)
         return self.gather.image(
             name,

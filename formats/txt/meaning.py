@@ -156,7 +156,7 @@ def parse(source: Source, log: Log, *, sep: str, classes: str | None) -> Labels:
 
 
 def name_of(name: bytes, *, separated: bool) -> str | None:
-    """The text of a class name; None if it cannot be one."""
+    """The text of a class name; None if the value is unusable."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -337,7 +337,7 @@ def _find_meaning(sides: list[Labels], log: Log, options: TxtOptions) -> Meaning
 
 
 def _find_coords(sides: list[Labels], log: Log) -> bool | None:
-    """Whether coordinates are relative; None, and an issue, if it is unclear."""
+    """Whether coordinates are relative. Returns None, and reports an issue, if it is unclear."""
     sides = [side for side in sides if len(side)]
     if not sides:
         return False

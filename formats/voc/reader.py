@@ -257,7 +257,7 @@ class Reader:
         return members, sound
 
     def _text(self, element: Any, path: str, field: str) -> str | None:
-        """The text of an element; None, and an issue, if it holds elements."""
+        """The text of an element. Returns None, and reports an issue, if it holds elements."""
         if not len(element):
             return element.text or ""
         tag = str(element[0].tag)

@@ -43,7 +43,7 @@ def check_call(
 
 
 def check_values(hints: Mapping[str, Any], values: Mapping[str, Any], open_words: Sequence[Any] = ()) -> None:
-    """UsageError, which begins with the name, for the first of the values that its type does not allow.
+    """Raise UsageError, which begins with the name, for the first of the values that its type does not allow.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check(name: str, value: Any, hint: Any, open_words: Sequence[Any] = ()) -> None:
-    """UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
+    """Raise UsageError if `value` is not what `hint`, a type as in an annotation, allows."""
     if _fits(value, hint, open_words):
         return
     wrong, expected = value, _words(hint)

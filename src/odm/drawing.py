@@ -23,7 +23,7 @@ FORMATS = {
 
 
 def check_matplotlib() -> None:
-    """UsageError, with the way out, if Matplotlib is not installed."""
+    """Raise UsageError, with the way out, if Matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401, ICN001 -- only to see whether it is there
     except ImportError:

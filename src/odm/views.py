@@ -45,11 +45,11 @@ class TableMixin:
         raise NotImplementedError
 
     def to_pandas(self) -> Any:
-        """The table as a ``pandas.DataFrame``. UsageError if pandas is not installed."""
+        """The table as a ``pandas.DataFrame``. Raises UsageError if pandas is not installed."""
         return import_optional("pandas").DataFrame(self.columns())
 
     def to_polars(self) -> Any:
-        """The table as a ``polars.DataFrame``. UsageError if polars is not installed."""
+        """The table as a ``polars.DataFrame``. Raises UsageError if polars is not installed."""
         return import_optional("polars").DataFrame(self.columns(), strict=False)
 
 

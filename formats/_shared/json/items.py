@@ -500,7 +500,7 @@ class Rows:
 
 
 def file_item(reader: Reader, file: str) -> Item:
-    """The object that a file holds; `BadRecord`, and an issue, if it holds none."""
+    """The object that a file holds. Raises `BadRecord`, and reports an issue, if it holds none."""
     value = reader.value(file)
     if value is Nothing:
         raise BadRecord

@@ -128,7 +128,7 @@ def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def edges_of(pixels: Pixels) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom around pixels. BadMask if there are none."""
+    """Left, top, right and bottom around pixels. Raises BadMask if there are none."""
     if not pixels.any():
         raise BadMask("a mask with at least one pixel")
     (top, bottom), (left, right) = (np.flatnonzero(pixels.any(axis=k))[[0, -1]].tolist() for k in (1, 0))

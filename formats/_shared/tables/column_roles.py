@@ -127,7 +127,7 @@ _MANY = 1000
 
 
 def parse_columns(text: str, roles: Sequence[str] = ROLES) -> dict[str, str]:
-    """The columns of `roles` in ``image:frame,left:x0``. ValueError if there is no such role."""
+    """The columns of `roles` in ``image:frame,left:x0``. Raises ValueError if there is no such role."""
     columns = parse_mapping(text)
     for role in columns:
         if role not in roles:

@@ -34,7 +34,7 @@ def is_incomplete(folder: str) -> bool:
 
 
 def read_marker(folder: str) -> list[str]:
-    """Return the names in the marker of a folder. PathError if it is larger than odm writes one."""
+    """Return the names in the marker of a folder. Raises PathError if the file is too large for one."""
     path = os.path.join(folder, INCOMPLETE)
     if os.path.getsize(path) > _MOST:
         raise PathError(f"{printable(path)}: it has more than {_MOST} bytes; remove the folder, or this file")

@@ -97,7 +97,7 @@ def _open(path: str, max_size: int) -> tuple[int, int]:
 
 
 def refuse_larger(size: int, most: int) -> None:
-    """Unreadable if a file has more bytes than `most`."""
+    """Raise Unreadable if a file has more bytes than `most`."""
     if size > most:
         raise Unreadable(f"it has {size} bytes, more than the limit of {most} ({spell('max_size')})")
 
@@ -178,7 +178,7 @@ def _all_of(stream: IO[bytes], size: int) -> bytes:
 
 
 def refuse_nuls(head: bytes) -> None:
-    """Unreadable if a file begins with nothing but NULs."""
+    """Raise Unreadable if a file begins with nothing but NULs."""
     if len(head) >= 4096 and not head[:4096].strip(b"\0"):
         raise Unreadable("it begins with 4096 NUL bytes, so its content is lost or is not text")
 

@@ -75,7 +75,7 @@ def is_address(path: str) -> bool:
 
 
 def refuse_other(path: str) -> None:
-    """UsageError if a path that the user typed is an address of anything but an object store."""
+    """Raise UsageError if a path that the user typed is an address of anything but an object store."""
     if match := _OTHER.match(path):
         raise UsageError(
             f"{printable(conceal(path))}: {match[0]} is not read, because it cannot be listed; give a "
@@ -84,7 +84,7 @@ def refuse_other(path: str) -> None:
 
 
 def refuse_target(path: str) -> None:
-    """PathError if a path to write to is an address: a folder of that name is never meant."""
+    """Raise PathError if a path to write to is an address: a folder of that name is never meant."""
     if match := _OTHER.match(path):
         raise PathError(
             f"{printable(conceal(path))}: cannot write to {match[0]} addresses; write to a folder on this "

@@ -123,7 +123,7 @@ class _Budget:
 
     @contextlib.contextmanager
     def hold(self, image: Image.Image) -> Iterator[None]:
-        """Wait until a picture fits, and close it at the end. Unreadable if it never fits."""
+        """Wait until a picture fits, and close it at the end. Raises Unreadable if it never fits."""
         width, height = image.size
         need = width * height * _BYTES.get(image.format or "", 4)
         if image.info.get("progressive"):  # whose coefficients are held at full size, whatever is drawn

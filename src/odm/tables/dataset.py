@@ -292,7 +292,7 @@ class Builder:
         video: int = -1,
         frame: int = -1,
     ) -> int:
-        """Add an image and return its row. ValueError if the name is there already."""
+        """Add an image and return its row. Raises ValueError if the name is there already."""
         row = len(self._image_rows)
         if self._image_rows.setdefault(name, row) != row:
             raise ValueError(f"two images are named {name!r}")

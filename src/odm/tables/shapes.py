@@ -255,7 +255,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
         return cut_columns(self.xy, self.point, self.ring, width, most)
 
     def drawn(self, height: Longs, width: Longs) -> Shapes:
-        """Outlines as masks. ValueError if one is among `unfillable`."""
+        """Outlines as masks. Raises ValueError if one is among `unfillable`."""
         from odm.masks.polygons import write_outlines
 
         return Shapes.of_masks(*write_outlines(self.xy, self.point, self.ring, height, width))

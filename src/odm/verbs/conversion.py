@@ -384,7 +384,7 @@ def is_table(source: object) -> bool:
 
 
 def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:
-    """The names, or the lines of a file. UsageError for one whose lines are hardly names."""
+    """The names, or the lines of a file. Raises UsageError for one whose lines are hardly names."""
     if not is_path(classes):
         return tuple(classes)  # type: ignore[arg-type]
     path = os.fspath(classes)

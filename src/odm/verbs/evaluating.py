@@ -17,7 +17,7 @@ from odm.verbs.words import Analysis, FormatName, PairFormatOptions, Path, Proto
 
 
 def parse_numbers(text: str) -> list[int]:
-    """The whole numbers in ``1,10``. UsageError if the text is anything else."""
+    """The whole numbers in ``1,10``. Raises UsageError if the text is anything else."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

@@ -251,7 +251,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_options(cls, options: PairOptions, protocol: Any, iou: Any, *, diagnose: bool) -> Plan:
-        """UsageError for a value out of range, or a change that has no meaning for a protocol."""
+        """Raise UsageError for a value out of range, or a change that has no meaning for a protocol."""
         renames = renames_of(options.rename, options.encoding)
         sigmas = _sigmas_of(options.sigmas)
         check_scores(at_score=options.at_score, score_min=options.score_min)
@@ -412,7 +412,7 @@ def _parse_names(option: str, text: str | Sequence[str] | None, encoding: str) -
 
 
 def _is_partwise(options: EvalOptions, rules: Sequence[Protocol]) -> bool:
-    """Whether the detections are read a part at a time. UsageError if something else forbids it."""
+    """Whether the detections are read a part at a time. Raises UsageError if something else forbids it."""
     memory, cluster, scratch = spell("memory"), spell("cluster"), spell("scratch")
     if options.memory is None and options.cluster is None:
         for name, value in (("scratch", options.scratch), ("rows_per_task", options.rows_per_task)):

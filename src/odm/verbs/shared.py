@@ -19,7 +19,7 @@ _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def parse_size(text: str) -> int:
-    """The number of bytes that ``500M`` or ``2G`` means. ValueError if the text is anything else."""
+    """The number of bytes that ``500M`` or ``2G`` means. Raises ValueError if the text is anything else."""
     match = re.fullmatch(r"([0-9]{1,15})\s*([KMGT]?)i?B?", text, re.IGNORECASE | re.ASCII)
     if not match:
         raise ValueError(f"{text!r} is not a size such as 500M or 2G")

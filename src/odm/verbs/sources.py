@@ -315,7 +315,7 @@ def split_names(text: str | Iterable[str] | None) -> tuple[str, ...]:
 
 
 def text_of_file(path: str, encoding: str = "") -> str:
-    """The text of a file in UTF-8, or in the encoding that was named. PathError if it is not."""
+    """The text of a file in UTF-8, or in the encoding that was named. Raises PathError if it is not."""
     try:
         data = read_bytes(path)
         return (as_utf8(data, encoding) if encoding else data).removeprefix(b"\xef\xbb\xbf").decode()

@@ -244,7 +244,7 @@ def validate(options: ValidateOptions) -> Validation:
 
 
 def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
-    """UsageError for options that exclude each other, or have no meaning without another."""
+    """Raise UsageError for options that exclude each other, or have no meaning without another."""
     fix, against = spell("fix"), spell("against")
     if options.gt is not None and options.against is not None:
         raise UsageError(f"{spell('gt')} and {against} cannot be combined")
