@@ -493,6 +493,24 @@ def test_a_proven_regression_fails():
     assert not regressions(found, [parse_regression_gate("mAP=100%", proven=True)])
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("AP", ("AP", None, 0)),
+        ("AP[a=b]=1%", ("AP", "a=b", 0.01)),
+        ("mAP@high=0.01", ("mAP@high", None, 0.01)),
+        ("mAP@high=.5", ("mAP@high", None, 0.5)),
+        ("MR@Reasonable=5%", ("MR@Reasonable", None, 0.05)),
+        ("MR@Reasonable_occ=heavy", ("MR@Reasonable_occ=heavy", None, 0)),
+        ("MR@Reasonable_occ=heavy=0.02", ("MR@Reasonable_occ=heavy", None, 0.02)),
+        ("MR@Reasonable_occ=heavy[a b] = 2%", ("MR@Reasonable_occ=heavy", "a b", 0.02)),
+    ],
+)
+def test_the_key_and_the_margin_of_a_gate(text, parts):
+    gate = parse_regression_gate(text, proven=True)
+    assert (gate.name.key, gate.category, gate.margin) == parts
+
+
 @pytest.mark.parametrize("text", ["", "AP=x", "AP=-1", "AP=nan", "AP=1=2"])
 def test_gates_that_are_none(text):
     with pytest.raises(UsageError, match="fail-on-regression"):

@@ -17,9 +17,9 @@ from odm.evaluate.scores.accumulate import ALIASES, OVER_COCO_IOUS, class_keys, 
 from odm.evaluate.scores.protocols import PROTOCOLS, Protocol
 from odm.issues import UsageError, hint, shorten, spell
 
-_KEY = r"[^\s\[\]=:@]+(?:@[^\s\[\]:]+)?"
+_KEY = r"[^\s\[\]=:@]+(?:@[^\s\[\]=:]+(?:=[^\W\d][^\s\[\]=:]*)?)?"
 PATTERN = rf"\s*(?:(?P<where>[^\s\[\]=:]+):)?(?P<key>{_KEY})\s*(?:\[(?P<category>.+)\])?\s*"
-"""A metric; after it may stand ``=`` and a number."""
+"""A metric; after it may stand ``=`` and a number. A key may hold ``=`` and a word: ``MR@All_occ=heavy``."""
 
 _TYPED = {"ap": "AP", "f1": "F1", "corloc": "CorLoc"}
 """Keys of classes as people type them."""
