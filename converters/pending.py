@@ -94,9 +94,9 @@ def choose_options(
 
 
 SHAPE_WORDS = frozenset({"polygon", "mask", "oriented", "keypoints"})
+"""Words of `Format.keeps` that a reader is asked for."""
 FIELD_WORD = "fields"
 """In `Request.wants`: the numbers that only some protocols look at, see `Builder.wants_fields`."""
-"""Words of `Format.keeps` that a reader is asked for."""
 
 Counterpart = Callable[[], Dataset | None]
 """Gives the dataset that another refers to, such as the ground truth of a results file."""

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import random
 import re
 import zlib
 from pathlib import Path
@@ -17,6 +18,7 @@ from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 from msgspec.structs import replace
 from PIL import ExifTags, Image
 from selection import params
+from test_challenges import pedestrians
 from test_evaluate_shapes import Scene, boxes_of, side
 
 import odm
@@ -277,6 +279,8 @@ def test_a_page_holds_what_the_evaluation_says(data, tmp_path, capsys):
     assert [d["code"] for d in page["doubts"]] == ["class-only-in-detections", "groups-as-objects"]
     for shown, result in zip(page["results"], contract["results"], strict=True):
         assert shown["summary"] == result["summary"]
+        defined = [row["ap"] for row in result["classes"] if row["ap"] is not None]
+        assert shown["ap"] == pytest.approx(sum(defined) / len(defined))
         assert [row["gt"] for row in shown["rows"]] == [row["gt"] for row in result["classes"]]
         assert dense(shown["outcomes"])[:, 0].sum() == result["overall"]["tp"]
         assert dense(shown["outcomes"])[:, 1:-1].sum() == result["overall"]["fp"]
@@ -290,6 +294,15 @@ def test_a_page_holds_what_the_evaluation_says(data, tmp_path, capsys):
     with Image.open(io.BytesIO(base64.b64decode(pictures[0]))) as picture:
         assert picture.format == "JPEG"
         assert picture.size == (160, 120)
+
+
+@pytest.mark.parametrize("protocol", ["citypersons", "caltech"])
+def test_the_report_has_ap_beside_the_miss_rate(protocol, tmp_path):
+    """The row of all classes in its table shows AP, as those of the classes do, not the headline."""
+    truth, found = pedestrians(random.Random(3), 40)
+    odm.eval(truth, found, protocol, report=tmp_path / "r.html")
+    (page,) = read_page(tmp_path / "r.html")[0]["results"]
+    assert page["ap"] == page["rows"][0]["ap"] != page["summary"]["MR@Reasonable"]
 
 
 def test_the_same_input_gives_the_same_bytes(data, tmp_path, monkeypatch):

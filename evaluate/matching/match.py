@@ -260,9 +260,9 @@ class Truth:
         """(areas, n) what counts as nothing."""
         self.weight = protocol.group_weight or 0
         self.counting = ~(self.outside | (self.group & (self.weight == 0)))
+        """(areas, n) what counts."""
         if protocol.counts_ignored:
             self.counting |= (side.flags & np.uint16(protocol.crowd_flags)) != 0
-        """(areas, n) what counts."""
         self.nothing: list[Words] = [_spread(self.outside, block) for block in self.blocks]
         """Per word (n,) the bits under which a ground truth counts as nothing."""
         n_areas, n = self.outside.shape

@@ -120,6 +120,7 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
         else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
         "definition": result.definition.partition(": ")[2],
         "summary": contract["summary"],
+        "ap": plain(result.overall.ap),
         "errors": contract.get("errors", {}),
         "dropped": result.dropped,
         "intervals": result.intervals,

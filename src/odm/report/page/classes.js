@@ -1,13 +1,12 @@
 // The table of classes of an evaluation.
 
 function classTable({ X, R, st, redraw, counts }) {
-  const total = Object.values(R.summary)[0];
   const hasAp = R.rows.some((row) => isNumber(row.ap));
   const averaged = Boolean(R.ious?.averaged); // then AP is of no single IoU
   const constant = !R.ious || averaged;
   const apOf = (row) => {
     if (!constant && !counts.own()) return apAt(row);
-    return row.i < 0 ? (hasAp ? total : null) : R.rows[row.i].ap;
+    return row.i < 0 ? R.ap : R.rows[row.i].ap;
   };
   // At the IoU of the slider.
   const apAt = (row) => (row.i < 0 ? mean(R.rows.map((_, i) => counts.apOf(i))) : counts.apOf(row.i));
