@@ -95,15 +95,27 @@ def shapes_of(format_: Any) -> list[str]:
 
 
 def protocols() -> str:
-    """The definition line of every protocol."""
+    """The definition line of every protocol, in a table for each field."""
     from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
+    from odm.evaluate.scores.protocols import names_by_field
 
-    lines = ["| protocol | definition |", "|---|---|"]
-    lines += [
-        f"| `{name}` | {rules.definition.split(': ', 1)[1]} |"
-        for name, rules in {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}.items()
+    rules = {**PROTOCOLS, **SHAPE_PROTOCOLS, **TUBE_PROTOCOLS}
+    lines: list[str] = []
+    for field, names in names_by_field().items():
+        lines += ["", f"**{field.capitalize()}**", "", "| protocol | definition |", "|---|---|"]
+        lines += [f"| `{name}` | {rules[name].definition.split(': ', 1)[1]} |" for name in names]
+    return "\n".join(lines[1:])
+
+
+def protocols_by_field() -> str:
+    """The names of the protocols of each field."""
+    from odm.evaluate.scores.protocols import names_by_field
+
+    rows = [
+        f"| {field} | {', '.join(f'`{name}`' for name in names)} |"
+        for field, names in names_by_field().items()
     ]
-    return "\n".join(lines)
+    return "\n".join(["| field | protocols |", "|---|---|", *rows])
 
 
 EXAMPLE = ("eval", "-q", "fixtures/illustrated/groundtruths", "fixtures/illustrated/detections")
@@ -255,7 +267,12 @@ def chinese(make: Callable[[], str]) -> Callable[[], str]:
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"quick start": quick_start, "verdict": verdict, "formats": formats_by_use},
+    "README.md": {
+        "quick start": quick_start,
+        "verdict": verdict,
+        "fields": protocols_by_field,
+        "formats": formats_by_use,
+    },
     "docs/ci.md": {"action inputs": action_inputs},
     "docs/diff.md": {},
     "docs/shapes.md": {},
