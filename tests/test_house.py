@@ -1,6 +1,7 @@
 """How the house is built: who may import whom, who touches the disk, and that nothing was forgotten."""
 
 import ast
+import collections
 import functools
 import graphlib
 import inspect
@@ -253,6 +254,52 @@ def test_functions_and_files_can_be_read(name):
             lines = node.end_lineno - node.lineno + 1 - (text.end_lineno - text.lineno + 1 if text else 0)
             assert lines <= 65, f"{node.name}: {lines} lines"
     assert max(node.end_lineno for node in modules()[name].body) <= 700
+
+
+EMPTY_WORDS = {"found", "own", "given", "said", "held", "told"}
+"""Names that say how a value came about, and not what it is; see "Language" in CONTRIBUTING.md."""
+
+FUNCTIONS_WITH_EMPTY_WORDS = {
+    "odm.formats": 3,
+    "odm.formats.coco": 20,
+    "odm.formats.txt": 1,
+}
+"""How many functions of a folder have such names of parameters or locals; folders that are not listed have none."""
+
+
+def names_of(function):
+    """The parameters and locals of a function, without those of functions in it."""
+    arguments = function.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+    nodes = list(function.body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        names |= {node.arg} if isinstance(node, ast.arg) else set()
+        nodes += ast.iter_child_nodes(node)
+    return names
+
+
+def empty_words():
+    """The number of functions with such names, by folder."""
+    folders = {name.rpartition(".")[0] for name in modules()}
+    counts = collections.Counter()
+    for name, tree in modules().items():
+        folder = name if name in folders else name.rpartition(".")[0]
+        functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        counts[folder] += sum(not EMPTY_WORDS.isdisjoint(names_of(function)) for function in functions)
+    return counts
+
+
+@checkout
+def test_empty_words_as_names_only_get_fewer():
+    recorded = FUNCTIONS_WITH_EMPTY_WORDS
+    more = {folder: n for folder, n in empty_words().items() if n > recorded.get(folder, 0)}
+    assert not more, f"recorded are {recorded}: give these values names that say what they are"
 
 
 @checkout
