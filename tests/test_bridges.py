@@ -141,7 +141,8 @@ def test_coco_dictionaries_are_those_of_pycocotools():
     [
         ({"category_id": 1, "bbox": [0, 0, 1, 1]}, "#/annotations/0: .* no key 'image_id'"),
         ({"image_id": 70, "category_id": 1, "bbox": [0, 0, 1, 1]}, "#/annotations/0/image_id: .*70"),
-        ({"image_id": 7, "category_id": 1}, "#/annotations/0: .* no key 'bbox'"),
+        ({"image_id": 7, "category_id": 1, "bbox": None}, "#/annotations/0/bbox: .*null"),
+        ({"image_id": 7, "category_id": 1}, "classes of whole images"),
     ],
 )
 def test_coco_records_that_do_not_fit_are_refused(record, message):
