@@ -355,7 +355,7 @@ def test_at_score():
     assert evaluate(truth, det).classes[0].score == 0.3
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.keys() - {*FIXED_CLASSES, "xview"})
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - {*FIXED_CLASSES, "xview"}))
 def test_undefined_is_told_from_0(protocol):
     """Precision and F1 of wrong detections alone are 0, recall without objects and precision of nothing are undefined."""
     names = ["false", "missed", "nothing", "right"]

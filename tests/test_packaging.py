@@ -34,7 +34,9 @@ def test_the_metadata_name_licence_and_versions():
     assert named == {"3.11", "3.12", "3.13", "3.14", "3.15"}
     assert said["requires-python"] == f">={min(named)}"
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert f"for version in ${{1:-{' '.join(sorted(named))}}}; do" in ci, "every version that is named is tried"
+    assert f"for version in ${{1:-{' '.join(sorted(named))}}}; do" in ci, (
+        "every version that is named is tried"
+    )
     assert "Typing :: Typed" in said["classifiers"]
     assert not [c for c in said["classifiers"] if c.startswith("License ::")], "the expression says it"
 
