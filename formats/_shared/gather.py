@@ -327,8 +327,6 @@ class Gather:
 
     def _settle_fractions(self) -> None:
         """Keep all boxes relative if no image has a size; else report images without one and drop theirs."""
-        if not self._unsized:
-            return
         self._pack()
         rows = list(self._unsized)
         sized = self._needs_pixels or self.builder.has_image_sizes
@@ -454,7 +452,8 @@ class Gather:
 
         `field` is the name of the score in the files, for messages.
         """
-        self._settle_fractions()
+        if self._unsized:
+            self._settle_fractions()
         scored, total = self.counts()
         if n := self._ellipses:
             what = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
