@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,7 +15,6 @@ from odm.cli._records import MessageOptions
 from odm.converters import Ledger, StrictLoss
 from odm.issues import UsageError
 from odm.verbs.conversion import ConvertOptions, run
-from odm.verbs.options import FormatOptions
 
 EXAMPLES = """
 \b
@@ -52,10 +50,14 @@ def command(options: ConvertCommand) -> int:
     sources: Any = options.source
     if not options.target or not sources:  # a single path is taken for DST
         raise click.UsageError("Missing argument 'DST'." if options.target else "Missing argument 'SRC...'.")
+    n, formats = len(sources), options.formats
+    if beyond := next((side for side in formats if side.isdigit() and int(side) > n), None):
+        sources_there = "is only 1 source" if n == 1 else f"are only {n} sources"
+        raise UsageError(f"-O {beyond}.{next(iter(formats[beyond]))}: there {sources_there}")
     log = terminal_log()
     lost: Ledger | None = None
     try:
-        ledger = run(options, _by_source(options.formats, len(sources)), log)
+        ledger = run(options, [formats.get(str(i), {}) for i in range(1, n + 1)], log)
     except StrictLoss as e:
         lost = e.ledger
         raise
@@ -66,14 +68,3 @@ def command(options: ConvertCommand) -> int:
     if not options.quiet:
         show(ledger)
     return 0
-
-
-def _by_source(formats: FormatOptions, n: int) -> Sequence[Mapping[str, Any]]:
-    """The options that were given with the number of a source."""
-    for side, of_side in formats.items():
-        if side.isdigit() and int(side) > n:
-            name = next(iter(of_side))
-            raise UsageError(
-                f"-O {side}.{name}: there {'is only 1 source' if n == 1 else f'are only {n} sources'}"
-            )
-    return [formats.get(str(i), {}) for i in range(1, n + 1)]

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from odm.converters.shapes import AsShapes, settle
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     Target,
+    TargetFields,
     as_one,
     bad_rows,
     check_parts,
@@ -58,11 +59,14 @@ CHECKS: dict[bool, Check] = {
 
 
 def write_tables(
-    dataset: Dataset, target: str, to: str | None, options: Mapping[str, Any], log: Log, **target_fields: Any
+    dataset: Dataset,
+    target: str,
+    to: str | None,
+    options: Mapping[str, Any],
+    log: Log,
+    **fields: Unpack[TargetFields],
 ) -> Ledger:
     """Write tables in the format `to`, else that of the target's suffix, with its `options`.
-
-    `target_fields` are further fields of `Target`.
 
     Raises
     ------
@@ -79,22 +83,16 @@ def write_tables(
     for name in dataset.categories.name:
         if (reason := refuse_class(name)) is not None:
             log.report(BAD_CLASS_NAME, "", value=name, reason=reason)
-    CHECKS[target_fields.get("clip", False)](dataset, log, ())
+    CHECKS[fields.get("clip", False)](dataset, log, ())
     if log.errors > errors:
         raise not_written(log, target)
     format_options, pictures = pictures_asked(options, target, format_)
     parsed_options = make_options(format_, format_options)
-    target_fields = {
-        "path": target,
-        "format": format_,
-        "options": parsed_options,
-        "pictures": pictures,
-        **target_fields,
-    }
     loaded, name = Loaded(settle(dataset), format_), format_.adapted(parsed_options).name
-    ledger = open_ledger(loaded, name, dry_run=target_fields.get("dry_run", False))
+    ledger = open_ledger(loaded, name, dry_run=fields.get("dry_run", False))
     ledger.source_format = "tables"
-    return write_loaded(loaded, Target(**target_fields), log, ledger)
+    to_write = Target(path=target, format=format_, options=parsed_options, pictures=pictures, **fields)
+    return write_loaded(loaded, to_write, log, ledger)
 
 
 @inputs.gather()

@@ -8,7 +8,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -77,6 +77,19 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection = Selection()
     pictures: str = ""
     """``copy`` or ``link``: put the pictures into the folder that the format names."""
+
+
+class TargetFields(TypedDict, total=False):
+    """Fields of `Target` that do not depend on the format."""
+
+    overwrite: bool
+    dry_run: bool
+    strict: bool
+    keep_groups: bool
+    clip: bool
+    shapes: AsShapes | None
+    edits: Edits
+    selection: Selection
 
 
 class StrictLoss(DataError):

@@ -11,6 +11,7 @@ from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
 from odm.converters.pending import FIELD_WORD, SHAPE_WORDS
 from odm.converters.shapes import AsShapes
+from odm.converters.writing import TargetFields
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
 from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, Options, argument, option
@@ -21,10 +22,10 @@ from odm.verbs.sources import (
     is_path,
     lines_of_files,
     listed,
-    load_source,
     only,
     renames_of,
     split_names,
+    truth_reader,
     verb,
 )
 from odm.verbs.words import ConvertFormatOptions, FormatName, Path, ReadFormatOptions, WriteFormatOptions
@@ -83,16 +84,19 @@ def read(options: ReadOptions) -> Dataset:
     PathError
         If the path is missing or not usable.
     """
-    loaded, _ = load_source(
+    side = options.side("", options.format, options.kind)
+    wants = frozenset({FIELD_WORD, *(SHAPE_WORDS if options.shapes else ())})
+    log, same_image = Log() if options.log is None else options.log, options.same_image
+    truth = truth_reader(options.gt, side, options, log, wants, same_image=same_image)
+    loaded = dataset_of(
         options.path,
-        options.gt,
-        options.side("", options.format, options.kind),
+        side,
         options,
-        Log() if options.log is None else options.log,
-        wants=frozenset({FIELD_WORD, *(SHAPE_WORDS if options.shapes else ())}),
+        log,
+        counterpart=truth,
+        wants=wants,
         own_fields=True,
-        skip_bad_files=options.skip_bad_files,
-        same_image=options.same_image,
+        same_image=same_image,
     )
     return only(loaded)
 
@@ -337,10 +341,9 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     of_source = {**options.formats["from"], **(options.from_options or {})}
     of_target = {**options.formats["to"], **(options.to_options or {})}
     target, source = os.fspath(options.target), options.source
-    how: dict[str, Any] = {
+    fields: TargetFields = {
         "edits": options.edits or options.to_edits(options.encoding),
         "selection": options.selection or options.to_selection(),
-        "log": log,
         "strict": options.strict,
         "keep_groups": options.keep_groups,
         "clip": options.clip,
@@ -364,18 +367,17 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
             skip_bad=options.skip_bad,
             skip_bad_files=options.skip_bad_files,
             same_image=options.same_image,
-            **how,
+            log=log,
+            **fields,
             **options.opening(),
         )
     if of_source or of_sources:
         raise UsageError("convert: options for reading do not apply to data in memory")
     side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
     each = list(source) if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
-    tables = [
-        only(dataset_of(one, side, options, log, skip_bad_files=options.skip_bad_files)) for one in each
-    ]
+    tables = [only(dataset_of(one, side, options, log)) for one in each]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
-    return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, **how)
+    return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, log, **fields)
 
 
 def is_table(source: object) -> bool:

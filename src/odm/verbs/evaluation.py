@@ -316,7 +316,6 @@ class Plan(msgspec.Struct, frozen=True):
             wants=wants,
             own_fields=any(p.fields for p in self.rules),
             draws=bool(options.report),
-            skip_bad_files=options.skip_bad_files,
             kept=kept,
             check=check_too(lambda side, of_side: report_unfit(side, iou_type, of_side, is_compared(side))),
         )
@@ -356,7 +355,6 @@ class Plan(msgspec.Struct, frozen=True):
                 log,
                 counterpart=lambda: truth,
                 wants=SHAPES_OF[self.rules[0].iou_type],
-                skip_bad_files=options.skip_bad_files,
             )
         )
         return add_regions(truth, regions, pair_images(truth.images, regions.images)[0], log)

@@ -58,6 +58,7 @@ class ReadingOptions(Options, heading=READING):
         default="",
     )
     follow_links: bool = option("Follow symbolic links that lead outside the source.", default=False)
+    skip_bad_files = False  # `SkipFilesOptions` makes it an option
     max_size: int = option(
         "Refuse larger files: 500M, 2G. [default: 64G]",
         "SIZE",

@@ -16,7 +16,7 @@ from odm.tables import Dataset, Kind
 from odm.verbs.options import OUTPUT, READING, argument, option
 from odm.verbs.reports import PrintLog, check_report, pictures_of, shown, write_report
 from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
-from odm.verbs.sources import Source, load_source, only, paths_of, verb
+from odm.verbs.sources import Source, dataset_of, only, paths_of, truth_reader, verb
 from odm.verbs.words import FormatName, Path, ReadFormatOptions
 from odm.views import WebPage
 
@@ -94,16 +94,10 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
 def _load(
     source: Source, options: SourceOptions, log: Log, *, draws: bool
 ) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
-    return load_source(
-        source,
-        options.gt,
-        options.side("", options.format, options.kind),
-        options,
-        log,
-        wants=SHAPE_WORDS,
-        draws=draws,
-        skip_bad_files=options.skip_bad_files,
-    )
+    side = options.side("", options.format, options.kind)
+    truth = truth_reader(options.gt, side, options, log, SHAPE_WORDS, draws=draws)
+    loaded = dataset_of(source, side, options, log, counterpart=truth, wants=SHAPE_WORDS, draws=draws)
+    return loaded, truth
 
 
 def measure(dataset: Dataset, options: StatsOptions, log: Log) -> tuple[Statistics, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeGuard, TypeVar
 
 from msgspec.structs import replace
 
-from odm import arguments, inputs
+from odm import arguments, checks, inputs
 from odm.converters import KeptTruth, Loaded, Request, load_pair
 from odm.converters.edit import parse_renames
 from odm.converters.load import Check, load_all
@@ -165,7 +165,6 @@ def dataset_of(
     wants: frozenset[str] = frozenset(),
     own_fields: bool = False,
     draws: bool = False,
-    skip_bad_files: bool = False,
     same_image: SameImage = "error",
 ) -> Loaded | Dataset:
     """A source as tables: `Loaded` if it is a single path, otherwise a dataset.
@@ -209,7 +208,11 @@ def dataset_of(
         for path in paths
     ]
     loaded = load_all(
-        requests, log, skip_bad=options.skip_bad, skip_bad_files=skip_bad_files, counterpart=counterpart
+        requests,
+        log,
+        skip_bad=options.skip_bad,
+        skip_bad_files=options.skip_bad_files,
+        counterpart=counterpart,
     )
     if len(loaded) == 1:
         return loaded[0]
@@ -228,9 +231,8 @@ def load_sides(
     wants: frozenset[str] = frozenset(),
     own_fields: bool = False,
     draws: bool = False,
-    skip_bad_files: bool = False,
     kept: KeptTruth | None = None,
-    check: Check | None = None,
+    check: Check = checks.run,
 ) -> tuple[Dataset, Dataset]:
     """Two sides as tables: two paths are read together, what is in memory is taken as it is.
 
@@ -241,7 +243,7 @@ def load_sides(
     kept
         For several runs against one ground truth.
     check
-        What is checked of two paths, in place of the usual.
+        What is checked of two paths.
     """
     if is_path(first) and is_path(second):
         requests = [
@@ -249,16 +251,15 @@ def load_sides(
             for path, side in zip((first, second), sides, strict=True)
         ]
         inputs.name(first, second)
-        how: dict[str, Any] = {} if check is None else {"check": check}
         loaded = load_pair(
             requests[0],
             requests[1],
             log,
             skip_bad=options.skip_bad,
-            skip_bad_files=skip_bad_files,
+            skip_bad_files=options.skip_bad_files,
             spare=("images",) if draws else (),
             kept=kept,
-            **how,
+            check=check,
         )
         return loaded[0].dataset, loaded[1].dataset
 
@@ -273,7 +274,6 @@ def load_sides(
                 wants=wants,
                 own_fields=own_fields,
                 draws=draws,
-                skip_bad_files=skip_bad_files,
             )
         )
 
@@ -283,23 +283,24 @@ def load_sides(
     return truth, read(1, lambda: truth)
 
 
-def load_source(
-    source: Any,
+def truth_reader(
     truth: Any,
     side: Side,
     options: ReadingOptions,
     log: Log,
-    **how: Any,
-) -> tuple[Loaded | Dataset, Callable[[], Dataset] | None]:
-    """A single source, and what reads the ground truth that it refers to; `how` as for `dataset_of`."""
-    if truth is not None and not is_path(truth):
-        of_truth = only(dataset_of(truth, replace(side, kind="gt"), options, log, **how))
-        refer: Callable[[], Dataset] | None = lambda: of_truth  # noqa: E731
-    else:
+    wants: frozenset[str],
+    *,
+    draws: bool = False,
+    same_image: SameImage = "error",
+) -> Callable[[], Dataset] | None:
+    """Return a function that reads the ground truth of a results file; `side` is how that file is read."""
+    if truth is None or is_path(truth):
         from odm.converters import reference
 
-        refer = reference(truth, log)
-    return dataset_of(source, side, options, log, counterpart=refer, **how), refer
+        return reference(truth, log)
+    side = replace(side, kind="gt")
+    dataset = only(dataset_of(truth, side, options, log, wants=wants, draws=draws, same_image=same_image))
+    return lambda: dataset
 
 
 def only(loaded: Loaded | Dataset) -> Dataset:

@@ -279,8 +279,8 @@ def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Data
     check_tolerance(options.tolerance)
 
     def read(one: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
-        how: dict[str, Any] = {"draws": bool(options.report), "skip_bad_files": options.skip_bad_files}
-        return only(dataset_of(one, side, options, log, counterpart=counterpart, **how))
+        draws = bool(options.report)
+        return only(dataset_of(one, side, options, log, counterpart=counterpart, draws=draws))
 
     truth = None if gt is None else read(gt, options.gt_side)
     with contextlib.suppress(DataError):
