@@ -24,7 +24,7 @@ from odm.verbs import words
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
-NO_FUNCTION = ("formats", "example", "completion")
+NO_FUNCTION = ("formats", "example", "completion", "protocols")
 """Commands about the program; the package `odm.formats` is the other's counterpart."""
 
 OF_THE_TERMINAL = {
@@ -339,10 +339,10 @@ def test_an_option_of_a_format_of_a_wrong_type_is_refused(name, option):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda d: odm.eval(d, d, iou="x"), "^iou: expected a number or a list of numbers, found 'x'"),
-        (lambda d: odm.eval(d, d, iou=[0.5, "x"]), "^iou: expected numbers, found 'x'"),
+        (lambda d: odm.eval(d, d, iou="x"), "^iou x: expected CLASS=IOU, as in car=0.7"),
+        (lambda d: odm.eval(d, d, iou=[0.5, "x"]), "^iou x: expected CLASS=IOU"),
         (lambda d: odm.eval(d, d, images=5), "^images: expected a path, found 5"),
-        (lambda d: odm.compare(d, {"a": d, "b": d}, iou=[0.5, 0.6]), "^iou: expected a number, found"),
+        (lambda d: odm.compare(d, {"a": d, "b": d}, iou=[0.5, 0.6]), "^iou: expected a number or text"),
         (lambda d: odm.read("a", format=3), "^format: expected a name such as 'automl', found 3"),
         (lambda d: odm.read("a", kind="x"), "^kind: expected 'gt' or 'det', found 'x'"),
         (lambda d: odm.read("a", shapes="no"), "^shapes: expected True or False, found 'no'"),
