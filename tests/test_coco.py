@@ -1002,6 +1002,39 @@ def test_the_layout_with_a_folder_per_split(tmp_path):
     assert not log.issues
 
 
+@pytest.mark.parametrize("ids", [(1, 2), ("x", "y"), (2, 1)])
+@pytest.mark.parametrize("is_list", [True, False])
+def test_images_of_one_file_name_are_told_apart_by_their_ids(ids, is_list, tmp_path):
+    images = [
+        {**IMAGE, "id": id_, "file_name": name}
+        for id_, name in zip((*ids, 7), ("a.jpg", "a.jpg", "b.jpg"), strict=True)
+    ]
+    boxes = [
+        {"id": i, "image_id": id_, "category_id": 1, "bbox": [10 * i, 10, 30, 20], "area": 600, "iscrowd": 0}
+        for i, id_ in enumerate((*ids, 7), 1)
+    ]
+    truth = instances(images=images, annotations=boxes, categories=[{"id": 1, "name": "a"}])
+    (tmp_path / "gt.json").write_text(json.dumps(truth))
+    scored = [{**box, "score": 0.5} for box in boxes]
+    detections = scored if is_list else {**truth, "images": images[::-1], "annotations": scored[::-1]}
+    (tmp_path / "det.json").write_text(json.dumps(detections))
+    log = Log()
+    result = odm.eval(tmp_path / "gt.json", tmp_path / "det.json", protocol="coco", log=log)
+    assert result.summary["AP"] == 1
+    assert any("'a.jpg'" in note and f"'a-{ids[1]}.jpg'" in note for note in log.notes)
+    data, log = read(tmp_path / "gt.json")
+    assert data.images.name == (f"a-{ids[0]}.jpg", f"a-{ids[1]}.jpg", "b.jpg")
+    assert not log.issues
+
+
+def test_names_with_ids_are_unique_and_safe(tmp_path):
+    names, ids = ("a.jpg", "a.jpg", "a-y.jpg", "a.jpg"), ("x", "y", "z", "../q")
+    images = [{**IMAGE, "id": id_, "file_name": name} for id_, name in zip(ids, names, strict=True)]
+    data, log = parse(instances(images=images, annotations=[]))
+    assert data.images.name == ("a-x.jpg", "a-y-y.jpg", "a-y.jpg", "a-3.jpg")
+    assert not log.issues
+
+
 def test_one_image_in_two_splits(splits):
     text = (splits / "instances_val2017.json").read_text()
     (splits / "instances_val2017.json").write_text(text.replace("val2017.jpg", "train2017.jpg"))

@@ -31,13 +31,15 @@ Reading: ids may start at 0, have gaps, be text, or be written ``1.0`` (a warnin
 annotation's ``id`` may be missing, and so may the image size (with a warning; use ``--images``,
 ``--image-size`` or ``--image-sizes``). Annotations may have the same id (a warning), unless another field
 refers to it; repeated ids are renumbered in writing. A missing ``file_name`` is replaced by the id, and
-categories with the same name are merged (both with a warning). A missing or empty ``bbox`` is replaced by the
-box around ``segmentation``, the oriented box or the labelled ``keypoints``, with a note. Annotations without
-any of these are counted as lost where others have boxes. If all coordinates are in 0..1, boxes are relative
-to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and ``-O units=normalized``
-override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because it is the area of the
-mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0. The ``segments_info`` of panoptic files
-are read as boxes, with a note; their masks, in PNG files, are counted as lost.
+categories with the same name are merged (both with a warning). Where several images of a file have one
+``file_name``, each id is added to it (``a-1.jpg``, with a note). A missing or empty ``bbox`` is replaced by
+the box around ``segmentation``, the oriented box or the labelled ``keypoints``, with a note. Annotations
+without any of these are counted as lost where others have boxes. If all coordinates are in 0..1, boxes are
+relative to the image size, as written by Azure ML, with a note; ``-O units=pixel`` and
+``-O units=normalized`` override this; an ``area`` above 1 is in pixels even then. ``area`` is kept, because
+it is the area of the mask. ``iscrowd`` may be ``true``, ``false`` or ``null``, for 1, 0, 0. The
+``segments_info`` of panoptic files are read as boxes, with a note; their masks, in PNG files, are counted as
+lost.
 
 A box without an outline whose ``attributes`` have CVAT's ``occluded`` and a ``rotation`` that is not 0 is an
 oriented box, turned clockwise by these degrees about its centre, and its ``bbox`` becomes the box around it,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from odm.coco80 import IDS, NAMES
 from odm.codes import CATEGORY_POSITION_GUESSED
 from odm.issues import Code, Log, Trusted, first_few, hint, printable, shorten
-from odm.names import number_of, stem
+from odm.names import is_usual, number_of, stem
 from odm.tables import NO_ID, Categories, Dataset, Id
 
 NOT_IN_REFERENCE = Code(
@@ -244,3 +244,31 @@ def unique_rows(keys: Iterable[Any]) -> dict[Id, int]:
         if key is not None and rows.setdefault(key, row) != row:
             twice.add(key)
     return {key: row for key, row in rows.items() if key not in twice}
+
+
+def add_ids(
+    kept: list[Any], repeated_names: set[str], places: dict[str, tuple[str, int]], path: str, log: Log
+) -> None:
+    """Add its id to the name of each image whose name another of its file has: ``a.jpg`` -> ``a-7.jpg``.
+
+    Both sides of an evaluation call the image alike then. `kept` are tuples of name, values, id and number of
+    the images of a file, changed in place; `places` are the names that are taken, and where. An id that is no
+    part of a file name is replaced by the image's number. A note names the first.
+    """
+    renamed: dict[str, str] = {}
+    for row, (name, *values, id_, i) in enumerate(kept):
+        if name not in repeated_names:
+            continue
+        new_name, extension = name, name[len(stem(name)) :]
+        mark = str(id_) if is_usual(str(id_)) and "/" not in str(id_) else str(i)
+        while new_name in places:
+            new_name = f"{stem(new_name)}-{mark}{extension}"
+        places[new_name] = path, i
+        renamed[name] = new_name
+        kept[row] = (new_name, *values, id_, i)
+    for name, new_name in list(renamed.items())[:1]:
+        more = f" ({len(renamed)} such names)" if len(renamed) > 1 else ""
+        log.note(
+            f"{printable(path)}: several images have the file name {shorten(name, 40)!r}{more}, so their ids "
+            f"are added, as in {shorten(new_name, 40)!r}"
+        )

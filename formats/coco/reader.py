@@ -45,6 +45,7 @@ from odm.formats._shared.pictures import ImageOptions, Pictures
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.formats.coco.boxes import SLACK, Table
 from odm.formats.coco.ids import (
+    add_ids,
     category_readings,
     choose_reading,
     counted_ids,
@@ -343,6 +344,7 @@ class Reader:
         extra_rows = ExtraRows() if builder.keeps_extra else None
         first, first_ids = builder.n_images, dict[Id, int]()
         kept: list[tuple[str, int, int, str, Id, int]] = []
+        repeated_names = set[str]()
 
         take = functools.partial(self._take_images, path, table, first, first_ids, kept)
         for i, record in values.entries(document, "/images", dialect.image, extra_rows, take=take):
@@ -368,10 +370,7 @@ class Reader:
             at = f"{location}/{key}"
             if not is_usual(name) and not accept_name(name, self._log, path, pointer=at, field=key):
                 continue
-            if self._image_places.setdefault(name, (path, i)) != (path, i):
-                there, n = self._image_places[name]
-                place = Trusted(f"{printable(there) if there != path else ''}#/images/{n}")
-                self._log.report(DUPLICATE_IMAGE, path, pointer=location, field=key, value=name, first=place)
+            if not self._has_unique_name(name, path, i, key, repeated_names):
                 continue
             row = table.images[id_] = first + len(kept)
             kept.append((name, *self._size(name, record, values, location), id_, i))
@@ -380,6 +379,8 @@ class Reader:
             for key, pairs in labels.items():
                 if classes := _whole_numbers(record.get(key), values, location, key):
                     pairs.append((row, classes))
+        if repeated_names:
+            add_ids(kept, repeated_names, self._image_places, path, self._log)
         if kept:
             table.file = builder.file(path, "/images")
             names, widths, heights, pictures, ids, lines = zip(*kept, strict=True)
@@ -395,6 +396,17 @@ class Reader:
             )
             if extra_rows is not None:
                 builder.add_extra("images", range(first, first + len(kept)), extra_rows.at(lines))
+
+    def _has_unique_name(self, name: str, path: str, i: int, key: str, repeated_names: set[str]) -> bool:
+        """Whether no other file has an image of this name; an issue if one has. Note it if this file has."""
+        there, n = self._image_places.setdefault(name, (path, i))
+        if there != path:
+            first = Trusted(f"{printable(there)}#/images/{n}")
+            at = f"/images/{i}"
+            self._log.report(DUPLICATE_IMAGE, path, pointer=at, field=key, value=name, first=first)
+        elif n != i:
+            repeated_names.add(name)
+        return there == path
 
     def _take_images(
         self, path: str, table: Table, first: int, first_ids: dict[Id, int], kept: list[Any], chunk: Chunk
