@@ -30,6 +30,7 @@ def write(dataset, path, name, **options):
     with Output(str(path), single=Path(path).suffix in format_.suffixes, overwrite=True) as output:
         format_.write(dataset, output, log, make_options(format_, options))
         assert not (log.errors and output.written)
+        assert log.errors or output.single or sorted(output.written) == sorted(output._planned)
     return log
 
 

@@ -365,6 +365,26 @@ def test_one_class_for_all():
     check(data, "all detections have the class 'class 2', and cover objects of all classes", 1)
 
 
+@pytest.mark.parametrize(("images", "named"), [("alike", False), ("different", True)])
+@pytest.mark.parametrize("n", [4, 12])
+def test_a_reading_that_fits_other_images_as_well_is_chance(images, named, n):
+    """Where every image shows the same, the detections of any cover the objects of all."""
+    rng = np.random.default_rng(6)
+    size = np.full((n, 2), 1000)
+    corner = rng.uniform(10, 500, (1 if images == "alike" else n, 8, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(40, 90, corner.shape)], axis=2)
+    boxes = np.broadcast_to(boxes, (n, 8, 4)).reshape(-1, 4)
+    columns = {"image": np.repeat(np.arange(n), 8), "category": np.zeros(n * 8, int)}
+    det = {
+        **columns,
+        "xyxy": corners(boxes[:, :2], boxes[:, :2] + boxes[:, 2:]),
+        "score": np.linspace(0.9, 0.2, n * 8),
+    }
+    data = {"size": size, "classes": ["x"], "gt": {**columns, "xyxy": boxes}, "det": det}
+    causes = result(data)[1]
+    assert [("look like left, top, right and bottom" in cause) for cause in causes] == [True] * named
+
+
 def test_a_detector_of_one_class_is_not_accused():
     data = scene(np.random.default_rng(3), "good", 40, 5)
     keep = data["det"]["category"] == 2

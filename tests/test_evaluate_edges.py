@@ -116,6 +116,19 @@ def test_images_that_only_labels_name_belong_to_the_ground_truth(named, found):
     )
 
 
+@pytest.mark.parametrize("named", ["val/a.jpg", "val/a", "val/a.png"])
+def test_labels_of_an_image_in_a_folder_add_no_image(named):
+    """Under its name, without its suffix and under another suffix it is the image of the ground truth."""
+    truth = boxes(["val/a.jpg"], [(0, 0, (0, 0, 10, 10))], "xy")
+    det = boxes(["val/a"], [(0, 0, (0, 0, 10, 10), 0.5), (0, 1, (0, 0, 10, 10), 0.9)], "xy")
+    log = Log()
+    labels = [(named, "x", True), (named, "y", False)]
+    evaluation = evaluate(truth, det, "openimages-challenge", image_labels=labels, log=log)
+    assert (evaluation.join.images_both, evaluation.join.images_gt_only) == (1, ())
+    assert [(c.gt, c.tp, c.fp) for c in evaluation.classes] == [(1, 1, 0), (0, 0, 1)]
+    assert not any("only they name" in note for note in log.notes)
+
+
 def test_labels_find_the_images_that_they_mean():
     """By the last part of the name too; what could be several images is neither of them, and no new one."""
     truth = boxes(["val/a.jpg", "x/b.jpg", "y/b.jpg"], [(0, 0, (0, 0, 10, 10))])

@@ -12,6 +12,7 @@ from selection import FIXED_CLASSES, examples, of_each
 
 import odm
 from odm.evaluate import PROTOCOLS, evaluate, join, match, resolve
+from odm.evaluate.matching import order
 from odm.evaluate.matching.matches import word_blocks
 from odm.evaluate.matching.order import argsort_descending, argsort_int
 from odm.evaluate.matching.prepare import expand, has_label
@@ -895,3 +896,22 @@ def test_regions_to_ignore_that_belong_to_no_image_are_named():
     for protocol, options in (("stt", {}), ("coco", {"memory": "1GB"})):
         with pytest.raises(UsageError, match=r"ignore.regions"):
             odm.eval("gt", "det", protocol, ignore_regions=regions, **options)
+
+
+@pytest.mark.parametrize(("rounds", "at_once"), [(0, 1), (0, 3), (1, 4), (2, 7), (8, 2**16)])
+def test_pairs_are_matched_in_parts_as_they_are_one_by_one(rounds, at_once, monkeypatch):
+    """Chains, where each pair waits for another, go beyond the rounds and beyond one part."""
+    monkeypatch.setattr(order, "ROUNDS", rounds)
+    monkeypatch.setattr(order, "AT_ONCE", at_once)
+    rng = np.random.default_rng(5)
+    chain = np.arange(40)
+    examples = [(np.repeat(chain, 2)[1:], np.repeat(chain, 2)[:-1])]
+    examples += [tuple(rng.integers(0, 12, (2, n))) for n in (0, 1, 30, 60)]
+    for det, gt in examples:
+        chosen, dets, gts = [], set(), set()
+        for at, (d, g) in enumerate(zip(det.tolist(), gt.tolist(), strict=True)):
+            if d not in dets and g not in gts:
+                chosen.append(at)
+                dets.add(d)
+                gts.add(g)
+        assert order.one_to_one(det, gt).tolist() == chosen

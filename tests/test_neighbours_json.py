@@ -1,5 +1,6 @@
 """The JSON formats of other tools: files as those tools write them, their quirks, and damaged ones."""
 
+import contextlib
 import copy
 import json
 import random
@@ -440,6 +441,25 @@ def test_a_short_part_of_several_is_left_out_in_formats_that_have_parts(tmp_path
         dataset = odm.read(tmp_path / f"{name}.json", name, shapes=True, log=log)
         assert [issue.code for issue in log] == ["outline-short"], (name, list(map(str, log)))
         assert [ring.round(6).tolist() for ring in dataset.boxes.shapes.polygons(0)] == [whole]
+
+
+@pytest.mark.parametrize(("outlines", "box", "codes"), [
+    ([2], True, ["outline-short"]), ([2], False, ["wrong-count"]), ([3], True, []), ([3], False, []),
+    ([3, 2], True, ["outline-short"]), ([3, 2], False, ["outline-short"]),
+])  # fmt: skip
+def test_a_short_outline_of_bdd100k_beside_a_box_is_left_out(outlines, box, codes, tmp_path):
+    """A box stays without its outline; alone, an outline has to make a polygon."""
+    ring = [[10, 10], [50, 10], [50, 40]]
+    parts = [{"vertices": ring[:n], "types": "L" * n, "closed": True} for n in outlines]
+    label = {"id": "1", "category": "car", "poly2d": parts}
+    label |= {"box2d": {"x1": 10, "y1": 10, "x2": 50, "y2": 40}} if box else {}
+    frame = {"name": "a.jpg", "labels": [label], "size": {"width": 100, "height": 80}}
+    (tmp_path / "a.json").write_text(json.dumps([frame]))
+    log, rows = Log(), []
+    with contextlib.suppress(DataError):
+        rows = odm.read(tmp_path / "a.json", "bdd100k", shapes=True, log=log).boxes.xyxy.tolist()
+    assert [issue.code for issue in log] == codes, list(map(str, log))
+    assert rows == ([[10, 10, 50, 40]] if box or 3 in outlines else [])
 
 
 @pytest.mark.parametrize(

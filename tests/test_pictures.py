@@ -174,7 +174,12 @@ def test_sizes_that_are_not_those_of_the_pictures(tmp_path):
         Image.new("L", size).save(tmp_path / f"{name}.png")
     images = [{"id": i, "file_name": f"{n}.png", "width": 640, "height": 480} for i, n in enumerate("abc", 1)]
     (tmp_path / "gt.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    log = Log()
+    for times in (1, 2):  # a log that has issues already keeps them
+        issues = validate(tmp_path / "gt.json", images=tmp_path, select=["picture-size*"], log=log)
+        assert log.issues == issues * times
     found = [i for i in validate(tmp_path / "gt.json", images=tmp_path) if "picture-size" in i.code]
+    assert found == issues
     assert [i.code for i in found] == ["picture-size-swapped", "picture-size-differs"]
     assert "say 640x480 pixels, but the picture has 1280x960;" in found[1].message
 

@@ -769,3 +769,13 @@ def test_differences_that_stay_are_as_the_page_says():
     assert nothing.stats[0] == 0
     with pytest.raises(ValueError, match="its runs have 5 pixels"):
         mask.decode({"size": [4, 4], "counts": b"23"})
+
+
+@pytest.mark.parametrize("sides", [(), ("truth",), ("results",)])
+def test_an_evaluation_without_both_sides_is_refused(sides):
+    truth = COCO()
+    truth.dataset = {"images": [{"id": 1}], "categories": [{"id": 1, "name": "x"}], "annotations": []}
+    truth.createIndex()
+    first, second = (truth if side in sides else None for side in ("truth", "results"))
+    with pytest.raises(UsageError, match="needs annotations and results"):
+        COCOeval(first, second, "bbox").evaluate()

@@ -156,3 +156,44 @@ def test_a_signal_ends_a_command_that_waits(number, stuck):
         _, err = process.communicate(timeout=600)
     assert process.returncode in (128 + number, -number), err
     assert b"does not answer" not in err
+
+
+TIDY = """
+import signal, sys, time
+def tidy(*_):
+    time.sleep(0.5)
+    print("tidied", flush=True)
+    sys.exit(7)
+signal.signal(int(sys.argv[1]), tidy)
+from odm.files import end_soon
+end_soon()
+print("ready", flush=True)
+while True: time.sleep(0.01)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_reaches_python_leaves_the_end_to_its_handler(number):
+    words = [sys.executable, "-c", TIDY, str(int(number))]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    assert (*process.communicate(timeout=600), process.returncode) == (b"tidied\n", b"", 7)
+
+
+@pytest.mark.parametrize("way", ["open", "read", "peek"])
+def test_a_file_of_a_store_is_closed_after_each_way_to_read_it(way, monkeypatch):
+    system = served(monkeypatch, {"b/x.json": b"{}"})
+    streams, opened = [], system.open_input_file
+    system.open_input_file = lambda path: streams.append(opened(path)) or streams[-1]
+    source = open_source("s3://b/x.json")
+    if way == "open":
+        stream = source.open()
+        assert [s.closed for s in streams] == [False]
+        stream.close()
+        stream.close()
+    else:
+        assert (source.read("", Log()) if way == "read" else source.peek()) == b"{}"
+    assert streams
+    assert all(s.closed for s in streams)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from one_format import WRITTEN, read
+from one_format import WRITTEN, read, write
 
 import odm
 from odm import checks
@@ -80,7 +80,7 @@ def target(folder, name):
 def written(data, folder, name):
     """A dataset written as a format and read again."""
     path = target(folder, name)
-    odm.write(data, path, name, **OPTIONS.get(name, {}))
+    write(data, path, name, **OPTIONS.get(name, {}))
     more = {"kind": data.kind} if name == "mot" else {}
     return odm.read(
         path, name, **more, **({} if FORMATS[name].max_error_px == 0 else {"image_size": "200x100"})

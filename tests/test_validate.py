@@ -776,7 +776,13 @@ def test_validate_from_python(labels):
     issues = odm.validate(labels, "txt", box="ltrb", log=log)
     assert issues[0].code == "inverted-box"
     assert issues[0].severity == "error"
+    assert sorted(map(str, log.issues)) == sorted(map(str, issues))
+    assert log.counts == issues.log.counts
     assert log.counts["duplicate-box"] == 1
+    before, chosen = len(log.issues), log
+    some = odm.validate(labels, "txt", box="ltrb", log=chosen, ignore=["empty-*"])
+    assert some == [issue for issue in issues if not issue.code.startswith("empty-")]
+    assert len(chosen.issues) == before + len(some)
     assert [i.code for i in odm.validate(labels, "txt", box="ltrb", select=["empty-*"])] == ["empty-box"]
     with pytest.raises(UsageError):
         odm.validate(labels, "txt", box="ltrb", ignore=["nonsense"])

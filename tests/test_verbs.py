@@ -20,6 +20,7 @@ from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS
 from odm.evaluate.analysis.analyses import ANALYSES
 from odm.formats import FORMATS, make_options, option_specs
 from odm.issues import AS_FLAGS, OdmError, spell
+from odm.tables import Dataset
 from odm.verbs import words
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
@@ -545,3 +546,23 @@ def test_threads_and_workers_name_what_the_caller_names():
     finally:
         AS_FLAGS.reset(token)
     assert spell("at_score") == "at_score"
+
+
+@pytest.mark.parametrize(("option", "value", "more"), [
+    ("sigmas", [0.1, 0.2, 0.3], {"protocol": "coco", "iou_type": "keypoints"}),
+    ("only_classes", ["x"], {}), ("only_images", ["a.jpg"], {}), ("recall_at", [1, 7], {"protocol": "coco"}),
+    ("protocol", ["coco"], {}), ("rename", ["y=x"], {}),
+])  # fmt: skip
+def test_lists_of_options_may_be_tuples_and_arrays_and_are_not_used_up(option, value, more):
+    points = np.array([[[5, 5, 2], [20, 20, 2], [9, 9, 2]]] * 2, float)
+    table = {"images": ["a.jpg", "b.jpg"], "categories": ["x", "y"], "image": [0, 1], "category": [0, 1],
+             "ltwh": [(0, 0, 30, 30)] * 2, "keypoints": points}  # fmt: skip
+    sides = Dataset.from_arrays(**table), Dataset.from_arrays(**table, score=[0.9, 0.8])
+    summaries = []
+    for make in (list, tuple, np.array):
+        values = make(value)
+        summaries += [odm.eval(*sides, **more, **{option: values}).results[0].summary for _ in range(2)]
+        assert list(values) == value
+    assert all(str(summary) == str(summaries[0]) for summary in summaries)
+    with pytest.raises(odm.UsageError, match=f"^{option}: expected "):
+        odm.eval(*sides, **more, **{option: iter(value)})
