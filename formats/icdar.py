@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 from odm.files import Output, Source
 from odm.formats._contract import Sniff, format_of, option
 from odm.formats._shared.class_lists import UNWRITABLE, class_list_option, given_list
-from odm.formats._shared.codes import UNKNOWN_CLASS
+from odm.formats._shared.codes import UNKNOWN_CLASS, WRONG_COUNT
 from odm.formats._shared.pictures import ImageOptions
 from odm.formats._shared.text import label_rows
 from odm.formats._shared.text.numbers import decimals, whole_edges
@@ -82,6 +82,8 @@ SCRIPTS = frozenset(
     b"Arabic Latin Chinese Japanese Korean Bangla Hindi Symbols Mixed None".split()
 )  # of MLT 2017 and 2019
 FIELDS = {8: ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4"), 4: ("left", "top", "right", "bottom")}
+_SECOND_ROW = re.compile(rb'[^\s,]"[\s,]*-?[0-9.]+(?:[\s,]+-?[0-9.]+){3}[\s,]')
+"""The quote that ends a transcription, and four numbers of a row whose line break was lost."""
 _KINDS: dict[str, Kind] = {"gt_": "gt", "res_": "det"}
 
 
@@ -208,12 +210,17 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         return label_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
-        """(n, 2) whether the text of each row means that it is ignored, and whether there is a text."""
-        marks = np.zeros((len(rows), 2))
+        """(n, 3) whether the text of each row means that it is ignored, whether there is a text, and whether
+        it contains a second row.
+        """
+        marks = np.zeros((len(rows), 3))
         rest = chunk.count[rows] > needed
         transcriptions = chunk.pick((chunk.first[rows] + needed)[rest])
-        marks[rest] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros((0, 2))
+        marks[rest, :2] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros((0, 2))
         marks[chunk.count[rows] != needed + 1, 0] = 0  # only the start of a transcription
+        long = np.flatnonzero(chunk.count[rows] > needed + 3)
+        lines = chunk.span(rows[long], chunk.count[rows[long]]) if len(long) else []
+        marks[long, 2] = [_SECOND_ROW.search(chunk.plain(line)) is not None for line in lines]
         return marks
 
     def class_name(name: bytes) -> str | None:
@@ -231,7 +238,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         score="confidence",
         label=name.encode(),
         flags=("difficulty",),
-        more=(texts, 2),
+        more=(texts, 3),
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),
@@ -270,7 +277,9 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
         has_unknown_class = is_valid & ~known
         labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=where)
     is_valid &= known & (names is not None)  # a list that is not usable has been reported
-    mark, ignored, has_text = labels.values[:, layout.width :].T
+    mark, ignored, has_text, is_joined = labels.values[:, layout.width :].T
+    labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")
+    is_valid &= is_joined == 0
     flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
     labels.count("transcriptions", is_valid & (has_text > ignored))
     xyxy, shapes = labels.upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)

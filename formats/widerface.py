@@ -109,6 +109,11 @@ _LANDMARKS = 15
 """Numbers of the five landmarks of RetinaFace."""
 _POINTS = ("left eye", "right eye", "nose", "left mouth corner", "right mouth corner")
 _SUFFIXES = tuple(suffix.encode() for suffix in PICTURE_SUFFIXES)
+_NAME_AND_ROW = re.compile(
+    rb"(?:%s)[ \t]*-?[0-9.]+(?:[ \t]+-?[0-9.]+){3}(?=[ \t]|$)" % b"|".join(map(re.escape, _SUFFIXES)),
+    re.IGNORECASE,
+)
+"""An image and a row, whose line break was lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -231,7 +236,8 @@ def _retinaface_blocks(lines: list[bytes]) -> Iterator[_Block]:
         if line.startswith(b"#"):
             if block.line:
                 yield block
-            block = _Block(line[1:].strip(b" \t"), number, 0)
+            name = line[1:].strip(b" \t")
+            block = _Block(b"" if _NAME_AND_ROW.search(name) else name, number, 0)
         elif line.strip(b" \t"):
             block.rows.append((number, line.strip(b" \t")))
             block.count = len(block.rows)

@@ -242,11 +242,11 @@ def test_one_garbage_line_loses_no_boxes_in_silence(folder, tmp_path):
 
 
 ROWS = (".txt", ".dat")
-TEXT_OR_SHAPE = ("icdar-2013", "widerface-retinaface", "dota-official", "yolo-", "bbgt")
-"""Where a second row may be part of a transcription, a header, an outline or a list of pictures."""
+SHAPE_OR_LIST = ("yolo-darknet", "yolo-moved-lists", "yolo-obb", "yolo-segment")
+"""Where a second row may be part of an outline or of a list of images."""
 
 
-@of_each([folder for folder in FOLDERS if not folder.name.startswith(TEXT_OR_SHAPE)])
+@of_each([folder for folder in FOLDERS if not folder.name.startswith(SHAPE_OR_LIST)])
 def test_two_joined_lines_lose_no_boxes_in_silence(folder, tmp_path):
     case, name = format_of(folder)
     whole, usual, _ = read(case, name, case.input)

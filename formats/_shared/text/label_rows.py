@@ -209,7 +209,11 @@ class Labels:
             values = np.concatenate([values, np.zeros((n, grammar.more[1]))], axis=1)
             values[sound, columns:] = grammar.more[0](chunk, np.flatnonzero(sound))
         if grammar.headers:
-            name[[token.startswith(grammar.headers) for token in chunk.pick(chunk.first)]] = -2
+            first_tokens = chunk.pick(chunk.first)
+            is_header = np.array([token.startswith(grammar.headers) for token in first_tokens], bool)
+            is_joined = is_header & (chunk.count >= columns)  # to the row below, whose line break was lost
+            name[is_header] = -2
+            name[is_joined] = -1
         return name, values, score, ended
 
     # -- what the rows mean
