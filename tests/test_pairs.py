@@ -395,7 +395,7 @@ def test_one_split_alone(name, tmp_path):
         assert {stem(n) for n in one.images.name} <= {stem(n) for n in part.images.name}
     with pytest.raises(odm.DataError, match="unknown-split") as refused:
         odm.read(tmp_path / "set", name, split="dev", **given)
-    assert "found train, val" in str(refused.value.log.issues[0])
+    assert "splits are train, val" in str(refused.value.log.issues[0])
 
 
 # -------------------------------------------------------------------- whatever is written can be read
