@@ -399,6 +399,25 @@ def test_images_of_the_comparison():
     assert given.image_tables["b"].thresholds.tolist() == [0.9] * 3
 
 
+@pytest.mark.parametrize("name", [name for name in UNDER_TEST if name != "visdrone"])
+def test_runs_that_detect_other_classes_beside_regions_are_compared(name):
+    """A region is a ground truth of the classes that a run detects on its image, so that runs have others."""
+    common = {"images": ["a", "b"], "width": [900, 900], "height": [900, 900], "categories": ["car", "van"]}
+    boxes = [[10, 10, 200, 300], [10, 10, 200, 300], [400, 400, 800, 800]]
+    truth = Dataset.from_arrays(
+        **common, image=[0, 1, 1], category=[0, 0, 0], xyxy=boxes, flags=[0, 0, Flag.REGION]
+    )
+    runs = {
+        f"run {n}": Dataset.from_arrays(
+            **common, image=[0, 1, 1][:n], category=[0, 0, 1][:n], xyxy=boxes[:n], score=[0.9] * n
+        )
+        for n in (1, 2, 3)
+    }
+    tables = {run: table_of(evaluate(truth, det, name).result) for run, det in runs.items()}
+    deltas = compare(tables, replicates=20).deltas
+    assert {delta.run for delta in deltas} == {"run 2", "run 3"}
+
+
 def test_errors_of_imagenet_turn_round_what_is_better():
     gt, runs = cases.random_pair(6, n_runs=2)
     tables = {str(i): table_of(evaluate(gt, det, "imagenet-loc").result) for i, det in enumerate(runs)}

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec.structs import force_setattr, replace
+from numpy.typing import NDArray
 
 from odm.evaluate.analysis.bootstrap import (
     LEVEL,
@@ -304,13 +305,20 @@ def check_runs(runs: Mapping[str, Table]) -> None:
                 f"the run {shorten(name)} does not cover the same images as the first"
                 + (end if parts else " in the same order")
             )
-        # Shards may be in any order.
-        order = [np.lexsort((run.truth.category, run.truth.row)) for run in (table, first)]
-        if not all(
-            np.array_equal(getattr(table.truth, column)[order[0]], getattr(first.truth, column)[order[1]])
-            for column in ("row", "image", "xyxy", "counts")
-        ):
+        if not all(map(np.array_equal, _object_columns(table), _object_columns(first))):
             raise UsageError(f"the run {shorten(name)} was evaluated against different ground truth")
+
+
+def _object_columns(table: Table) -> list[NDArray[Any]]:
+    """Return the columns of the ground truth that must be equal in all runs, whatever the order of shards.
+
+    A run has copies of regions to ignore only where it has detections; ``xview`` counts objects only there.
+    """
+    truth = table.truth
+    objects = np.flatnonzero((truth.flags & np.uint16(table.rules.region_flags)) == 0)
+    order = objects[np.lexsort((truth.category[objects], truth.row[objects]))]
+    counts = truth.counts[order] * (not table.rules.detected_only)
+    return [truth.row[order], truth.image[order], truth.xyxy[order], counts]
 
 
 def _class_deltas(
