@@ -303,6 +303,7 @@ def test_the_report_has_ap_beside_the_miss_rate(protocol, tmp_path):
     odm.eval(truth, found, protocol, report=tmp_path / "r.html")
     (page,) = read_page(tmp_path / "r.html")[0]["results"]
     assert page["ap"] == page["rows"][0]["ap"] != page["summary"]["MR@Reasonable"]
+    assert page["lower"] == list(page["summary"])
 
 
 def test_the_same_input_gives_the_same_bytes(data, tmp_path, monkeypatch):

@@ -120,6 +120,7 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
         else f"{result.protocol} · IoU {result.rules.ious[0]:g}",
         "definition": result.definition.partition(": ")[2],
         "summary": contract["summary"],
+        "lower": [key for key in contract["summary"] if result.errors or key.partition("@")[0] == "MR"],
         "ap": plain(result.overall.ap),
         "errors": contract.get("errors", {}),
         "dropped": result.dropped,

@@ -31,7 +31,7 @@ function definition(R) {
 function hero(context) {
   const { R } = context;
   const keys = Object.keys(R.summary);
-  const lower = keys[0].startsWith("top");
+  const lower = R.lower.includes(keys[0]);
   const between = R.intervals[keys[0]];
   const number = (key, shown) => h("b", { "data-key": key, "data-value": R.summary[key] }, shown);
   const range = (of, unit) =>
