@@ -13,7 +13,7 @@ import click
 
 from odm import inputs
 from odm.cli import _help
-from odm.cli._options import Command, Option, TargetPath, option
+from odm.cli._options import Option, TargetPath, option
 from odm.cli._print import is_terminal, progress, show
 from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
@@ -21,7 +21,7 @@ from odm.issues import KEPT_PER_CODE, Log, PathError, printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from odm.verbs.options import Options
+    from odm.verbs.options import FormatOptions, Options
 
 MOST_NAMED = 5
 """The help of an option names the formats that have it if they are at most so many."""
@@ -50,55 +50,45 @@ _complete_file = functools.partial(_complete_path, "file")
 _complete_folder = functools.partial(_complete_path, "dir")
 
 
-def format_options(*sides: str, writing: Sequence[str] = (), numbered: bool = False) -> Option:
-    """Add every long flag that a format declares, plain and for each side, and ``-O name=value``.
+def take_formats(
+    values: dict[str, Any], sides: Sequence[str], writing: Sequence[str], *, numbered: bool
+) -> FormatOptions:
+    """Take the options of formats out of click's values, by the side to which they apply.
 
-    Options that matter only in writing are added for the sides in `writing`, which write; those that matter
-    only in reading, for the plain flags and the other sides. The command's function gets one argument
-    ``options``: for ``""`` (whichever side has it) and for each of `sides` a dict of option values by name;
-    if `numbered`, ``-O 2.name=value`` is for the second source, in a dict under ``"2"``.
+    Of `sides`, those in `writing` write. With `numbered`, ``-O 2.name=value`` is for the second source.
     """
+    formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
+    for key in [k for k in values if k.startswith("fo__")]:
+        _, side, name = key.split("__")
+        value = values.pop(key)
+        if value not in (None, False):
+            formats[side][name] = value
+    for text in values.pop(_help.TEXTS):
+        side, name, value = _split_option(text, sides, numbered=numbered)
+        if side not in writing:
+            _check_reading(name, text)
+        before = formats.setdefault(side, {}).setdefault(name, value)
+        if before != value and (before, value) != (True, "true"):
+            both = printable(f"{before} and {value}")
+            raise click.UsageError(f"-O {text}: {name} is given twice, as {both}")
+    return formats
 
-    def decorate(function: Command) -> Command:
-        @functools.wraps(function)
-        def collect(**values: Any) -> Any:
-            formats: dict[str, dict[str, Any]] = {side: {} for side in ("", *sides)}
-            for key in [k for k in values if k.startswith("fo__")]:
-                _, side, name = key.split("__")
-                value = values.pop(key)
-                if value not in (None, False):
-                    formats[side][name] = value
-            for text in values.pop(_help.TEXTS):
-                side, name, value = _split_option(text, sides, numbered=numbered)
-                if side not in writing:
-                    _check_reading(name, text)
-                before = formats.setdefault(side, {}).setdefault(name, value)
-                if before != value and (before, value) != (True, "true"):
-                    raise click.UsageError(
-                        f"-O {text}: {name} is given twice, as {printable(f'{before} and {value}')}"
-                    )
-            return function(options=formats, **values)
 
-        prefixes = (
-            "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."
-        )
-        prefixes += " For one of several SRC: 1.name=value." if numbered else ""
-        texts = option(
-            "-O NAME=VALUE",
-            f"Any format option, see `odm formats FORMAT`.{prefixes}",
-            _help.TEXTS,
-            multiple=True,
-            shell_complete=_complete_option,
-        )
-        texts(collect)
-        collect.sides, collect.writing = sides, tuple(writing)  # type: ignore[attr-defined]
-        return collect
-
-    return decorate
+def text_option(sides: Sequence[str], *, numbered: bool) -> Option:
+    """The flag ``-O name=value``, for any option of a format."""
+    prefixes = "" if not sides else f" For one side only: {' or '.join(f'{s}.name=value' for s in sides)}."
+    prefixes += " For one of several SRC: 1.name=value." if numbered else ""
+    return option(
+        "-O NAME=VALUE",
+        f"Any format option, see `odm formats FORMAT`.{prefixes}",
+        _help.TEXTS,
+        multiple=True,
+        shell_complete=_complete_option,
+    )
 
 
 class FormatCommand(click.Command):
-    """A command with `format_options`, whose flags are made when it is called.
+    """A command whose flags for formats are made when it is called.
 
     The flags of the formats named on the command line, often none, are tried first, so that no other format
     is imported; then those of the formats that have the given flags; and last those of all formats. ``-h``

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from odm.cli._common import format_options
+from odm.cli._common import take_formats, text_option
 from odm.cli._options import (
     PATH,
     TARGET,
@@ -28,21 +28,23 @@ from odm.verbs.options import Field, Options, Spec
 def takes(record: type[Options], *, writing: Sequence[str] = (), numbered: bool = False) -> Option:
     """Give a command the flags of a record; its function gets an instance.
 
-    `writing` and `numbered` are as for `odm.cli._common.format_options`.
+    Every flag of a format is added, plain and for each side: those that matter only in writing for the sides
+    in `writing`, others for the rest. `numbered` is as for `odm.cli._common.take_formats`.
     """
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
-        def call(*, options: Any, **values: Any) -> Any:
-            return function(record.from_values(values, options))
+        def call(**values: Any) -> Any:
+            formats = take_formats(values, record.sides, writing, numbered=numbered)
+            return function(record.from_values(values, formats))
 
         types_of = record.types()
         flags = [
             _flag(field, field.spec, types_of[name]) for name, field in record.fields().items() if field.spec
         ]
         vars(call).setdefault("__click_params__", []).extend(reversed(flags))
-        vars(call)["record"] = record
-        return format_options(*record.sides, writing=writing, numbered=numbered)(call)
+        vars(call).update(record=record, sides=record.sides, writing=tuple(writing))
+        return text_option(record.sides, numbered=numbered)(call)
 
     return decorate
 

@@ -162,12 +162,9 @@ def _contents(s: Statistics) -> Rows:
         outlines = f"boxes with outlines, {d.several} with several; {d.corners} corners"
         counts = {outlines: d.outlined, "boxes with a mask": d.masks, "oriented boxes": d.oriented}
         counts["boxes with key points"] = d.with_points
-        rows += [["shapes" if i == 0 else "", n, what] for i, (what, n) in enumerate(_present(counts))]
+        present = [(n, what) for what, n in counts.items() if n]
+        rows += [["shapes" if i == 0 else "", *row] for i, row in enumerate(present)]
     return rows
-
-
-def _present(counts: dict[str, int]) -> list[tuple[str, int]]:
-    return [(what, n) for what, n in counts.items() if n]
 
 
 def _measures(s: Statistics) -> Rows:

@@ -374,15 +374,12 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     if of_source or of_sources:
         raise UsageError("convert: options for reading do not apply to data in memory")
     side = Side("--format", options.kind, options.from_, "", shared, {})  # type: ignore[arg-type]
-    each = list(source) if isinstance(source, (list, tuple)) and any(map(is_table, source)) else [source]
+    each = [source]
+    if isinstance(source, (list, tuple)) and any(isinstance(one, Dataset) for one in source):
+        each = list(source)
     tables = [only(dataset_of(one, side, options, log)) for one in each]
     tables = [merge(tables, same_image=options.same_image, log=log).dataset] if len(tables) > 1 else tables
     return pipeline.write_tables(tables[0], target, options.to, {**shared, **of_target}, log, **fields)
-
-
-def is_table(source: object) -> bool:
-    """Whether the source is a dataset in memory, not a path."""
-    return isinstance(source, Dataset)
 
 
 def names_of_classes(classes: Path | Sequence[str], encoding: str) -> tuple[str, ...]:

@@ -222,14 +222,11 @@ def _(rows: AnalysisTable) -> str:
 def _rows(rows: AnalysisTable) -> Html:
     """The first rows of a table."""
     kept = [[_cell(row.get(name)) for name in rows.names] for row in rows[:ROWS]]
-    texts = next((i for i, name in enumerate(rows.names) if not _is_text(rows, name)), len(rows.names))
+    has_text = [any(isinstance(row.get(name), str) for row in rows) for name in rows.names]
+    texts = [*has_text, False].index(False)
     more = len(rows) - len(kept)
     end = element("p", f"{more} more rows: .to_pandas()", class_="dim") if more > 0 else Html()
     return joined([table(rows.names, kept, text=texts), end])
-
-
-def _is_text(rows: AnalysisTable, name: str) -> bool:
-    return any(isinstance(row.get(name), str) for row in rows)
 
 
 def _cell(value: object) -> str:
