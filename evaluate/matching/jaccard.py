@@ -62,10 +62,11 @@ def jaccard_ratios(sides: Joined, protocol: Protocol, pairs: Pairs) -> Floats:
     det, gt, iou = det[by_image], gt[by_image], iou[by_image]
 
     objects = np.flatnonzero(is_object)
-    alone = replace(sides, detections=truth.take(objects))
+    ignored = truth.take(np.flatnonzero(~is_object))
+    alone = replace(sides, truth=ignored, detections=truth.take(objects))
     gt_covered = np.zeros(len(truth), np.bool_)
     for piece in find_pairs(alone, protocol, protocol.ious[0], np.arange(len(objects))).pieces():
-        gt_covered[objects[_covered(piece, ~is_object[piece.gt], least)]] = True
+        gt_covered[objects[_covered(piece, np.ones(len(piece.gt), np.bool_), least)]] = True
 
     for i, limit in enumerate(protocol.jaccard):
         kept = detections.score > limit
@@ -111,9 +112,10 @@ def _pair(image: Ints, det: Ints, gt: Ints, iou: Floats) -> Longs:
     from scipy.optimize import linear_sum_assignment  # an extra
 
     of_object, is_decided = _pair_stars(gt, det, iou)
-    of_detection, is_decided_too = _pair_stars(det, gt, iou)
-    paired = [of_object, np.setdiff1d(of_detection, of_object)]
-    left = np.flatnonzero(~(is_decided | is_decided_too))
+    left = np.flatnonzero(~is_decided)
+    of_detection, is_decided = _pair_stars(det[left], gt[left], iou[left])
+    paired = [of_object, left[of_detection]]
+    left = left[~is_decided]
     image, det, gt, iou = image[left], det[left], gt[left], iou[left]
     first = first_of_runs(image)
     ends = np.append(first[1:], len(image))[: len(first)]
