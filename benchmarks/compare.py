@@ -280,7 +280,7 @@ def make_federated() -> None:
 
 
 def make_linked() -> None:
-    """Write a YOLO data set whose images are links to image files in another folder."""
+    """Write a YOLO dataset whose images are links to image files in another folder."""
     from PIL import Image
 
     linked, pictures = WORK / "linked", WORK / "pictures"

@@ -115,8 +115,8 @@ def statistics_document(statistics: Statistics) -> Document:
         document.append(_shares("Images by size", ["width x height", "images"], sizes, s.images))
     if s.shapes and s.shapes.points:
         points: Rows = [[p.category, cell(p.name), p.visible, p.hidden, p.objects] for p in s.shapes.points]
-        headers = ["class", "key point", "visible", "hidden", "objects"]
-        document.append(_section("Key points", headers, points))
+        headers = ["class", "keypoint", "visible", "hidden", "objects"]
+        document.append(_section("Keypoints", headers, points))
     if s.scores:
         document.append(_shares("Boxes by score", ["score", "boxes"], _ranges(s.scores), s.score.n))
     classes = [
@@ -161,7 +161,7 @@ def _contents(s: Statistics) -> Rows:
     if d := s.shapes:
         outlines = f"boxes with outlines, {d.several} with several; {d.corners} corners"
         counts = {outlines: d.outlined, "boxes with a mask": d.masks, "oriented boxes": d.oriented}
-        counts["boxes with key points"] = d.with_points
+        counts["boxes with keypoints"] = d.with_points
         present = [(n, what) for what, n in counts.items() if n]
         rows += [["shapes" if i == 0 else "", *row] for i, row in enumerate(present)]
     return rows

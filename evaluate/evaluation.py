@@ -123,10 +123,10 @@ def evaluate(
     pixels
         ``edges`` (width = right - left) or ``inclusive`` (one more).
     iou_type
-        What is compared: boxes (``bbox``), masks (``segm``), key points (``keypoints``) or oriented boxes
+        What is compared: boxes (``bbox``), masks (``segm``), keypoints (``keypoints``) or oriented boxes
         (``obb``); that of the protocol if omitted. See `BY_IOU_TYPE` for the protocols of each.
     sigmas
-        How far each key point may lie from where it should, as in COCO; those of its 17 points if omitted.
+        How far each keypoint may lie from where it should, as in COCO; those of its 17 points if omitted.
     only_classes, only_images
         Names to keep. Limits per image still apply to all its classes.
     at_score

@@ -33,7 +33,7 @@ Reading
   of ten zeros if it is the only one of its image. Datumaro writes only the name of such an image, and ``-``,
   ``True`` and ``False`` for attributes, in the order blur, expression, illumination, occluded, pose, invalid.
   A first line with the number of images, as of panlabel, is passed over.
-- The landmarks in the rows of RetinaFace are key points. A folder ``train``, ``val`` or ``test``
+- The landmarks in the rows of RetinaFace are keypoints. A folder ``train``, ``val`` or ``test``
   gives the split.
 - The class is ``face``, unless a row ends with a class name.
 - The challenge's lists of the faces that count as easy, medium and hard (``wider_easy_val.mat`` and so on)

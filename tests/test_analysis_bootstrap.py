@@ -115,7 +115,7 @@ def test_the_random_bootstrap_approaches_the_exact_one(pair, replicates):
 
 
 def copied(dataset, weights, *, kind):
-    """The data set with each image as often as its weight says, the copies next to each other."""
+    """The dataset with each image as often as its weight says, the copies next to each other."""
     boxes = dataset.boxes
     names, image, row = [], [], []
     for i, w in enumerate(weights):

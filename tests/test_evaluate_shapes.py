@@ -536,7 +536,7 @@ def test_what_cannot_be_measured_is_refused_with_the_reason():
         ("dota", {"iou_type": "bbox"}, "compares obb only"),
         ("coco", {"iou_type": "masks"}, "choose bbox, segm"),
         ("coco", {"iou_type": "obb", "pixels": "edges"}, "boxes only"),
-        ("coco", {"sigmas": [0.1]}, "only key points"),
+        ("coco", {"sigmas": [0.1]}, "only keypoints"),
         (["coco", "dota"], {}, "one by one"),
         ("stt", {"iou_type": "segm"}, "measures tracks"),
     ):

@@ -502,7 +502,7 @@ def test_key_points_without_a_box_have_the_box_around_them(name, tmp_path):
     assert data.boxes.keypoints.points(0)[:, :2].round(9).tolist() == [[10, 20], [40, 60], [30, 25]]
     log = Log()
     odm.convert(path, tmp_path / "out.csv", from_=name.split()[0], log=log)
-    assert any("around the key points is read" in note for note in log.notes)
+    assert any("around the keypoints is read" in note for note in log.notes)
 
 
 @pytest.mark.parametrize("name", [name for name in OF_POINTS if name != "darwin"])

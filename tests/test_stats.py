@@ -104,7 +104,7 @@ def test_the_first_row_of_shapes_is_named_in_the_text(tmp_path, odm_run):
     rows = odm_run("stats", tmp_path / "a.json").out.splitlines()
     (at,) = [n for n, row in enumerate(rows) if "boxes with outlines" in row]
     assert re.fullmatch(r"\s*shapes\s+1\s+boxes with outlines.*", rows[at])
-    assert re.fullmatch(r"\s+2\s+boxes with key points.*", rows[at + 1])
+    assert re.fullmatch(r"\s+2\s+boxes with keypoints.*", rows[at + 1])
 
 
 @pytest.mark.parametrize("seed", range(3))

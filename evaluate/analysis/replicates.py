@@ -1,7 +1,7 @@
 """Compute metrics as if each image occurred w times; `bootstrap` calls it with random weights.
 
 Nothing is matched or sorted again. Every true positive, false positive and ground truth counts as often as
-its image, in the fixed ranking; that equals the evaluation of a data set with copies of the images (copies
+its image, in the fixed ranking; that equals the evaluation of a dataset with copies of the images (copies
 of equally scored boxes of one image stand next to each other). Weights of a bootstrap replicate are the
 times that each image was drawn, weights of 0 and 1 choose a part of the images, and weights of one give the
 estimate itself, up to rounding (about 1e-13, see `_Curves`).

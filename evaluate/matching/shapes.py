@@ -181,7 +181,7 @@ def _parts(joined: Joined, order: Longs) -> Iterator[tuple[int, int, Longs, Join
 
 
 def _bytes(side: SideTable) -> Longs:
-    """(n,) about what the shape and the key points of each box take."""
+    """(n,) about what the shape and the keypoints of each box take."""
     boxes, size = side.source, np.full(len(side), 64)
     if boxes is None:
         return size
@@ -339,7 +339,7 @@ class _Bands(_Masks):
 
 
 def _shapes(side: SideTable) -> Shapes:
-    """The shapes of the data set of a side; of a side without boxes there are none."""
+    """The shapes of the dataset of a side; of a side without boxes there are none."""
     shapes = side.source.shapes if side.source is not None else None
     return Shapes.none(0) if shapes is None else shapes
 
@@ -352,7 +352,7 @@ def _sizes(joined: Joined, side: SideTable) -> tuple[Longs, Longs]:
 
 
 def unfillable(joined: Joined, side: SideTable, iou_type: IouType) -> tuple[Longs, list[int], int]:
-    """Rows of a side's data set that cannot be filled, as `Shapes.unfillable` names them."""
+    """Rows of a side's dataset that cannot be filled, as `Shapes.unfillable` names them."""
     shapes = _shapes(side)
     side = side.take(shapes.ring[side.row + 1] > shapes.ring[side.row])  # masks are filled already
     is_held = iou_type == "boundary"  # bands are of whole masks
@@ -425,7 +425,7 @@ def _spread(corners: Floats) -> Floats:
 
 
 class _Points(_Measure):
-    """Object key point similarity (OKS): how far the points lie from where they should, by the size.
+    """Object keypoint similarity (OKS): how far the points lie from where they should, by the size.
 
     Every pair of an image and class is measured: all have one box.
     """
@@ -470,7 +470,7 @@ class _Points(_Measure):
 
 
 def _points(side: SideTable, k: int) -> Floats:
-    """(n, k, 3) the key points of a side."""
+    """(n, k, 3) the keypoints of a side."""
     points = _source(side).keypoints
     assert points is not None
     return points.take(side.row).xyv.reshape(-1, k, 3)

@@ -45,7 +45,7 @@ class SideTable(msgspec.Struct, frozen=True, eq=False):
     place: Longs | None = None
     """(n,) the place of a detection among all of its image, in the order of the file; where that matters."""
     source: Boxes | None = None
-    """The boxes that ``row`` names, where they have shapes, key points or other fields."""
+    """The boxes that ``row`` names, where they have shapes, keypoints or other fields."""
 
     def __len__(self) -> int:
         return len(self.image)

@@ -209,13 +209,13 @@ def _pixels(value: str, base: Protocol) -> str:
 
 def _sigmas(values: Sequence[float], base: Protocol) -> tuple[float, ...]:
     if base.iou_type != "keypoints":
-        raise UsageError(f"{spell('sigmas')}: only key points have them ({spell('iou_type')} keypoints)")
+        raise UsageError(f"{spell('sigmas')}: only keypoints have them ({spell('iou_type')} keypoints)")
     try:
         sigmas = tuple(map(float, values))
     except (TypeError, ValueError):
         sigmas = ()
     if not sigmas or not all(math.isfinite(sigma) and sigma > 0 for sigma in sigmas):
-        raise UsageError(f"{spell('sigmas')}: expected numbers above 0, one for each key point")
+        raise UsageError(f"{spell('sigmas')}: expected numbers above 0, one for each keypoint")
     return sigmas
 
 

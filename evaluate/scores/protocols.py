@@ -136,10 +136,10 @@ class Protocol(msgspec.Struct, frozen=True):
         What coordinates are multiplied by for `single`, so that 1e-7 is as little to fractions as to pixels.
     measure
         What overlaps are those of: boxes, masks (``segm``, or ``boundary`` where they are also those of the
-        bands along the inside of their edges), key points (``oks`` as pycocotools, ``pose`` as
+        bands along the inside of their edges), keypoints (``oks`` as pycocotools, ``pose`` as
         Ultralytics computes it), or oriented boxes (``quads`` by their areas, ``probiou`` as Ultralytics).
     sigmas
-        Of key points: how far each may lie from where it should.
+        Of keypoints: how far each may lie from where it should.
     strict
         Whether a detection matches only above the threshold.
     ignored_fields
@@ -346,7 +346,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 _TENTHS = 0.26, 0.25, 0.25, 0.35, 0.35, 0.79, 0.79, 0.72, 0.72, 0.62, 0.62, 1.07, 1.07, 0.87, 0.87, 0.89, 0.89
 COCO_SIGMAS = tuple(tenths / 10 for tenths in _TENTHS)
-"""Of the 17 key points of COCO's people."""
+"""Of the 17 keypoints of COCO's people."""
 _IOU_TYPES: dict[Measure, IouType] = {
     "segm": "segm",
     "boundary": "boundary",

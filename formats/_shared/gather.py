@@ -179,7 +179,7 @@ class Gather:
     """
 
     pads_points = False
-    """Whether objects of a class may have fewer key points than others: the rest are not labelled."""
+    """Whether objects of a class may have fewer keypoints than others: the rest are not labelled."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Gather:
         self._extra: list[Mapping[str, bytes]] = []
         self._ellipses = 0
         self.around_points = 0
-        """How many boxes are those around key points, because there is no other."""
+        """How many boxes are those around keypoints, because there is no other."""
         self.groups = Groups(
             builder, log, source.path, joins=getattr(options, "groups", "ignore") == "objects"
         )
@@ -460,7 +460,7 @@ class Gather:
             self.log.note(f"{printable(self.source.path)}: {what} of {ELLIPSE} corners")
         if n := self.around_points:
             objects = plural(n, "object has no box", "objects have no box")
-            self.log.note(f"{printable(self.source.path)}: {objects}: that around the key points is read")
+            self.log.note(f"{printable(self.source.path)}: {objects}: that around the keypoints is read")
         note_turned(self.log, self.source.path, self._turned)
         is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
         ignores = self._unanimous and not is_det

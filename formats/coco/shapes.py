@@ -1,4 +1,4 @@
-"""Outlines, masks, oriented boxes and key points of COCO's records, as they are read."""
+"""Outlines, masks, oriented boxes and keypoints of COCO's records, as they are read."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
     rows = [i for i, value in enumerate(values) if value not in NOTHING]
     lists, bad = _decoded([values[i] for i in rows], list[float], KEYPOINT_COUNT)
     bad += [
-        (i, KEYPOINT_COUNT, {"value": f"{len(one)} numbers", "expected": "three for each key point"})
+        (i, KEYPOINT_COUNT, {"value": f"{len(one)} numbers", "expected": "three for each keypoint"})
         for i, one in enumerate(lists)
         if one is not None and len(one) % 3
     ]
@@ -276,9 +276,9 @@ def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
 
 
 def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """(n, 4) left, top, right, bottom of the shapes of these rows, else of their key points; and (n,) areas.
+    """(n, 4) left, top, right, bottom of the shapes of these rows, else of their keypoints; and (n,) areas.
 
-    The areas are the pixels of masks, and for key points those of the box; NaN of outlines.
+    The areas are the pixels of masks, and for keypoints those of the box; NaN of outlines.
 
     Parameters
     ----------

@@ -390,7 +390,7 @@ def _is_json(value: Any) -> bool:
 
 
 def points_of_class(names: bytes, skeleton: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
-    """The names of the key points of a class, and the pairs of them that are joined, from 0; None if none."""
+    """The names of the keypoints of a class, and the pairs of them that are joined, from 0; None if none."""
     listed = json.loads(names or b"[]")
     lines = json.loads(skeleton or b"[]")
     if not listed or not isinstance(listed, list) or not isinstance(lines, list):

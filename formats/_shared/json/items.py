@@ -579,7 +579,7 @@ class Box(msgspec.Struct, eq=False):
 
     @property
     def points(self) -> list[list[float | int]]:
-        """The key points: x, y and visibility of each."""
+        """The keypoints: x, y and visibility of each."""
         points = [] if self.keypoints is None else self.keypoints.points(self.row).tolist()
         return [[*map(number, point)] for point in points]
 

@@ -448,7 +448,7 @@ class Builder:
     def describe_points(
         self, category: int, names: Sequence[str], skeleton: Iterable[tuple[int, int]] = ()
     ) -> None:
-        """Name the key points of a category, and the pairs of them, from 0, that a line joins."""
+        """Name the keypoints of a category, and the pairs of them, from 0, that a line joins."""
         self._points_of.setdefault(category, (tuple(names), tuple(skeleton)))
 
     def size_image(self, row: int, width: int, height: int) -> None:

@@ -301,7 +301,7 @@ class Shapes(_Ragged, frozen=True, dict=True):
 
 
 class Keypoints(_Ragged, frozen=True):
-    """The key points of boxes, one row for each box."""
+    """The keypoints of boxes, one row for each box."""
 
     first: Longs
     """(n + 1,) the points of box i are ``first[i]`` to ``first[i + 1]``, in the order of its class."""
@@ -539,7 +539,7 @@ def _nearest(a: Floats, b: Floats) -> tuple[int, int]:
 
 
 def keypoints_of(rows: Sequence[ArrayLike]) -> Keypoints | None:
-    """Key points read one box at a time, each (k, 3) or flat, empty for none; None where no box has any."""
+    """Keypoints read one box at a time, each (k, 3) or flat, empty for none; None where no box has any."""
     parts = [np.asarray(row, np.float64).reshape(-1, 3) for row in rows]
     first = np.concatenate([[0], np.cumsum([*map(len, parts)])]).astype(np.int64)
     return Keypoints(first, np.concatenate(parts)) if parts and first[-1] else None

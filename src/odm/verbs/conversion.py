@@ -63,7 +63,7 @@ def read(options: ReadOptions) -> Dataset:
     skip_bad_files
         Leave out files with errors that affect more than one row, and their images; notes name them.
     shapes
-        Read outlines, masks, oriented boxes and key points too, into ``boxes.shapes`` and
+        Read outlines, masks, oriented boxes and keypoints too, into ``boxes.shapes`` and
         ``boxes.keypoints``.
     same_image
         What to do with images that several paths have; see `odm.converters.merge`.

@@ -85,7 +85,7 @@ at_score, extra_images, class_agnostic, diagnose
     iou_type, sigmas
         What is compared: ``"bbox"``, ``"segm"`` (masks), ``"boundary"`` (masks and their inner bands),
         ``"keypoints"`` or ``"obb"`` (oriented boxes), and
-        how far each key point may lie from where it should: numbers, ``"0.1,0.2"``, or a file with one per
+        how far each keypoint may lie from where it should: numbers, ``"0.1,0.2"``, or a file with one per
         line.
     only_classes, only_images
         Names to keep: a list, or ``"A,B"``; for images also ``"@FILE"``.

@@ -1,4 +1,4 @@
-"""What data sets, results, comparisons and the like show of themselves in a notebook.
+"""What datasets, results, comparisons and the like show of themselves in a notebook.
 
 It is long because each kind of value has a function; all make their elements by those of `odm.verbs.html`.
 """
@@ -76,7 +76,7 @@ def html_of(value: object) -> str:
     raise NotImplementedError(type(value).__name__)
 
 
-# ------------------------------------------------------------------------------------------- data sets
+# ------------------------------------------------------------------------------------------- datasets
 
 
 @html_of.register
@@ -367,7 +367,7 @@ def _page_options(name: str, options: Mapping[str, Any], images: Path | None) ->
 def dataset_page(
     value: Dataset, out: Path | None, images: Path | None, columns: int, **options: Any
 ) -> WebPage:
-    """The pictures of a data set with their boxes, so many beside each other."""
+    """The pictures of a dataset with their boxes, so many beside each other."""
     if columns < 1:
         raise UsageError(f"show columns={columns}: expected at least 1")
     record, log = _page_options("show", options, images), Log()
