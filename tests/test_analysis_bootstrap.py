@@ -590,6 +590,19 @@ def test_slices_by_tags_and_by_number_of_ground_truths():
     ]  # fmt: skip
 
 
+def test_images_lie_in_the_slice_whose_bounds_hold_their_number_of_ground_truths():
+    """At each bound and beside it."""
+    counts = [0, 1, 2, 5, 6, 20, 21, 40]
+    image = np.repeat(np.arange(len(counts)), counts)
+    sides = {"images": list("abcdefgh"), "categories": ["x"], "image": image, "category": image * 0,
+             "ltwh": np.tile([0, 0, 9, 9], (len(image), 1))}  # fmt: skip
+    gt, det = Dataset.from_arrays(**sides), Dataset.from_arrays(**sides, score=np.ones(len(image)))
+    table = table_of(evaluate(gt, det, "coco").result)
+    assert [(s.value, s.images.tolist()) for s in slices_by_count(table)] == [
+        ("0", [0]), ("1", [1]), ("2-5", [2, 3]), ("6-20", [4, 5]), ("more", [6, 7]),
+    ]  # fmt: skip
+
+
 def test_slices_of_boxes_are_area_ranges():
     gt, (det,) = cases.random_pair(12, crowds=0.1, sizes=(5, 150))
     result = evaluate(gt, det, "coco").result

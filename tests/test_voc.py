@@ -21,6 +21,7 @@ from odm.files import Source
 from odm.formats import SURE, get
 from odm.formats import voc as module
 from odm.formats._shared.text.numbers import whole_edges
+from odm.formats._shared.text.safe_xml import root_of
 from odm.formats.voc import reader as voc_reader
 from odm.formats.voc import results as voc_results
 from odm.issues import Log, UsageError
@@ -991,3 +992,22 @@ def test_what_objects_are_of_which_some_have_a_score(tmp_path, scored, total, ki
     said = [f"{scored} of {total} objects have a score, so they are taken as {words[kind]}"] if kind else []
     assert [note for note in log.notes if "have a score" in note] == said
     assert dataset.kind == (kind or "det")
+
+
+@pytest.mark.parametrize("doctype", [
+    "", "<!DOCTYPE annotation>", '<!DOCTYPE annotation SYSTEM "a>b.dtd">', "<!DOCTYPE annotation [ ]>",
+    '<!DOCTYPE annotation [ <!ELEMENT size (width)> <!ENTITY x "y"> ] >',
+])  # fmt: skip
+@pytest.mark.parametrize("around", ["", "\n", "<!-- <other> -->", "<?xml-stylesheet href='<other>'?>\r\n"])
+@pytest.mark.parametrize("root", ["annotation", "annotation/", 'annotation a="b"', "annotation\n"])
+def test_the_root_comes_after_the_prolog(doctype, around, root):
+    text = f"<?xml version='1.0'?>{around}{doctype}{around}<{root}><size>"
+    assert root_of(text.encode()) == (text, "annotation")
+
+
+@pytest.mark.parametrize("text", [
+    "", "annotation", "<!-- <annotation>", "<?xml <annotation>", "<!DOCTYPE a [ <!ELEMENT b>", "</annotation>",
+    "<!DOCTYPE a [ ] ", "<!DOCTYPE a", "x<annotation>",
+])  # fmt: skip
+def test_a_head_without_a_whole_prolog_has_no_root(text):
+    assert root_of(text.encode()) == (text, "")

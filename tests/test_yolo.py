@@ -18,7 +18,7 @@ from odm.cli._app import run
 from odm.evaluate import evaluate
 from odm.files import Source
 from odm.formats import FORMATS, SURE, detect
-from odm.formats._shared.text.safe_yaml import load
+from odm.formats._shared.text.safe_yaml import is_none, load
 from odm.issues import DataError, Log
 from odm.tables import Dataset
 
@@ -679,6 +679,14 @@ def test_yaml(text, code):
     assert codes(log) == ([code] if code else [])
     load(text.encode("utf-16"), "data.yaml", log)
     assert "not-utf8" in log.counts
+
+
+@pytest.mark.parametrize(("text", "null"), [
+    ("", True), ("~", True), ("null", True), ('" "', True), ("0", False), ("no", False), ("[]", False),
+    ("{}", False), ("nulls", False), ("[null]", False),
+])  # fmt: skip
+def test_what_is_null_in_yaml(text, null):
+    assert is_none(load(f"a: {text}\n".encode(), "data.yaml", Log()).value["a"]) is null
 
 
 def test_an_alias_bomb_costs_nothing():
