@@ -91,14 +91,28 @@ def test_no_word_of_the_drawings_is_left_in_english():
 
 
 def links_of(page):
-    """The paths of files that a page leads to."""
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    """The paths of files that a page leads to, with the headings in them."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     return [target for target in targets if "://" not in target]
+
+
+def anchors_of(page):
+    """The names by which the headings of a page are linked, on GitHub and on the site."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    plain = [re.sub(r"\]\([^)]*\)|[^\w\s-]", "", heading.lower()).strip() for heading in headings]
+    return {re.sub(r"\s+", "-", heading) for heading in plain} | set(re.findall(r'id="([^"]+)"', text))
 
 
 @of_each([(page, target) for page in PAGES for target in links_of(page)])
 def test_links_lead_somewhere(page, target):
-    assert (page.parent / target).exists()
+    file, _, anchor = target.partition("#")
+    there = page.parent / file if file else page
+    assert there.exists()
+    if anchor and there.suffix == ".md":
+        assert anchor in anchors_of(there)
 
 
 def test_what_the_page_about_metrics_says_of_single_detections():

@@ -8,10 +8,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
+from cost import cost
 from selection import params
 
 from odm.files import (
@@ -1067,16 +1067,18 @@ def test_only_regular_files_are_read(tmp_path, monkeypatch):
         ("a\0b", "NUL"),
         ("", "No such file"),
     ]
-    start = time.process_time()
-    for path, match in cases:
-        for read in (read_bytes, read_head, open_binary):
-            with pytest.raises(Unreadable, match=match):
-                read(path)
-    for path, match in cases:
-        if path != "folder":
-            with pytest.raises(PathError, match=match.replace("NUL", "null")):
-                Source(path)
-    assert time.process_time() - start < 1
+
+    def refuse():
+        for path, match in cases:
+            for read in (read_bytes, read_head, open_binary):
+                with pytest.raises(Unreadable, match=match):
+                    read(path)
+        for path, match in cases:
+            if path != "folder":
+                with pytest.raises(PathError, match=match.replace("NUL", "null")):
+                    Source(path)
+
+    assert cost(refuse, 100) < 100
 
 
 def test_what_is_in_a_file_is_read(tmp_path):
@@ -1098,13 +1100,15 @@ def test_a_file_of_nuls_is_refused_at_once(tmp_path):
     for size, bad in ((4095, False), (4096, True), (5000, True), (2**34, True)):
         with path.open("wb") as stream:
             stream.truncate(size)
-        start = time.process_time()
-        if bad:
+        if not bad:
+            assert read_bytes(str(path)) == bytes(size)
+            continue
+
+        def refuse():
             with pytest.raises(Unreadable, match="4096 NUL bytes"):
                 read_bytes(str(path))
-        else:
-            assert read_bytes(str(path)) == bytes(size)
-        assert time.process_time() - start < 0.5
+
+        assert cost(refuse, 50) < 50
     path.write_bytes(bytes(4095) + b"x" + bytes(10))
     assert len(read_bytes(str(path))) == 4106
 
@@ -1243,10 +1247,8 @@ def test_links_to_each_other_end(tmp_path, n):
         for other in names:
             if one != other:
                 (tmp_path / one / f"to_{other}").symlink_to(f"../{other}")
-    start = time.process_time()
     source = Source(str(tmp_path))
-    assert len(source.files) < 5000
-    assert time.process_time() - start < 20  # without a bound it would not end at all
+    assert len(source.files) < 5000  # without a bound it would not end at all
     assert any("too many nested links" in reason for _, reason, _ in source.bad_links)
 
 
@@ -1289,13 +1291,12 @@ def test_ten_thousand_files_are_read_in_a_moment(tmp_path):
     for i in range(10_000):
         with open(tmp_path / f"{i}.txt", "w") as stream:
             stream.write("0 0.5 0.5 0.1 0.1\n")
-    best = 9.0
-    for _ in range(3):
-        start = time.process_time()
+
+    def read_all():
         source, log = Source(str(tmp_path)), Log()
         assert all(source.read(file, log) for file in source.files)
-        best = min(best, time.process_time() - start)
-    assert best < 0.5  # 0.05 on an idle machine
+
+    assert cost(read_all, 60) < 60
 
 
 def test_the_parent_may_be_one_that_cannot_be_listed(tmp_path, monkeypatch):

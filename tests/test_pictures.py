@@ -3,11 +3,11 @@
 import json
 import struct
 import subprocess
-import time
 import zlib
 from pathlib import Path
 
 import pytest
+from cost import cost
 from one_format import WRITTEN
 from PIL import Image
 
@@ -49,9 +49,8 @@ def test_a_large_picture_is_no_bomb_where_only_its_header_is_read(tmp_path):
     path = tmp_path / "map.png"
     path.write_bytes(png(28_000, 27_000))
     limit, log = Image.MAX_IMAGE_PIXELS, Log()
-    start = time.process_time()
+    assert cost(lambda: picture_size(str(path), log), 50) < 50, "no pixel is decoded"
     assert picture_size(str(path), log) == (28_000, 27_000)
-    assert time.process_time() - start < 1, "no pixel is decoded"
     assert not log.issues
     assert limit == Image.MAX_IMAGE_PIXELS
     with pytest.raises(Image.DecompressionBombError):
