@@ -182,7 +182,15 @@ class KeptTruth(msgspec.Struct):
     loaded: Loaded | None = None
 
 
-def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
+def load_all(
+    requests: Sequence[Request],
+    log: Log,
+    *,
+    skip_bad: bool = False,
+    skip_bad_files: bool = False,
+    counterpart: Counterpart | None = None,
+    check: Check = checks.run,
+) -> list[Loaded]:
     """Read and check several sources that are to be merged, one after another, as `load` does.
 
     The options of a request need to fit only one of the formats.
@@ -198,7 +206,12 @@ def load_all(requests: Sequence[Request], log: Log, **how: Any) -> list[Loaded]:
     for request in requests:
         source_log = log.fresh()
         try:
-            loaded.append(load(request, source_log, spare=request.spare, **how))
+            loaded.append(
+                load(
+                    request, source_log, skip_bad=skip_bad, skip_bad_files=skip_bad_files,
+                    counterpart=counterpart, check=check, spare=request.spare,
+                )
+            )  # fmt: skip
         except DataError as e:
             failed.append(e)
         finally:

@@ -154,13 +154,16 @@ def convert(
     output = open_output(target, to_format, overwrite=overwrite, dry_run=True)
     if selection.divides:
         check_parts(selection, output, to_format.adapted(to_chosen))
-    common: dict[str, Any] = {"shared": shared, "kind": kind, "encoding": encoding, "max_size": max_size}
-    common |= {"follow_links": follow_links, "own_fields": "own_fields" in to_format.keeps}
-    common["wants"] = SHAPE_WORDS if shapes or clip else to_format.adapted(to_chosen).keeps
-    requests = _requests(sources, formats, from_options or {}, source_options, **common)
+    common = Request(
+        path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
+        own_fields="own_fields" in to_format.keeps, flag="--from",
+        wants=SHAPE_WORDS if shapes or clip else to_format.adapted(to_chosen).keeps,
+    )  # fmt: skip
+    requests = _requests(common, sources, formats, from_options or {}, source_options)
     truth = reference(gt, log)
-    how: dict[str, Any] = {"skip_bad": skip_bad, "skip_bad_files": skip_bad_files, "counterpart": truth}
-    all_loaded = load_all(requests, log, check=CHECKS[clip], **how)
+    all_loaded = load_all(
+        requests, log, skip_bad=skip_bad, skip_bad_files=skip_bad_files, counterpart=truth, check=CHECKS[clip]
+    )
     check_shared(
         shared, [*((source_loaded.format, "read") for source_loaded in all_loaded), (to_format, "write")]
     )
@@ -174,13 +177,13 @@ def convert(
 
 
 def _requests(
+    common: Request,
     sources: Sequence[str],
     formats: Sequence[str | None],
     options: Mapping[str, Any],
     source_options: Sequence[Mapping[str, Any]] | None,
-    **common: Any,
 ) -> list[Request]:
-    """Make the request of each source: `options` are for all of them, `source_options` for one each."""
+    """Make the request of each source: `common` with `options`, and with one of `source_options`."""
     each = source_options or [{}] * len(sources)
     if len(each) != len(sources):
         expected = plural(len(sources), "source")
@@ -190,13 +193,12 @@ def _requests(
         for options_of_source in each
     ]
     return [
-        Request(
+        replace(
+            common,
             path=path,
             format=format_,
             options={**options, **options_of_source},
             spare=frozenset(options) - set(options_of_source) if len(sources) > 1 else frozenset(),
-            flag="--from",
-            **common,
         )
         for path, format_, options_of_source in zip(sources, formats, named, strict=True)
     ]
