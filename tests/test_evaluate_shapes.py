@@ -732,3 +732,23 @@ def test_boxes_around_oriented_boxes_are_doubtful(tmp_path):
     assert doubted(*held, "coco") == 1
     plain = [replace(one, boxes=replace(one.boxes, shapes=None)) for one in held]
     assert doubted(plain[0], held[1], "coco") == doubted(held[0], plain[1], "coco") == 0
+
+
+@pytest.mark.parametrize(("areas", "crowds", "iou_type", "reported"), [
+    ([0, 400], [0, 0], "keypoints", 1), ([0, 0], [1, 0], "keypoints", 1), ([0, 0], [0, 0], "keypoints", 2),
+    ([1e-9, 400], [0, 0], "keypoints", 0), ([0, 400], [1, 0], "keypoints", 0), ([0, 400], [0, 0], "bbox", 0),
+])  # fmt: skip
+def test_objects_without_an_area_are_counted_where_keypoints_are_compared(
+    areas, crowds, iou_type, reported, tmp_path
+):
+    points, box = [20, 20, 2] * 17, {"image_id": 1, "category_id": 1, "bbox": [10, 10, 50, 80]}
+    objects = [{**box, "id": k, "area": areas[k], "iscrowd": crowds[k], "keypoints": points} for k in (0, 1)]
+    category = {"id": 1, "name": "person", "keypoints": [f"p{k}" for k in range(17)]}
+    image = {"id": 1, "file_name": "a.jpg", "width": 99, "height": 99}
+    gt = {"images": [image], "categories": [category], "annotations": objects}
+    (tmp_path / "gt.json").write_text(json.dumps(gt))
+    (tmp_path / "det.json").write_text(json.dumps([{**box, "score": 0.5, "keypoints": points}]))
+    log = Log()
+    odm.eval(tmp_path / "gt.json", tmp_path / "det.json", "coco", iou_type=iou_type, log=log)
+    texts = [issue.message for issue in log.issues if issue.code == "keypoints-without-area"]
+    assert [text.startswith(f"the area of {reported} of the 2") for text in texts] == [True] * bool(reported)

@@ -75,5 +75,10 @@ def test_the_brief_page_has_the_options(capsys, name):
     brief = printed(capsys, name, "--brief")
     assert brief.startswith(f"{name}: {FORMATS[name].title}\n\n")
     assert len(brief.splitlines()) <= 45
+    paragraphs = [
+        " ".join(part.split()) for part in FORMATS[name].doc.strip().replace("``", "`").split("\n\n")
+    ]
+    first, *others = brief[brief.index("\n\n") + 2 : brief.index("\n\nOptions (")].split("\n\n")
+    assert (" ".join(first.split()).removesuffix(":"), others) == (paragraphs[0].rstrip(":"), [])
     assert "Options (-O name=value):" in brief
     assert formats.page(FORMATS[name], 80).endswith(brief[brief.index("Options (") :].rstrip("\n"))

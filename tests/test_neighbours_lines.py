@@ -312,3 +312,22 @@ def test_samples_of_fiftyone_keep_splits_and_the_field(tmp_path):
     assert sample["mine"]["detections"][0]["label"] == "car"
     back = odm.read(tmp_path / "s.json", field="mine")
     assert (back.images.name, back.images.split) == (data.images.name, data.images.split)
+
+
+BOX_OF_7 = {"instances": [{"type": "bbox", "classId": 7, "points": {"x1": 1, "y1": 2, "x2": 30, "y2": 40}}]}
+COMPANIONS = {
+    "superannotate": ("annotations.json", "classes.json", "7", lambda name: json.dumps([{"id": 7, "name": name}]),
+                      json.dumps({"___sa_version___": "1.0.0", "a.jpg": BOX_OF_7 | {"metadata": {}}})),
+    "yolokeras": ("train.txt", "classes.txt", "0", lambda name: f"{name}\n", "a.jpg 1,2,30,40,0\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_the_classes_of_a_folder_lie_in_it_and_those_of_a_file_beside_it(name, tmp_path):
+    file, classes, number, list_of, text = COMPANIONS[name]
+    lay(tmp_path, {f"in/{file}": text, classes: list_of("above")})
+    for source in ("in", f"in/{file}"):
+        assert [row[1] for row in seen(read(tmp_path / source, name)[0])] == [number]
+    (tmp_path / "in" / classes).write_text(list_of("car"))
+    for source in ("in", f"in/{file}"):
+        assert [row[1] for row in seen(read(tmp_path / source, name)[0])] == ["car"]

@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+import shutil
 import zlib
 from pathlib import Path
 from typing import get_args
@@ -591,6 +592,25 @@ def test_statistics_of_the_page_are_those_of_the_command(data, tmp_path, capsys)
     assert page["statistics"] == {
         k: v for k, v in contract.items() if k not in ("path", "format", "left_out")
     }
+
+
+VERBS = {
+    "eval": ("gt.json", "det.csv"), "compare": ("gt.json", "det.csv", "det2.csv"), "diff": ("gt.json", "gt2.json"),
+    "agree": ("gt.json", "gt2.json"), "stats": ("gt.json",), "validate": ("gt.json",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_function_writes_the_page_of_its_command(data, verb, tmp_path, monkeypatch, capsys):
+    shutil.copytree(data, tmp_path / "in")
+    monkeypatch.chdir(tmp_path / "in")
+    odm.write(odm.read("gt.json").take(slice(3, None)), "gt2.json", "coco")
+    odm.write(odm.read("det.csv").take(slice(3, None)), "det2.csv", "csv")
+    paths = VERBS[verb]
+    assert run(verb, *paths, "-q", "--report", "command.html") in (0, 1)
+    sources = (paths[0], list(paths[1:])) if verb == "compare" else paths
+    getattr(odm, verb)(*sources, report="function.html")
+    assert read_page(Path("function.html"))[0] == read_page(Path("command.html"))[0]
 
 
 def test_validation_shows_the_faulty_boxes(tmp_path):

@@ -549,3 +549,33 @@ def test_masks_of_datumaro_have_the_box_around_them(group, n, tmp_path):
         (tmp_path / "a.json").write_text(json.dumps(document))
         with pytest.raises(odm.DataError):
             odm.read(tmp_path / "a.json", "datumaro")
+
+
+@of_each([
+    ("MOST", 12, lambda: pixel_masks.of_rows([12], 4, 3), lambda: pixel_masks.of_rows([13], 13, 1)),
+    ("MOST", 12, lambda: pixel_masks.stretched(np.ones((2, 2), bool), 4, 3),
+     lambda: pixel_masks.stretched(np.ones((2, 2), bool), 13, 1)),
+    ("MOST", 12, lambda: pixel_masks.of_png(base64.b64decode(pixel_masks.png_of(np.ones((3, 4), bool)))),
+     lambda: pixel_masks.of_png(base64.b64decode(pixel_masks.png_of(np.ones((13, 1), bool))))),
+    ("MOST", 12, lambda: pixel_masks.of_packed_bytes(labelstudio_runs(12), 12),
+     lambda: pixel_masks.of_packed_bytes(labelstudio_runs(13), 13)),
+    ("MOST", 2**28, lambda: pixel_masks.unpacked(_zlib(12 * 16 + 2**16), 12, packed=True),
+     lambda: pixel_masks.unpacked(_zlib(12 * 16 + 2**16 + 1), 12, packed=True)),
+    ("MOST_PIXELS", 13, lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 4, 3),
+     lambda: pixel_masks.in_image(np.ones((2, 2), bool), 0, 0, 13, 1)),
+    ("MOST_PIXELS", 13, lambda: pixel_masks.checked(masks.encode(np.ones((3, 4)))["counts"], [3, 4], 4, 3),
+     lambda: pixel_masks.checked(masks.encode(np.ones((1, 13)))["counts"], [1, 13], 13, 1)),
+])  # fmt: skip
+def test_the_largest_masks_are_unpacked_and_those_of_one_pixel_more_refused(limit, value, largest, larger):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pixel_masks, limit, value)
+        largest()
+        with pytest.raises(pixel_masks.BadMask):
+            larger()
+
+
+def labelstudio_runs(n):
+    """One run of `n` bytes that are 0, as Label Studio packs it."""
+    return np.frombuffer(
+        int(f"{n:032b}{7:05b}{'1111' * 4}1{0:02b}{n - 1:016b}{0:08b}", 2).to_bytes(10), np.uint8
+    )

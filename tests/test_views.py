@@ -247,3 +247,24 @@ def test_analyses_are_attributes_with_tables(sides):
     without = odm.eval(*sides, protocol="corloc", analyze="tide")
     with pytest.raises(odm.UsageError, match="no AP per class"):
         without.analysis.tide.table()
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "more"), [(11, None), (12, None), (13, "1 more class"), (15, "3 more classes")]
+)
+def test_tables_of_classes_end_after_twelve_and_say_how_many_are_left(n_classes, more):
+    """The largest come first, each with a bar beside the largest."""
+    category = np.repeat(np.arange(n_classes), np.arange(n_classes) + 1)
+    data = odm.Dataset.from_arrays(
+        images=["a"], categories=[f"c{k}" for k in range(n_classes)], image=category * 0, category=category,
+        xyxy=[[1, 2, 3, 4]] * len(category),
+    )  # fmt: skip
+    page = data._repr_html_()
+    assert re.findall(r"<p[^>]*>(\d+ more[^<]*)<", page) == [more] * bool(more)
+    for table in (page, odm.stats(data)._repr_html_()):
+        rows = re.findall(r">c(\d+)</t[dh]><td[^>]*>(\d+)<", table)
+        assert rows == [(str(k), str(k + 1)) for k in range(n_classes)[:-13:-1]]
+    shares = np.array([(float(width), 0.9 * float(label)) for label, width in re.findall(
+        r'aria-label="([\d.]+) %"><rect[^>]*></rect><rect[^>]*width="([\d.]+)"', page)])  # fmt: skip
+    wanted = 90 * np.arange(n_classes, 0, -1)[:12] / n_classes
+    np.testing.assert_allclose(shares, np.stack([wanted, wanted], axis=1), atol=0.051)
