@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -56,13 +57,23 @@ class Inline(Executor):
         return future
 
 
-def _work_as(as_flags: bool, work: Callable[..., Any], *task: Any) -> Any:
-    """Do a task with messages that name what those of the caller name; neither threads nor workers know."""
-    token = AS_FLAGS.set(as_flags)
-    try:
-        return work(*task)
-    finally:
-        AS_FLAGS.reset(token)
+class _Task(msgspec.Struct, frozen=True):
+    """Work with messages that name what those of the caller name; neither threads nor workers know."""
+
+    work: Callable[..., Any]
+    as_flags: bool
+
+    @property
+    def __name__(self) -> str:
+        """The name under which a cluster shows it."""
+        return str(self.work.__name__)
+
+    def __call__(self, *values: Any) -> Any:
+        token = AS_FLAGS.set(self.as_flags)
+        try:
+            return self.work(*values)
+        finally:
+            AS_FLAGS.reset(token)
 
 
 def run(
@@ -73,13 +84,14 @@ def run(
     What a task raises is raised here, once those that are running are done; no more are started.
     CancelledError if the executor gave one up.
     """
+    task = _Task(work, AS_FLAGS.get())
     most = 1 if isinstance(executor, Inline) else MOST_PENDING
     pending: dict[Future[Any], int] = {}
     left = iter(enumerate(tasks))
     failure: BaseException | None = None
     while True:
         while failure is None and len(pending) < most and (item := next(left, None)) is not None:
-            pending[executor.submit(_work_as, AS_FLAGS.get(), work, *item[1])] = item[0]
+            pending[executor.submit(task, *item[1])] = item[0]
         if not pending:
             break
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
