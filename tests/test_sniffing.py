@@ -620,7 +620,7 @@ FILES = [
     ("mot", "gt.txt", "1,1,1,1,5,5,1", SURE), ("mot", "det.txt", "", SURE), ("mot", "x.txt", "", None),
     ("voc", "comp4_det_test_cat.txt", "", SURE), ("voc", "x.txt", "", None), ("voc", "x.txt", "<annotation>", LIKELY),
     ("imagefolder", "x.txt", '{"file_name": "a", "bbox": []}', None),
-    ("csv", "x.csv", "a,b\nx,y", None), ("csv", "x.csv", "image,class,xmin,ymin,xmax,ymax", SURE),
+    ("csv", "x.csv", "a,b\nx,y", None), ("csv", "x.csv", "image,class,xmin,ymin,xmax,ymax", LIKELY),
 ]  # fmt: skip
 """Files alone, of which the name counts too."""
 
