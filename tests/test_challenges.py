@@ -1,5 +1,7 @@
 """The protocols of challenges against slow and plain implementations of their programs' rules."""
 
+import contextlib
+import io
 import itertools
 import json
 import math
@@ -279,12 +281,8 @@ def band_of(mask):
     """The pixels near the edge, pixel by pixel."""
     height, width = mask.shape
     reach = max(1, round(0.02 * math.sqrt(height**2 + width**2)))
-    padded = np.pad(mask, reach)
-    inner = [
-        [padded[y : y + 2 * reach + 1, x : x + 2 * reach + 1].all() for x in range(width)]
-        for y in range(height)
-    ]
-    return mask & ~np.array(inner)
+    squares = np.lib.stride_tricks.sliding_window_view(np.pad(mask, reach), (2 * reach + 1,) * 2)
+    return mask & ~squares.all(axis=(2, 3))
 
 
 def test_bands_along_the_edges_of_masks():
@@ -320,6 +318,85 @@ def test_boundary_iou_is_the_lower_of_two(protocol):
         for threshold, ap in ((iou - 1e-9, 1), (iou + 1e-9, 0)):
             summary = odm.eval(truth, found, protocol, iou_type=iou_type, iou=threshold).summary
             assert summary["AP"] == pytest.approx(ap), (iou_type, threshold)
+
+
+def blots(rng, n_images):
+    """COCO dictionaries of masks with holes and crowds, and of results: moved, inside crowds, and others."""
+    images, objects, results = [], [], []
+
+    def draw(height, width, low=1):
+        mask = np.zeros((height, width), bool)
+        (y, h), (x, w) = ((rng.randrange(n), rng.randrange(low, n)) for n in (height, width))
+        mask[y : y + h, x : x + w] = True
+        if min(h, w) > 8 and rng.random() < 0.4:
+            mask[y + 2 : y + h - 2, x + 3 : x + 5] = False
+        return mask
+
+    for image in range(1, n_images + 1):
+        size = rng.choice([(60, 80), (75, 100), (120, 90), (10, 12)])
+        images.append({"id": image, "file_name": f"{image}.png", "height": size[0], "width": size[1]})
+        for _ in range(rng.randrange(6)):
+            mask, crowd, category = draw(*size, 5), rng.random() < 0.4, rng.randrange(1, 4)
+            objects.append({
+                "id": len(objects) + 1, "image_id": image, "category_id": category, "iscrowd": int(crowd),
+                "segmentation": masks.encode(mask), "area": int(mask.sum()),
+                "bbox": masks.boxes(masks.encode(mask)).tolist(),
+            })  # fmt: skip
+            near = [np.roll(mask, (rng.randrange(-2, 3), rng.randrange(-2, 3)), (0, 1)) for _ in range(2)]
+            near += [draw(*size) & mask for _ in range(4 * crowd)]
+            inside = mask & ~band_of(mask)
+            near += [inside & ~band_of(inside)] * crowd  # whose band meets that of the crowd nowhere
+            near += [band_of(mask)] * (rng.random() < 0.3)  # whose own band is the same
+            results += [(image, category, m) for m in near if m.any()]
+        results += [(image, rng.randrange(1, 4), draw(*size)) for _ in range(rng.randrange(3))]
+    found = [
+        {"image_id": i, "category_id": c, "score": rng.randrange(30) / 30, "segmentation": masks.encode(m)}
+        for i, c, m in results
+    ]
+    categories = [{"id": i, "name": f"class {i}"} for i in range(1, 4)]
+    return {"images": images, "categories": categories, "annotations": objects}, found
+
+
+def boundary_numbers(truth, found, without=""):
+    """The twelve numbers of pycocotools where the IoU of a pair is the lower of two; -1 is undefined."""
+    coco, cocoeval = pytest.importorskip("pycocotools.coco"), pytest.importorskip("pycocotools.cocoeval")
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco = coco.COCO()
+        coco.dataset = json.loads(json.dumps(truth))
+        coco.createIndex()
+        program = cocoeval.COCOeval(coco, coco.loadRes(json.loads(json.dumps(found))), "segm")
+        of_masks = program.computeIoU
+
+        def lower(image, category):
+            ious = of_masks(image, category)
+            sides = program._gts[image, category], program._dts[image, category]
+            for g, gt in enumerate(sides[0]) if len(ious) else ():
+                if gt["iscrowd"] and without != "crowds":
+                    continue
+                ranked = sorted(sides[1], key=lambda d: -d["score"])
+                for d, det in enumerate(ranked[: len(ious)]):
+                    one, other = (band_of(masks.decode(row["segmentation"])) for row in (det, gt))
+                    whole = one if gt["iscrowd"] else one | other
+                    ious[d, g] = min(ious[d, g], (one & other).sum() / whole.sum())
+            return ious
+
+        program.computeIoU = lower
+        program.evaluate()
+        program.accumulate()
+        program.summarize()
+    return program.stats.tolist()
+
+
+def test_boundary_ap():
+    """Detections inside a crowd, far from its edge, are ignored: a crowd keeps the mask's IoA."""
+    noticed = 0
+    for seed in range(examples(6)):
+        truth, found = blots(random.Random(seed), 6)
+        expected = boundary_numbers(truth, found)
+        values = odm.eval(truth, found, "coco", iou_type="boundary").summary.values()
+        assert [-1 if math.isnan(v) else v for v in values] == pytest.approx(expected, abs=1e-12), seed
+        noticed += expected != pytest.approx(boundary_numbers(truth, found, "crowds"), abs=1e-9)
+    assert noticed
 
 
 # ------------------------------------------------------------------------------- DOTA, horizontal boxes

@@ -152,7 +152,7 @@ def _pieces(
             iou, ioa = measure.overlap(det, gt)
             _as_thresholds_see(iou, protocol)
             ioa[~in_group] = 0
-            reach = np.flatnonzero((iou > 0) & ((iou >= floor) | (ioa >= floor) & in_group))
+            reach = np.flatnonzero((iou > 0) & (iou >= floor) | (ioa > 0) & (ioa >= floor))
             yield Pairs(
                 at[det[reach]].astype(np.int32),
                 (gt[reach] + gt_start).astype(np.int32),
