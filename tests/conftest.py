@@ -97,6 +97,15 @@ def odm_run(capsys):
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def only_svg(monkeypatch):
+    """Draw plots as SVG alone: for tests to which the other formats say nothing, and which cost as much again each."""
+    from odm import drawing
+
+    for suffix in ("png", "pdf"):
+        monkeypatch.delitem(drawing.FORMATS, suffix)
+
+
 # Where Python may not keep what it compiles, every `odm` that a test starts compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -250,7 +250,7 @@ sys.exit(code)
 """Runs a command that gets a signal with its n-th call of the file system below a folder: no clock is asked."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", params([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_a_signal_at_any_moment_leaves_all_or_nothing(tmp_path, number):
     """Of a conversion and of an evaluation that saves its results: the target is whole or not there."""
     rows = "".join(f"cat {i} {i} {i + 5} {i + 5}\n" for i in range(40))

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from msgspec.structs import replace
 from one_format import WRITTEN
-from selection import examples, of_each, slow, turns
+from selection import examples, of_each, one_of_each, params, slow, turns
 
 import odm
 from odm.converters import load
@@ -221,7 +221,9 @@ CORE_PAIRS = [(a, b) for a in WRITTEN for b in WRITTEN if a == b or {a, b} <= CO
 OTHERS = [name for name in WRITTEN if name not in CORE]
 
 
-@pytest.mark.parametrize(("a", "b"), CORE_PAIRS)
+@pytest.mark.parametrize(
+    ("a", "b"), params(CORE_PAIRS, [(a, b) for a, b in CORE_PAIRS if {a, b} <= CORE | {*one_of_each()}])
+)
 @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_there_and_back(a, b, data):

@@ -18,7 +18,7 @@ import pytest
 from drawn import HOSTILE_CLASSES, HOSTILE_NAMES, make_data
 from msgspec.structs import replace
 from PIL import ExifTags, Image
-from selection import params
+from selection import first_of, params
 from test_challenges import pedestrians
 from test_evaluate_shapes import Scene, boxes_of, side
 
@@ -72,7 +72,24 @@ def evaluation(data, protocol="coco", **options):
 
 
 # `yolo val` reads precision and recall on lines between the scores.
-@pytest.mark.parametrize("protocol", [name for name, p in PROTOCOLS.items() if not p.shared_score])
+STEPWISE = [name for name, p in PROTOCOLS.items() if not p.shared_score]
+
+
+def kind_of(protocol):
+    """What decides of the outcome of a detection at a score."""
+    rules = PROTOCOLS[protocol]
+    return (
+        rules.metric,
+        rules.averaged,
+        rules.match,
+        rules.cap_of,
+        rules.apart,
+        rules.labelled_only,
+        rules.clipped,
+    )
+
+
+@pytest.mark.parametrize("protocol", params(STEPWISE, first_of(STEPWISE, kind_of)))
 def test_every_position_of_the_slider_is_an_operating_point(data, protocol):
     table = evaluation(data, protocol).result.report_data()
     outcomes = table.outcomes.dense()

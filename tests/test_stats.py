@@ -217,19 +217,19 @@ def test_plots_are_drawn_twice_alike(tmp_path):
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_plots_of_next_to_nothing(tmp_path, n):
+def test_plots_of_next_to_nothing(tmp_path, n, only_svg):
     pytest.importorskip("matplotlib")
     data = Dataset.from_arrays(
         images=["a"], categories=["$x^2$ \u4e2d <&> " + "long " * 20], width=[5], height=[5],
         image=[0] * n, category=[0] * n, xyxy=[[1, 1, 1, 3]] * n,
     )  # fmt: skip
     names = save_plots(data, describe(data), str(tmp_path / "out"), Log())
-    assert {"objects_per_class.svg", "boxes_per_image.png", "image_sizes.png"} <= set(names)
-    assert ("areas.png" in names) == bool(n)
-    assert "scores.png" not in names
+    assert {"objects_per_class.svg", "boxes_per_image.svg", "image_sizes.svg"} <= set(names)
+    assert ("areas.svg" in names) == bool(n)
+    assert "scores.svg" not in names
 
 
-def test_plots_of_an_image_full_of_boxes(tmp_path):
+def test_plots_of_an_image_full_of_boxes(tmp_path, only_svg):
     pytest.importorskip("matplotlib")
     data = Dataset.from_arrays(
         images=["a", "b"], categories=["x"], image=[0] * 500, category=[0] * 500, xyxy=[[1, 1, 2, 3]] * 500,
@@ -237,7 +237,7 @@ def test_plots_of_an_image_full_of_boxes(tmp_path):
     )  # fmt: skip
     names = save_plots(data, describe(data), str(tmp_path / "out"), Log())
     assert "boxes_per_image.svg" in names
-    assert "image_sizes.png" not in names
+    assert "image_sizes.svg" not in names
 
 
 @pytest.mark.parametrize("n", [1, 8, 500])
@@ -270,7 +270,7 @@ def test_counts_are_whole_and_nothing_is_cut(n):
             assert legend.y0 >= axes.get_window_extent().y1
 
 
-def test_signs_that_the_font_lacks_are_said_once(tmp_path):
+def test_signs_that_the_font_lacks_are_said_once(tmp_path, only_svg):
     pytest.importorskip("matplotlib")
     data = Dataset.from_arrays(
         images=["a"], categories=["\u4eba", "\u4eba \u72d7"], image=[0], category=[0], xyxy=[[1, 1, 11, 31]]
@@ -281,12 +281,13 @@ def test_signs_that_the_font_lacks_are_said_once(tmp_path):
     assert "the font has no glyphs for \u4eba, \u72d7, which" in note
 
 
-def test_plots_from_the_command_line(odm_run, tmp_path):
+def test_plots_from_the_command_line(odm_run, tmp_path, request):
     pytest.importorskip("matplotlib")
     source = FIXTURES / "mixed" / "voc" / "input"
     _, err = odm_run("stats", source, "--plots", tmp_path / "p")
     assert "18 pictures" in err
     assert {p.stem for p in (tmp_path / "p").iterdir()} == PICTURES
+    request.getfixturevalue("only_svg")
     odm_run("stats", source, "--plots", tmp_path / "p", code=3)
     odm_run("stats", source, "--plots", tmp_path / "p", "--overwrite")
     odm_run("stats", source, "--plots", source / "p", code=3)

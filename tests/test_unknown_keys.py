@@ -1,6 +1,7 @@
 """Nothing goes without a word: keys, elements and columns with other names, and lines that are not rows.
 
-All are tried in every file of every fixture of `mixed` and `tools`, with the format named; slow runs detect it as well.
+Slow runs try all in every file of every fixture of `mixed` and `tools`, and detect the format as well. Other runs
+name it, and rename in the fixtures of each kind of file, and put lines into one folder of each format.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from selection import SLOW, of_each
+from selection import SLOW, first_of, of_each, params
 from test_fixtures import MIXED, TOOLS, Case
 
 from odm.files import Source
@@ -35,6 +36,35 @@ def format_of(folder):
     case = Case(folder)
     fits = [name for name in FORMATS if folder.name == name or folder.name.startswith(f"{name}-")]
     return case, case.said.get("format") or max(fits, key=len)
+
+
+def files_of(case):
+    top = case.input
+    return (
+        [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file() and not p.is_symlink()]
+    )
+
+
+ALONE = frozenset(
+    "coco-normalised bdd100k-rle coco-panoptic csv-openimages-masks cvat-pose cvat-shapes cvat-tracks darwin-video "
+    "labelme-6 labelstudio-brush superannotate-video voc-fair1m".split()
+)
+"""Fixtures whose renamed keys lead where those of no other do."""
+
+
+def kind_of(folder):
+    """The format, and the files in which keys, elements and columns are renamed; a fixture of `ALONE` itself."""
+    case, name = format_of(folder)
+    if folder.name in ALONE:
+        return folder.name
+    return name, *sorted(
+        {file.suffix for file in files_of(case)} & {".json", ".xml", ".csv", ".ini", ".yaml"}
+    )
+
+
+def folders(fixtures, kind):
+    """The fixtures, of which all but the first of each kind are slow."""
+    return params(fixtures, first_of(fixtures, kind))
 
 
 def keys_of(name):
@@ -166,14 +196,7 @@ def with_file(case, file, data, folder):
     return path
 
 
-def files_of(case):
-    top = case.input
-    return (
-        [top] if top.is_file() else [p for p in sorted(top.rglob("*")) if p.is_file() and not p.is_symlink()]
-    )
-
-
-@of_each(FOLDERS)
+@of_each(folders(FOLDERS, kind_of))
 def test_what_has_another_name_is_reported_or_counted(folder, tmp_path):
     case, name = format_of(folder)
     _, usual, lost = read(case, name, case.input)
@@ -218,7 +241,11 @@ TEXT = (
 )
 
 
-@of_each([folder for folder in FOLDERS if Case(folder).input.is_dir()])
+@of_each(
+    folders(
+        [folder for folder in FOLDERS if Case(folder).input.is_dir()], lambda folder: format_of(folder)[1]
+    )
+)
 def test_one_garbage_line_loses_no_boxes_in_silence(folder, tmp_path):
     case, name = format_of(folder)
     whole, usual, _ = read(case, name, case.input)
