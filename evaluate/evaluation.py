@@ -277,7 +277,10 @@ def checked_rules(
     if image_labels is not None and not any(p.labelled_only for p in rules):
         raise UsageError("image labels are used only by openimages-challenge and lvis")
     if class_agnostic and any(p.labelled_only or p.by_frequency for p in rules):
-        raise UsageError(f"{spell('class_agnostic')} does not apply to openimages-challenge and lvis")
+        raise UsageError(
+            f"{spell('class_agnostic')} does not apply to openimages-challenge and lvis, where each image is "
+            "annotated for some classes only, and a detection of another class is no error"
+        )
     if class_agnostic and hierarchy is not None:
         raise UsageError(f"{spell('class_agnostic')} and a class hierarchy cannot be combined")
     return rules

@@ -728,9 +728,39 @@ def test_thresholds_of_classes():
         ("voc2012", "moon=0.9"),
         ("voc2012", "sea=x"),
         ("voc2012", "sea=2"),
+        ("voc2012", "0.5:0.1:0.75"),
+        ("voc2012", "0.9:0.1:0.5"),
+        ("voc2012", "0.5:0:0.7"),
+        ("voc2012", "0.5:nan:0.7"),
+        ("voc2012", "0.5:0.1"),
+        ("voc2012", ""),
     ):
         with pytest.raises(UsageError):
             odm.eval(truth, found, protocol, iou=iou)
+
+
+@pytest.mark.parametrize(
+    ("text", "ious"),
+    [
+        ("0.5", [0.5]),
+        ("0.3:0.05:0.75", np.linspace(0.3, 0.75, 10).tolist()),
+        ("0.5:0.05:0.95", None),
+        ("0.6:0.1:0.6", [0.6]),
+        ("0.25:0.125:0.5", [0.25, 0.375, 0.5]),
+        ("0.5,0.75", [0.5, 0.75]),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["coco", "voc2012"])
+def test_thresholds_are_written_as_they_are_printed(text, ious, protocol):
+    truth, found = specks(random.Random(3), 10)
+    written, listed = (
+        odm.eval(truth, found, protocol, iou=iou) for iou in (text, ious or PROTOCOLS["coco"].ious)
+    )
+    assert str([result.to_dict() for result in written.results]) == str([r.to_dict() for r in listed.results])
+    if protocol == "coco":
+        printed = written.result.definition.split("; ")[0].removeprefix("coco: IoU ").replace(", ", ",")
+        again = odm.eval(truth, found, protocol, iou=printed)
+        assert again.result.definition == written.result.definition
 
 
 def test_citypersons_without_oddities_reads_no_point_as_no_recall():

@@ -118,7 +118,7 @@ K1_GT = [[[10, 10, 2], [20, 10, 1], [0, 0, 0]], np.zeros((3, 3))]
 K1_DET = ["10,12 20,10 15,15", "10,10 20,10 15,15", "45,60 70,70 90,105"]
 
 
-def test_key_points_of_three():
+def test_key_points_of_three(tmp_path):
     gt = side([(0, 0, [5, 5, 20, 20]), (0, 0, [60, 60, 20, 20])], keypoints=K1_GT, area=[100, 2000])
     points = [np.c_[corners(t), np.ones(3)] for t in K1_DET]
     rows = [
@@ -134,6 +134,18 @@ def test_key_points_of_three():
         evaluate(gt, det, "coco", iou_type="keypoints")
     with pytest.raises(UsageError, match="3 are needed"):
         evaluate(gt, det, "coco", iou_type="keypoints", sigmas=[0.1] * 4)
+    (tmp_path / "json.txt").write_text("[0.1,\n 0.1, 0.1]\n", encoding="utf-8")
+    (tmp_path / "one.txt").write_text("0.1\n", encoding="utf-8")
+    for sigmas in (
+        0.1,
+        "0.1",
+        [0.1],
+        "[0.1, 0.1, 0.1]",
+        str(tmp_path / "json.txt"),
+        str(tmp_path / "one.txt"),
+    ):
+        again = odm.eval(gt, det, "coco", iou_type="keypoints", sigmas=sigmas).result
+        assert (again.summary, again.definition) == (found.summary, found.result.definition)
 
 
 def test_oriented_boxes_of_half_the_size():

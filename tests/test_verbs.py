@@ -340,8 +340,11 @@ def test_an_option_of_a_format_of_a_wrong_type_is_refused(name, option):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda d: odm.eval(d, d, iou="x"), "^iou x: expected CLASS=IOU, as in car=0.7"),
-        (lambda d: odm.eval(d, d, iou=[0.5, "x"]), "^iou x: expected CLASS=IOU"),
+        (
+            lambda d: odm.eval(d, d, iou="x"),
+            "^iou x: expected an IoU above 0 and up to 1, as in 0.5, LOW:STEP:HIGH, as in 0.5:0.05:0.95, or CLASS=IOU",
+        ),
+        (lambda d: odm.eval(d, d, iou=[0.5, "x"]), "^iou x: expected an IoU above 0"),
         (lambda d: odm.eval(d, d, images=5), "^images: expected a path, found 5"),
         (lambda d: odm.compare(d, {"a": d, "b": d}, iou=[0.5, 0.6]), "^iou: expected a number or text"),
         (lambda d: odm.read("a", format=3), "^format: expected a name such as 'automl', found 3"),

@@ -249,7 +249,7 @@ def _with_sigmas(joined: Joined, rules: Sequence[Protocol], truth: Dataset, log:
     k = counts[0] if counts else 0
     ready: list[Protocol] = []
     for p in rules:
-        sigmas: tuple[Any, ...] = p.sigmas
+        sigmas: tuple[Any, ...] = p.sigmas * k if len(p.sigmas) == 1 else p.sigmas
         if sigmas and k and len(sigmas) != k:
             raise UsageError(
                 f"{spell('sigmas')}: {k} are needed, one for each keypoint, but {len(sigmas)} are given"

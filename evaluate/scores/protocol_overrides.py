@@ -7,9 +7,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+import numpy as np
 from msgspec.structs import replace
 
 from odm.codes import GIVE_SIZES
+from odm.evaluate.scores.protocol_words import list_ious
 from odm.evaluate.scores.protocols import (
     BY_IOU_TYPE,
     DEFAULT,
@@ -27,7 +29,7 @@ MOST_AREAS = 16
 """Ranges of one protocol: each is a bit of `AreaBits`."""
 
 Ious = float | str | Mapping[str, float] | Sequence[float | str | Mapping[str, float]]
-"""IoU thresholds as a user gives them: numbers, and ``car=0.7,person=0.5`` or a mapping for classes."""
+"""IoU thresholds as a user gives them: numbers, ``LOW:STEP:HIGH``, ``car=0.7`` or a mapping for classes."""
 
 Areas = str | tuple[float, float] | Mapping[str, tuple[float, float]] | Sequence[str]
 """Area ranges as a user gives them, see `resolve`."""
@@ -103,7 +105,7 @@ def resolve(
             changed["pixels"] = _pixels(pixels, base)
         words = [_SWITCH_WORDS[k](v, base) for k, v in changed.items() if v != getattr(base, k)]
         for chosen in [base.ious] if ious is None else _thresholds(ious, base):
-            switched = words + [f"IoU {', '.join(repr(i) for i in chosen)}"] * (chosen != base.ious)
+            switched = words + [f"IoU {list_ious(chosen)}"] * (chosen != base.ious)
             changed_protocol = replace(base, **changed, ious=chosen, switched=(*base.switched, *switched))
             if changed_protocol not in resolved:
                 resolved.append(changed_protocol)
@@ -146,24 +148,37 @@ def _ious(iou: Ious | None) -> tuple[tuple[float, ...] | None, dict[str, float]]
         if isinstance(value, Mapping):
             of_classes |= value
         elif isinstance(value, str):
-            of_classes |= _parse_class_ious(value)
+            _parse_ious(value, numbers, of_classes)
         else:
             numbers.append(value)
     if not numbers and not of_classes:
         raise UsageError("give at least one IoU threshold")
     for threshold in (*numbers, *of_classes.values()):
-        if not (math.isfinite(threshold) and 0 < threshold <= 1):
+        if not 0 < threshold <= 1:
             raise UsageError(f"{spell('iou')} {threshold}: expected an IoU above 0 and up to 1, as in 0.5")
     return tuple(dict.fromkeys(map(float, numbers))) or None, of_classes
 
 
-def _parse_class_ious(text: str) -> dict[str, float]:
-    """Return the thresholds by class of ``car=0.7,person=0.5``."""
-    parts = [part.rpartition("=") for part in text.split(",")]
-    try:
-        return {name.strip(): float(number) for name, _, number in parts}
-    except ValueError:
-        raise UsageError(f"{spell('iou')} {shorten(text)}: expected CLASS=IOU, as in car=0.7") from None
+def _parse_ious(text: str, numbers: list[float], of_classes: dict[str, float]) -> None:
+    """Add the thresholds in ``0.5``, ``0.3:0.05:0.75``, ``car=0.7``, or several with commas."""
+    for part in text.split(","):
+        name, is_class, number = part.rpartition("=")
+        try:
+            if is_class:
+                of_classes[name.strip()] = float(number)
+            elif ":" in part:
+                low, step, high = map(float, part.split(":"))
+                count = round((high - low) / step) + 1 if step > 0 else 0
+                if not (1 <= count <= 1000 and math.isclose(low + step * (count - 1), high)):
+                    raise ValueError
+                numbers.extend(np.linspace(low, high, count).tolist())
+            else:
+                numbers.append(float(part))
+        except (ValueError, OverflowError):
+            raise UsageError(
+                f"{spell('iou')} {shorten(text)}: expected an IoU above 0 and up to 1, as in 0.5, "
+                "LOW:STEP:HIGH, as in 0.5:0.05:0.95, or CLASS=IOU, as in car=0.7"
+            ) from None
 
 
 def _check_one_type(rules: Sequence[Protocol]) -> None:

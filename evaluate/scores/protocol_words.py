@@ -158,10 +158,16 @@ def _iou_words(rules: Any) -> str:
         }
         of_classes = [f"{sign} {iou!r} for {names}" for iou, names in named.items()]
         return ", ".join([f"IoU {sign} {rules.ious[0]!r}", *of_classes])
-    steps = np.diff(rules.ious)
-    if len(rules.ious) > 2 and np.allclose(steps, steps[0]):
-        return f"IoU {rules.ious[0]:.2f}:{steps[0]:.2f}:{rules.ious[-1]:.2f}"
-    return f"IoU {', '.join(repr(i) for i in rules.ious)}"
+    return f"IoU {list_ious(rules.ious)}"
+
+
+def list_ious(ious: Sequence[float]) -> str:
+    """Return thresholds as ``0.50:0.05:0.95`` where the steps are equal, else one by one."""
+    steps = np.diff(ious)
+    if len(ious) > 2 and np.allclose(steps, steps[0]):
+        numbers = (ious[0], steps[0], ious[-1])
+        return ":".join(max(f"{number:.2f}", f"{number:.10g}", key=len) for number in numbers)
+    return ", ".join(map(repr, ious))
 
 
 def _sigma_words(rules: Any, coco_sigmas: Sequence[float]) -> str:

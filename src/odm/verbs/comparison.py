@@ -20,7 +20,7 @@ from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.scores.protocols import DEFAULT
 from odm.issues import Log, UsageError
 from odm.verbs.analyses import slices_of
-from odm.verbs.evaluating import PairOptions, parse_iou
+from odm.verbs.evaluating import PairOptions
 from odm.verbs.evaluation import Plan
 from odm.verbs.options import ANALYSIS, OUTPUT, PROTOCOL, argument, option
 from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
@@ -49,11 +49,10 @@ class CompareOptions(PairOptions, verb="compare"):
         kw_only=False,
     )
     iou: float | str | None = option(
-        "IoU threshold, or those of classes. [default: the protocol's]",
+        "IoU threshold: 0.5, 0.5:0.05:0.95, or of classes as car=0.7. [default: the protocol's]",
         "IOU",
         default=None,
         heading=PROTOCOL,
-        parse=parse_iou,
     )
     at_score: float | None = option(
         "Score threshold for counts per image. [default: that of the best F1]", "SCORE", default=None

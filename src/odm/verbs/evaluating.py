@@ -26,18 +26,6 @@ def parse_numbers(text: str) -> list[int]:
         ) from None
 
 
-def parse_iou(text: str) -> float | str:
-    """Parse an IoU threshold; thresholds of single classes, ``car=0.7,person=0.5``, stay text."""
-    if "=" in text:
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(
-            f"{spell('iou')} {shorten(text)}: expected an IoU above 0 and up to 1, as in 0.5"
-        ) from None
-
-
 class SideOptions(Options, heading=GT):
     """How each of the two sides is read."""
 
@@ -53,8 +41,10 @@ class RuleOptions(Options, heading=PROTOCOL):
     """What is changed about a protocol."""
 
     iou_type: IouType | None = option("What is compared. [default: the protocol's]", default=None)
-    sigmas: str | Sequence[float] | None = option(
-        "How far off each keypoint may be, as in COCO; FILE: one per line.", "A,B|FILE", default=None
+    sigmas: float | str | Sequence[float] | None = option(
+        "How far off each keypoint may be, as in COCO: a number for all, one for each, or a file.",
+        "A,B|FILE",
+        default=None,
     )
     max_dets: int | None = option(
         "Keep at most N detections per image and class (lvis: per image).", "N", default=None
@@ -245,10 +235,10 @@ class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
         kw_only=False,
     )
     iou: Ious | None = option(
-        "IoU threshold, or those of classes as car=0.7,person=0.5 (repeatable). [default: the protocol's]",
+        "IoU threshold (repeatable): 0.5, 0.5:0.05:0.95, or of classes as car=0.7,person=0.5; protocols with "
+        "mAP average several. [default: the protocol's]",
         "IOU",
         default=None,
-        parse=parse_iou,
         heading=PROTOCOL,
         repeatable=True,
     )

@@ -382,19 +382,21 @@ def _read_open_images(
     return labels, hierarchy or None
 
 
-def _sigmas_of(value: str | Sequence[float] | None) -> list[float] | None:
-    """The numbers in ``A,B``, or the lines of a file."""
+def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | None:
+    """The numbers in ``A,B``, in a list of JSON, or in a file that has either, or one per line."""
     if value is None:
         return None
     if not isinstance(value, str):
         return list(value) if isinstance(value, Iterable) else [value]
-    for texts in (value.split(","), None):
+    for lines in ([value], None):
         try:
-            return [float(text) for text in texts or lines_of_files([f"@{value}"])]
+            texts = ",".join(lines or lines_of_files([f"@{value}"])).strip(" []").split(",")
+            return [float(text) for text in texts if text.strip()]
         except ValueError:
             continue
     raise UsageError(
-        f"{spell('sigmas')} {shorten(value)}: expected numbers, as in 0.025,0.05, or a file with one per line"
+        f"{spell('sigmas')} {shorten(value)}: expected one number for all keypoints, or one for each, as in "
+        "0.025,0.05, or a file with them"
     )
 
 
