@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 
 import click
@@ -17,9 +16,8 @@ from odm.cli._report import check_markdown, say_written, write_markdown
 from odm.cli.eval import OutputOptions, print_messages
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
 from odm.evaluate.analysis.render_comparison import headlines, render_comparison
-from odm.issues import UsageError
 from odm.terminal import wrapped
-from odm.verbs.comparison import CompareOptions, compare_runs, plan_runs, tables_of, write
+from odm.verbs.comparison import CompareOptions, compare_runs, paths_as_runs, plan_runs, tables_of, write
 from odm.verbs.options import GATES, option
 from odm.verbs.sources import paths_of
 
@@ -29,7 +27,7 @@ Examples:
   odm compare groundtruths/ old/ new/
   odm compare instances.json old.json new.json --protocol coco
   odm compare gt/ old/ new/ --tags weather.csv --save comparison/
-  odm compare instances.json runs/*/predictions.json --output markdown
+  odm compare instances.json runs/ --output markdown
   odm compare gt/ old/ new/ --fail-on-regression mAP
   odm compare gt/ old/ new/ --require-no-worse mAP=0.01 --replicates 5000
 """
@@ -67,21 +65,16 @@ class CompareCommand(
 def command(options: CompareCommand) -> int:
     """Compare the detections B, C, ... with A, against the ground truth GT.
 
-    Each difference has a confidence interval, computed by resampling images. In the options below, DET stands
-    for each of A, B, C. With more than three runs, each gets
-    one line, best first; --wide adds the rest.
+    Each difference has a confidence interval, computed by resampling images. Alone, A is a folder with a
+    file or a folder for each run. In the options below, DET stands for each of A, B, C. Three runs or more
+    are ranked, best first; of more than three, --wide shows the differences too.
     """
     log = terminal_log()
-    runs = [os.fspath(run) for run in options.runs]
+    by_name = paths_as_runs(options.runs)
     gates = [parse_regression_gate(text, proven=True) for text in options.fail_on_regression]
     gates += [parse_regression_gate(text, proven=False) for text in options.require_no_worse]
-    by_name = dict(zip(runs, runs, strict=True))
     plan = plan_runs(options, by_name)
     check_regression_gates(gates, plan.rules[0], bootstrap_areas=options.bootstrap_areas)
-    if len(runs) < 2:
-        raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
-    if len(by_name) < len(runs):
-        raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
     check_markdown(options.markdown, overwrite=options.overwrite)
     try:
         tables, evaluations, slices = tables_of(options, plan, by_name, log)
@@ -91,7 +84,7 @@ def command(options: CompareCommand) -> int:
     width = table_width(wide=options.wide)
     try:
         notes = functools.partial(print_notes, options=options)
-        paths = paths_of(options.gt, runs)
+        paths = paths_of(options.gt, *by_name.values())
         say_written(write(comparison, evaluations, paths, options, log, notes), options)
     finally:  # the numbers are the last thing on the screen
         bold = "\n".join(wrapped(line, width, "  ") for line in headlines(comparison, wide=options.wide))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import odm
+from odm.evaluate.analysis import render_comparison
 from odm.names import distinct_parts
 
 
@@ -82,8 +83,9 @@ def test_many_runs_are_a_line_each(data, many):
     out, _ = run(data, *words, "--save", "board")
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
-    top = next(i for i, line in enumerate(lines) if line.startswith("run "))
-    names = [line.split()[0] for line in lines[top + 2 : top + 6]]
+    top = next(i for i, line in enumerate(lines) if line.split()[:1] == ["run"])
+    assert [line.split()[0] for line in lines[top + 2 : top + 6]] == ["1", "2", "3", "4"]
+    names = [line.split()[1] for line in lines[top + 2 : top + 6]]
     found = json.loads((data / "board" / "comparison.json").read_text())
     values = {r["name"].split("/")[1]: r["summary"]["AP"] for r in found["runs"]}
     assert names == sorted("abde", key=lambda name: -values[name])
@@ -100,8 +102,77 @@ def test_many_runs_are_a_line_each(data, many):
     assert "AP of classes" in wide
     assert "C: many/c/best.csv (the same detections as A)" in wide
     board, _ = run(data, *words, "--output", "markdown")
-    assert f"| {names[0]}     |" in board
+    assert f" {names[0]} " in board
     assert "AP of classes" not in board
+
+
+def test_three_runs_are_ranked_before_each_pair(data, many):
+    out, _ = run(
+        data, "compare", "gt.csv", *many[:2], many[3], "--protocol", "coco", "--quiet", "--replicates", 20
+    )
+    parts = [
+        out.index(text) for text in ("to the best", "is the best of 3 runs", "AP of classes", "B ", "C ")
+    ]
+    assert parts[:3] == sorted(parts[:3])
+    assert out.count("is the best of") == 1
+    assert [line[:1] for line in out.splitlines()[-4:] if not line.startswith(" ")] == ["B", "C"]
+
+
+def test_equal_values_share_a_place():
+    assert render_comparison._places([0.5, 0.25, 0.25 + 1e-15, 0.1, math.nan]) == ["1", "2=", "2=", "4", "5"]
+
+
+def folder_of_runs(data, folder, layout):
+    """A folder with two runs: a file each, or a folder each with one or several files."""
+    for run_name, source in (("old", "a.csv"), ("new", "b.csv")):
+        for name, is_run in layout:
+            path = folder / name.format(run_name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes((data / source).read_bytes() if is_run else b"{}")
+    return folder
+
+
+@pytest.mark.parametrize("layout", [
+    [("{}.csv", True)], [("{}.csv", True), ("notes.txt", False)], [("{}/best.csv", True)],
+    [("{}/deep/best.csv", True), ("{}/weights.pt", False)],
+    [("{}.csv", True), ("plots/{}.json", False)],
+])  # fmt: skip
+def test_a_folder_of_runs(data, tmp_path, layout):
+    folder = folder_of_runs(data, tmp_path / "runs", layout)
+    expected = odm.compare(data / "gt.csv", {"new": data / "b.csv", "old": data / "a.csv"}, replicates=20)
+    found = odm.compare(data / "gt.csv", folder, replicates=20)
+    assert found.to_dict() == expected.to_dict()
+    out, _ = run(data, "compare", "gt.csv", folder, "--replicates", 20, "--quiet", "--output", "json")
+    assert json.loads(out)["runs"] == json.loads(json.dumps(expected.to_dict()))["runs"]
+
+
+def test_of_several_files_that_of_a_trainer_is_the_run(data, tmp_path):
+    for run_name, source in (("old", "a.csv"), ("new", "b.csv")):
+        dataset = odm.read(data / source)
+        (tmp_path / "runs" / run_name).mkdir(parents=True)
+        odm.write(dataset, tmp_path / "runs" / run_name / "predictions.json", "createml")
+        (tmp_path / "runs" / run_name / "args.json").write_text("{}")
+    found = odm.compare(data / "gt.csv", tmp_path / "runs", replicates=20)
+    assert [one.name for one in found.runs] == ["new", "old"]
+
+
+@pytest.mark.parametrize(("layout", "message"), [
+    ([("{}/a.csv", True), ("{}/b.csv", True)], "several files of results: new/a.csv, new/b.csv; name the file"),
+    ([("{}.txt", True)], "expected a folder with a file"),
+    ([("only/{}.csv", True)], "several files of results"),
+    ([("one.csv", True)], "a folder for each of two runs or more"),
+])  # fmt: skip
+def test_a_folder_that_is_no_runs(data, tmp_path, layout, message):
+    folder = folder_of_runs(data, tmp_path / "runs", layout)
+    with pytest.raises(odm.UsageError, match=message):
+        odm.compare(data / "gt.csv", folder)
+    _, err = run(data, "compare", "gt.csv", folder, code=2)
+    assert message in " ".join(err.split())
+
+
+def test_one_threshold_is_compared(data):
+    with pytest.raises(odm.UsageError, match="takes one threshold"):
+        odm.compare(data / "gt.csv", [data / "a.csv", data / "b.csv"], iou="0.5,0.7")
 
 
 def test_places_are_those_of_a_comparison_with_the_best(data, many):

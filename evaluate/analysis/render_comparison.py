@@ -86,13 +86,12 @@ def deltas_csv(deltas: Sequence[Delta]) -> str:
 
 
 def headlines(comparison: Comparison, *, wide: bool = False) -> list[str]:
-    """Return a sentence for each run but the first on whether it is better; of a leaderboard the verdict."""
+    """Return the last lines: whether each run but the first is better, or the verdict of a ranking alone."""
     if is_leaderboard(comparison, wide=wide):
         return [comparison.verdict]
     names = [run.name for run in comparison.runs]
     letters = dict(zip(names, _letters(len(names)), strict=True))
-    pairs = [headline(comparison, name, letters) for name in names[1:]]
-    return [*pairs, comparison.verdict] if len(names) > MOST_PAIRS else pairs
+    return [headline(comparison, name, letters) for name in names[1:]]
 
 
 def is_leaderboard(comparison: Comparison, *, wide: bool) -> bool:
@@ -134,9 +133,11 @@ class _Comparison:
     def document(self) -> Document:
         comparison = self.comparison
         document: Document = [[Items(list(self._head()))]]
-        if len(comparison.runs) > MOST_PAIRS:
+        narrow = is_leaderboard(comparison, wide=self.wide)
+        if len(comparison.runs) > 2:
             document.append(self._leaderboard())
-        if not is_leaderboard(comparison, wide=self.wide):
+        if not narrow:
+            document += [[Line(comparison.verdict)]] * (len(comparison.runs) > 2)
             for run in comparison.runs[1:]:
                 document += (self._summary(run.name), self._classes(run.name), self._slices(run.name))
                 document += self._images(run.name)
@@ -167,17 +168,21 @@ class _Comparison:
         ranking, level = self.comparison.ranking, self.comparison.level
         names = dict(zip(self.letter, distinct_parts(list(self.letter)), strict=True))
         rows = []
-        for standing in ranking:
+        for standing, place in zip(ranking, _places([standing.value for standing in ranking]), strict=True):
             bounds, between, differs = standing.interval, standing.delta_interval, standing.differs(level)
             rows.append(
                 [
-                    *(names[standing.run], standing.value, (bounds.low, bounds.high)),
+                    *(place, names[standing.run], standing.value, (bounds.low, bounds.high)),
                     *(standing.delta or None, (between.low, between.high), standing.p_holm),
                     "-" if differs is None else "yes" if differs else "no",
                 ]
             )
-        columns = [Column("run", cell), Column(ranking[0].key, percent), Column("interval", percents)]
-        columns += [Column("to the best", points), Column("its interval", interval)]
+        columns = [Column(""), Column("run", cell), Column(ranking[0].key, percent)]
+        columns += [
+            Column("interval", percents),
+            Column("to the best", points),
+            Column("its interval", interval),
+        ]
         columns += [Column("p (Holm)", P_VALUE), Column("differs")]
         same = [
             f"{', '.join(names[name] for name in entry.same)}: the same detections as {names[entry.run]}"
@@ -275,6 +280,12 @@ class _Comparison:
     @property
     def _first(self) -> str:
         return next(iter(self.letter.values()))
+
+
+def _places(values: Sequence[float]) -> list[str]:
+    """Return the places of values, best first: equal ones share the first of theirs, and show it by ``=``."""
+    rounded = [f"{value:.12g}" for value in values]
+    return [f"{rounded.index(value) + 1}{'=' * (rounded.count(value) > 1)}" for value in rounded]
 
 
 def _letters(n: int) -> list[str]:

@@ -18,7 +18,8 @@ from odm.evaluate.analysis.render_comparison import save_comparison
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.scores.protocols import DEFAULT
-from odm.issues import Log, UsageError
+from odm.files import Source as Files
+from odm.issues import Log, UsageError, first_few, printable, spell
 from odm.verbs.analyses import slices_of
 from odm.verbs.evaluating import PairOptions
 from odm.verbs.evaluation import Plan
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from odm.evaluate.analysis.slices import ImageSlice
     from odm.report import ClassDelta, Page
 
+RESULTS = ".json", ".jsonl", ".csv", ".parquet"
+"""What names of files with all detections of a run end with, where a folder holds several runs."""
+
+NAMES_OF_RESULTS = "predictions.json", "coco_instances_results.json", "results.bbox.json", "bbox.json"
+"""What trainers call the file of their results, beside files of other kinds."""
+
 KEPT = 4
 """Of at most so many runs the evaluations stay in memory, for a page that may be asked for."""
 
@@ -39,7 +46,7 @@ KEPT = 4
 class CompareOptions(PairOptions, verb="compare"):
     """The options of `odm.compare`."""
 
-    runs: Mapping[str, Source] | Sequence[Path] = argument(kw_only=False)
+    runs: Mapping[str, Source] | Path | Sequence[Path] = argument(kw_only=False)
     protocol: BoxProtocolName | Protocol | None = option(
         f"Evaluation protocol: {', '.join([*PROTOCOLS, *SHAPE_PROTOCOLS])}. [default: {DEFAULT}]",
         "NAME",
@@ -95,7 +102,8 @@ def compare(options: CompareOptions) -> Comparison:
     gt
         The ground truth, as `odm.eval` takes it.
     runs
-        The detections of each run by its name, as `odm.eval` takes them, or a list of paths.
+        The detections of each run by its name, as `odm.eval` takes them, a list of paths, or a folder with a
+        file or a folder for each run.
     replicates, seed, level
         Draws of images for the intervals, the seed of these, and the coverage of the intervals.
     tags
@@ -121,16 +129,43 @@ def compare(options: CompareOptions) -> Comparison:
 
 
 def paths_as_runs(runs: Any) -> dict[str, Any]:
-    """Name each run by its path. Raises UsageError if `runs` is not a list of paths, or repeats a path."""
-    if not isinstance(runs, (list, tuple)) or not all(map(is_path, runs)):
+    """Name each run by its path, or those in a folder by their names there.
+
+    Raises UsageError if `runs` is no list of paths, repeats a path, or is a folder that has no two runs.
+    """
+    paths = [runs] if is_path(runs) else runs
+    if not isinstance(paths, (list, tuple)) or not all(map(is_path, paths)):
         raise UsageError(
             f"compare takes runs by their names, as {{'old': a, 'new': b}}, or a list of paths, not "
             f"{type(runs).__name__}"
         )
-    paths = [os.fspath(path) for path in runs]
+    paths = [os.fspath(path) for path in paths]
+    if len(paths) == 1:
+        return _runs_in(Files(paths[0]))
     if len(set(paths)) < len(paths):
         raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
     return dict(zip(paths, paths, strict=True))
+
+
+def _runs_in(source: Files) -> dict[str, str]:
+    """The path of each run in a folder: its files of results, or one in each folder, or these folders."""
+    if not source.is_dir:
+        raise UsageError("compare needs the detections of at least two runs: odm compare GT A B")
+    alone = [name for name in source.files if "/" not in name and name.endswith(RESULTS)]
+    runs = {name.rpartition(".")[0]: source.full(name) for name in alone}
+    for folder in sorted({name.split("/")[0] for name in source.files if "/" in name} if not alone else ()):
+        inside = [name for name in source.files if name.startswith(f"{folder}/") and name.endswith(RESULTS)]
+        named = [name for name in inside if name.rpartition("/")[2] in NAMES_OF_RESULTS] or inside
+        if len(named) > 1:
+            several = f"{printable(source.full(folder))} has several files of results: {first_few(named, 5)}"
+            raise UsageError(f"{several}; name the file of each run, as in odm compare GT A B")
+        runs[folder] = source.full((named or [folder])[0])
+    if len(runs) < 2:
+        raise UsageError(
+            f"{printable(source.path)}: expected a folder with a file ({', '.join(RESULTS)}) or a folder for "
+            "each of two runs or more"
+        )
+    return runs
 
 
 def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
@@ -139,6 +174,8 @@ def plan_runs(options: CompareOptions, runs: Mapping[str, Any]) -> Plan:
     Raises UsageError or PathError before a file is read if options conflict.
     """
     plan = Plan.from_options(options, options.protocol, options.iou, diagnose=False)
+    if len(plan.rules) > 1:
+        raise UsageError(f"{spell('iou')}: compare takes one threshold; coco averages several")
     Resampling(options.replicates, options.seed, options.level).check()
     check_target(options.save, overwrite=options.overwrite)
     check_report(options.report, options, paths_of(options.gt, *runs.values()))
