@@ -155,7 +155,8 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
     if builder.kind == "gt":
-        is_region = np.array([text == DONT_CARE for text in labels.texts] or [False])[labels.name]
+        names = [text.casefold() == DONT_CARE.casefold() for text in labels.texts] or [False]
+        is_region = np.array(names)[labels.name]
         flags |= is_region * np.uint16(Flag.REGION)
     labels.count("degrees of truncation", is_valid & (truncated > 0) & (truncated < 1))
     labels.count("degrees of occlusion", is_valid & (occluded >= 2))

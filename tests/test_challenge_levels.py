@@ -216,8 +216,15 @@ def test_ten_cars_found_without_error_give_22_and_a_half_percent(tmp_path):
 def test_kitti_reads_names_in_any_case_and_directions_only_where_all_are_known(tmp_path):
     truth, found = streets(random.Random(5), 20)
     expected = kitti_of(tmp_path / "a", truth, found).summary
-    lower = {image: [(row[0].lower(), *row[1:]) for row in rows] for image, rows in found.items()}
-    assert kitti_of(tmp_path / "b", truth, lower).summary == pytest.approx(expected)
+
+    def spelled(side, is_lower):
+        return {image: [(row[0].lower() if is_lower(k) else row[0], *row[1:]) for k, row in enumerate(rows)]
+                for image, rows in side.items()}  # fmt: skip
+
+    none, each, odd = (lambda k: False), (lambda k: True), (lambda k: k % 2)
+    for n, (one, other) in enumerate(((none, each), (each, none), (odd, odd))):
+        sides = spelled(truth, one), spelled(found, other)
+        assert kitti_of(tmp_path / f"spelled {n}", *sides).summary == pytest.approx(expected), n
     image = next(image for image, rows in found.items() if rows)
     unknown = {**found, image: [(*found[image][0][:3], -10, *found[image][0][4:]), *found[image][1:]]}
     summary = kitti_of(tmp_path / "c", truth, unknown).summary

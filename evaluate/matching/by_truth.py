@@ -151,7 +151,8 @@ def _candidates(
 ) -> _Candidates:
     """The pairs that overlap enough: of a class, its neighbours, and small detections of every class."""
     truth, detections = sides.truth, sides.detections
-    rows = {name.casefold(): row for row, name in enumerate(sides.classes)}
+    evaluated = evaluated_rows(sides.classes, protocol).tolist()
+    rows = {sides.classes[row].casefold(): row for row in evaluated if row >= 0}
     parts = [(objects, truth.category[objects], np.zeros(len(objects), np.bool_))]
     for one, other in protocol.neighbours:
         if one.casefold() in rows and other.casefold() in rows:
