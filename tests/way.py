@@ -88,9 +88,9 @@ def _file_of(code: CodeType) -> str:
 
 
 def _holds(value: object, depth: int = 3) -> bool:
-    """Whether a value is the IoU, or a list, a record or a protocol that has it."""
-    if isinstance(value, float):
-        return value == IOU
+    """Whether a value is the IoU or its text, or a list, a record or a protocol that has it."""
+    if isinstance(value, (float, str)):
+        return str(value) == str(IOU)
     if depth and isinstance(value, (list, tuple)):
         return any(_holds(one, depth - 1) for one in value[:10])
     if depth and isinstance(value, Options):

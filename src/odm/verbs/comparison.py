@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -139,12 +138,12 @@ def paths_as_runs(runs: Any) -> dict[str, Any]:
             f"compare takes runs by their names, as {{'old': a, 'new': b}}, or a list of paths, not "
             f"{type(runs).__name__}"
         )
-    paths = [os.fspath(path) for path in paths]
-    if len(paths) == 1:
-        return _runs_in(Files(paths[0]))
-    if len(set(paths)) < len(paths):
+    names = paths_of(paths)
+    if len(names) == 1:
+        return _runs_in(Files(names[0]))
+    if len(set(names)) < len(names):
         raise UsageError("a run is given twice, and comparing a run with itself shows no difference")
-    return dict(zip(paths, paths, strict=True))
+    return dict(zip(names, names, strict=True))
 
 
 def _runs_in(source: Files) -> dict[str, str]:
