@@ -150,7 +150,7 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         share = parse_share(selection.sample)
         n = len(dataset.images)
         if isinstance(share, int) and share > n:
-            log.note(f"--sample {share}: there are only {plural(n, 'image')}, all of which are used")
+            log.note(f"{spell('sample')} {share}: there are only {plural(n, 'image')}, all of which are used")
         chosen = sample(dataset.images.name, share, selection.key)
         dataset = _leave_out_images(dataset, ~chosen, f"not in the sample ({spell('sample')})", ledger)
     if n_images and not len(dataset.images):

@@ -35,7 +35,7 @@ def random_matches(rng, rules, *, n, share, digits, alike, exempt):
         hit_gt=np.full(len(hit), -1, np.int32),
         npos=np.full((1, len(rules.areas)), len(hit) + 1),
         gt_ignored=np.zeros(1, np.int64),
-        guesses=np.zeros((0, 2), np.int64),
+        guesses=np.zeros((0, 3), np.int64),
         dropped=(),
     )
 

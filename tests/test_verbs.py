@@ -374,6 +374,38 @@ def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
     assert odm.eval(truth, found, "coco", **of_numpy).summary == plain
 
 
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("area", ["small"]),
+        ("area", [0, 1e4]),
+        ("image_labels", [("2007_000032", "dog", True), ("2007_000032", "cat", False)]),
+        ("only_images", ["2007_000032"]),
+        ("only_images", []),
+        ("tags", []),
+    ],
+)
+def test_an_array_is_taken_as_the_list_of_its_values(option, values):
+    """Also one that has several values or none, which has no truth value of its own."""
+    answers = []
+    for value in (values, np.array(values, dtype=object)):
+        truth, found = sides()
+        try:
+            answers.append(odm.eval(truth, found, "coco", analyze="slices", **{option: value}).to_dict())
+        except odm.UsageError as e:
+            answers.append(str(e))
+    assert answers[0] == answers[1]
+
+
+def test_a_note_about_tags_names_the_keyword(tmp_path):
+    truth, found = sides()
+    image = truth.images.name[0]
+    (tmp_path / "tags.csv").write_text(f"image,weather\n{image},fog\nnowhere.jpg,sun\n")
+    log = odm.issues.Log()
+    odm.eval(truth, found, analyze="slices", tags=[tmp_path / "tags.csv"], log=log)
+    assert any(note.startswith("tags ") and "1 row refers to an image" in note for note in log.notes)
+
+
 def test_json_on_one_line_is_no_list_of_pictures(tmp_path):
     (tmp_path / "a.json").write_text('[{"image_id": 1 , "score": 2 }]')
     from odm.files import open_source

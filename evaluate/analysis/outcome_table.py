@@ -179,8 +179,6 @@ class OutcomeTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             outcome=outcome,
             gt=gt,
             iou=iou,
-            guess_image=np.unique(truth.image).astype(np.int32)
-            if rules.metric == "top-k"
-            else np.zeros(0, np.int32),
+            guess_image=matches.guesses[:, 2].astype(np.int32),
             chosen=joined.chosen,
         )

@@ -148,7 +148,7 @@ def _match(
     score_range: tuple[float, float],
 ) -> Matches:
     """Match the prepared sides; `order` are the positions of the detections by descending score."""
-    guesses = np.zeros((0, 2), np.int64)
+    guesses = np.zeros((0, 3), np.int64)
     curves: Floats | None = None
     detections, n_classes = sides.detections, len(sides.classes)
     if protocol.metric in ("corloc", "top-k"):
@@ -665,7 +665,8 @@ def _match_guesses(
     best_gt[det] = gt
     hits = best_gt[rows] >= 0
     # The rank of the first guess with the right class, and of the first hit on a ground truth.
-    first = np.empty((n_images, 2), np.int64)
+    first = np.empty((n_images, 3), np.int64)
+    first[:, 2] = np.arange(n_images)
     for column, selected in enumerate((pairs.rank[rows] >= 0, hits)):
         first[:, column] = np.append(rank[selected], protocol.max_dets)[
             first_index_of(image[selected], n_images)

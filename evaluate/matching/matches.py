@@ -66,7 +66,8 @@ class Matches(msgspec.Struct, frozen=True, eq=False):
     gt_ignored: Longs
     """(classes,) ground truths that do not."""
     guesses: Longs
-    """``top-k``: for every image with ground truth the first guess with the right class, and with a hit."""
+    """``top-k``: for every image with ground truth the first guess with the right class, that with a hit, and
+    the number of the image."""
     dropped: tuple[tuple[str, int], ...]
     """What may have been left out before, and how many were."""
     frequency: tuple[str, ...] = ()

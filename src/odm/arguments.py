@@ -53,7 +53,7 @@ def check_values(hints: Mapping[str, Any], values: Mapping[str, Any], open_words
     for name, value in values.items():
         if _has_null(value):
             raise UsageError(f"{name}: {shorten(repr(value))} has a null character")
-        if name in hints and not _is_open(hints[name]):
+        if name in hints and not is_open(hints[name]):
             check(name, value, hints[name], open_words)
 
 
@@ -133,13 +133,13 @@ def _is_list(value: Any) -> bool:
 NOT_LISTS = (str, bytes, Mapping)
 
 
-def _is_open(hint: Any) -> bool:
+def is_open(hint: Any) -> bool:
     """Whether a type hint contains a `typing.Protocol`, as `odm.verbs.sources.Source`.
 
     Such arguments are not checked here but where they are read.
     """
     parts = (hint, *typing.get_args(hint))
-    return any(getattr(one, "_is_protocol", False) for one in parts) or any(map(_is_open, parts[1:]))
+    return any(getattr(one, "_is_protocol", False) for one in parts) or any(map(is_open, parts[1:]))
 
 
 def _words(hint: Any, *, many: bool = False) -> str:

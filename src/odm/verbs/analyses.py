@@ -76,13 +76,13 @@ class Analyzer(msgspec.Struct, frozen=True):
             scores, default = read_thresholds(self.thresholds)
             if self.thresholds.get("images") == digest_of(evaluation.joined.evaluated):
                 log.note(
-                    f"--at-scores {printable(path)}: these thresholds were chosen on the same images, so the "
-                    f"results are optimistic"
+                    f"{spell('at_scores')} {printable(path)}: these thresholds were chosen on the same "
+                    f"images, so the results are optimistic"
                 )
             if unknown := [name for name in evaluation.joined.classes if name not in scores]:
                 log.note(
-                    f"--at-scores {printable(path)}: {len(unknown)} classes that are not in the file, such "
-                    f"as {shorten(unknown[0])!r}, use its default"
+                    f"{spell('at_scores')} {printable(path)}: {len(unknown)} classes that are not in the "
+                    f"file, such as {shorten(unknown[0])!r}, use its default"
                 )
             results = [at_scores(result, scores, default, path) for result in evaluation.results]
             evaluation = replace(evaluation, results=results)
@@ -239,7 +239,7 @@ def read_tags(path: str, images: Sequence[str], log: Log, encoding: str = "") ->
         )
     if unknown:
         what = plural(unknown, "row refers to an image that is", "rows refer to images that are")
-        log.note(f"--tags {name}: {what} not evaluated")
+        log.note(f"{spell('tags')} {name}: {what} not evaluated")
     return tags
 
 

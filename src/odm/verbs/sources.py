@@ -95,7 +95,11 @@ def from_keywords(record: type[O], keywords: Mapping[str, Any]) -> O:
         arguments.check(name, value, known[plain] | None)
         if value is not None and value is not False:
             formats[side][plain] = _plain(value)
-    return record.from_values({name: _plain(value) for name, value in values.items()}, formats)
+    types = record.types()
+    for name, value in values.items():
+        is_array = hasattr(value, "tolist") and name in types and not arguments.is_open(types[name])
+        values[name] = value.tolist() if is_array else _plain(value)
+    return record.from_values(values, formats)
 
 
 def _with_files(value: Any) -> Any:
