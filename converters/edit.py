@@ -220,9 +220,9 @@ def _number(dataset: Dataset, scheme: str, ledger: Ledger) -> Dataset:
 def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     """Keep, drop and rename classes by name."""
     names = dataset.categories.name
-    _check_names("only_classes", edits.only, names)
-    _check_names("drop", edits.drop, names)
-    _check_names("rename", edits.rename, names)
+    check_classes("only_classes", edits.only, names)
+    check_classes("drop", edits.drop, names)
+    check_classes("rename", edits.rename, names)
     for name in edits.rename.values():
         if (reason := refuse_class(name)) is not None:
             raise UsageError(f"{spell('rename')}: {shorten(name)!r} is not a valid class name: {reason}")
@@ -257,7 +257,8 @@ def _edit_names(edits: Edits, dataset: Dataset, ledger: Ledger) -> Dataset:
     return _with_classes(dataset, new_rows, first.tolist(), row_of, ledger, **columns)
 
 
-def _check_names(option: str, requested: Iterable[str], names: tuple[str, ...]) -> None:
+def check_classes(option: str, requested: Iterable[str], names: Sequence[str]) -> None:
+    """Raise UsageError for a class that is asked for and not among the names."""
     known = set(names)
     for name in requested:
         if name not in known:

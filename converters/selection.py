@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Union
 
 import msgspec
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.skipping import without_images
-from odm.issues import Code, DataError, Log, UsageError, first_few, plural, printable, shorten, spell
+from odm.issues import Code, DataError, Log, UsageError, first_few, hint, plural, printable, shorten, spell
 from odm.tables import Dataset, Longs
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     ValueError if the values do not fit together.
     """
 
+    only_images: tuple[str, ...] | None = None
+    """Keep the images of these names."""
+    score_min: float | None = None
+    """Leave out detections with a lower score."""
+    at_scores: tuple[Mapping[str, float], float] | None = None
+    """Leave out detections below the score of their class, or below the one of all other classes; NaN leaves
+    out all."""
     min_box: float = 0.0
     """Leave out boxes whose shorter side has fewer pixels."""
     min_area: float = 0.0
@@ -77,6 +84,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         for option, value in (("min_box", self.min_box), ("min_area", self.min_area)):
             if not (math.isfinite(value) and value >= 0):
                 raise UsageError(f"{spell(option)} {value}: expected a number of pixels of at least 0")
+        if self.score_min is not None and not math.isfinite(self.score_min):
+            raise UsageError(f"{spell('score_min')} {self.score_min}: expected a score, as in 0.5")
         if self.split_into is not None and self.folds is not None:
             raise UsageError(f"give {spell('split_into')} or {spell('folds')}, not both")
         if self.folds is not None and not 2 <= self.folds <= MOST_FOLDS:
@@ -126,6 +135,11 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         If no image is left.
     """
     n_images = len(dataset.images)
+    if selection.only_images is not None:
+        check_images(selection.only_images, dataset.images.name)
+        dropped = ~np.isin(dataset.images.name, selection.only_images)
+        dataset = _leave_out_images(dataset, dropped, f"not chosen ({spell('only_images')})", ledger)
+    dataset = _leave_out_by_score(selection, dataset, ledger)
     if dataset.relative and (selection.min_box or selection.min_area):
         raise UsageError(
             f"{spell('min_box')} and {spell('min_area')} are in pixels, but no image has a size; {GIVE_SIZES}"
@@ -157,6 +171,32 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         reasons = ", ".join(f"{n} {reason}" for reason, n in ledger.images_left_out.items())
         raise DataError(f"no image is left of {n_images}: {reasons}", log)
     return dataset
+
+
+def check_images(requested: Sequence[str], names: Collection[str]) -> None:
+    """Raise UsageError for an image that is asked for and not among the names."""
+    known = set(names)
+    for name in requested:
+        if name not in known:
+            raise UsageError(
+                f"{spell('only_images')}: there is no image {shorten(name)!r}{hint(name, sorted(known))}"
+            )
+
+
+def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
+    """The dataset without detections below the thresholds, which are booked."""
+    if selection.score_min is None and selection.at_scores is None:
+        return dataset
+    option = "at_scores" if selection.score_min is None else "score_min"
+    score = dataset.boxes.score
+    if len(score) and np.isnan(score).all():
+        raise UsageError(f"{spell(option)}: no box has a score")
+    least = np.full(len(dataset.categories), -np.inf if selection.score_min is None else selection.score_min)
+    if selection.at_scores is not None:
+        scores, default = selection.at_scores
+        least = np.maximum(least, [scores.get(name, default) for name in dataset.categories.name])
+    low = ~(score >= least[dataset.boxes.category])
+    return ledger.leave_out(dataset, low, f"detections below the score threshold ({spell(option)})")
 
 
 def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, ledger: Ledger) -> Dataset:

@@ -61,7 +61,7 @@ class Analyzer(msgspec.Struct, frozen=True):
             raise UsageError(f"{spell('bootstrap_areas')} needs {spell('ci')}")
         if options.tags and "slices" not in names:
             raise UsageError(f"{spell('tags')} needs {spell('analyze')} slices")
-        return cls(options, names, _read_json(os.fspath(options.at_scores)) if options.at_scores else None)
+        return cls(options, names, read_json(os.fspath(options.at_scores)) if options.at_scores else None)
 
     def analyze(
         self, evaluation: Evaluation, truth: Dataset | None, log: Log, warn: Callable[[str], None]
@@ -134,7 +134,7 @@ class Analyzer(msgspec.Struct, frozen=True):
                 output.write("", text.encode())
 
 
-def _read_json(path: str) -> dict[str, Any]:
+def read_json(path: str) -> dict[str, Any]:
     """The contents of a file of thresholds, checked."""
     from odm.evaluate.analysis.thresholds import read_thresholds
 

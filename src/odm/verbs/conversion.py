@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from odm.converters import Edits, Ledger, Selection, pipeline
 from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
@@ -14,6 +16,7 @@ from odm.converters.shapes import AsShapes
 from odm.converters.writing import TargetFields
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
+from odm.verbs.choosing import AT_SCORES, ONLY_IMAGES, SCORE_MIN, selection_of
 from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, Options, argument, option
 from odm.verbs.shared import ReadingOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
@@ -209,6 +212,9 @@ class SelectionOptions(Options, heading=MERGE):
         "If several SRC have the same image: fail, prefix all image names, or join the boxes.",
         default="error",
     )
+    only_images: str | Sequence[str] | None = ONLY_IMAGES
+    score_min: float | None = SCORE_MIN
+    at_scores: Path | None = AT_SCORES
     min_box: float = option(
         "Drop boxes whose shorter side is below this.", "PIXELS", default=0, show_default=False
     )
@@ -232,9 +238,10 @@ class SelectionOptions(Options, heading=MERGE):
         "Seed of --sample, --split-into and --folds. [default: 0]", "SEED", default=None
     )
 
-    def to_selection(self) -> Selection:
+    def to_selection(self, encoding: str) -> Selection:
         """Which boxes and images are kept, and how they are divided."""
-        return Selection(
+        return replace(
+            selection_of(self.only_images, self.score_min, self.at_scores, encoding),
             min_box=self.min_box,
             min_area=self.min_area,
             drop_empty=self.drop_empty,
@@ -295,6 +302,8 @@ def convert(options: ConvertOptions) -> Ledger:
     kind, gt
         ``"gt"`` or ``"det"``, and the ground truth that a results file refers to; its ids are written into a
         results file.
+    only_images, score_min, at_scores
+        Names of images to keep, the least score, or a file with the least score of each class.
     rename, drop, only_classes, class_list, category_ids
         Classes: ``{old: new}`` or ``"OLD=NEW"``, names to drop, names to keep, the classes to write in their
         order (a list, or a file with a name a line), and how they are numbered. Or together as `edits`.
@@ -343,7 +352,7 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     target, source = os.fspath(options.target), options.source
     fields: TargetFields = {
         "edits": options.edits or options.to_edits(options.encoding),
-        "selection": options.selection or options.to_selection(),
+        "selection": options.selection or options.to_selection(options.encoding),
         "strict": options.strict,
         "keep_groups": options.keep_groups,
         "clip": options.clip,

@@ -11,6 +11,7 @@ from odm.evaluate.analysis.diff import TOLERANCE, Differences
 from odm.evaluate.analysis.diff import diff as diff_boxes
 from odm.evaluate.analysis.render_diff import save_differences
 from odm.issues import Log, UsageError, spell
+from odm.verbs.choosing import ChoiceOptions, choose
 from odm.verbs.options import EQUAL, NEW, OLD, OUTPUT, argument, option
 from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report
 from odm.verbs.shared import ReportOptions
@@ -18,7 +19,7 @@ from odm.verbs.sources import Source, load_sides, paths_of, verb
 from odm.verbs.words import DiffFormatOptions, FormatName, Path
 
 
-class DiffOptions(ReportOptions, DiffFormatOptions, verb="diff"):
+class DiffOptions(ReportOptions, ChoiceOptions, DiffFormatOptions, verb="diff"):
     """The options of `odm.diff`."""
 
     old: Source = argument(kw_only=False)
@@ -56,6 +57,8 @@ def diff(options: DiffOptions) -> Differences:
         Minimum IoU for pairing an old box with a new one.
     tolerance
         Edges that differ by up to so many pixels are equal.
+    only_images, only_classes
+        Names of images and classes to compare.
     save, report, overwrite
         A folder for the lists as JSON and CSV, a page (``NAME.html``) or a folder for it, and whether they
         may replace what is there.
@@ -94,7 +97,8 @@ def find_differences(options: DiffOptions, log: Log) -> Differences:
         wants=SHAPE_WORDS,
         draws=bool(options.report),
     )
-    return diff_boxes(*datasets, iou=options.iou, tolerance=options.tolerance)
+    old, new = choose(datasets, options, options.encoding, log)
+    return diff_boxes(old, new, iou=options.iou, tolerance=options.tolerance)
 
 
 def write(differences: Differences, options: DiffOptions, log: Log, print_log: PrintLog) -> str:

@@ -25,6 +25,7 @@ from odm.issues import Log, UsageError, printable, shorten, spell
 from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Analyzer
+from odm.verbs.choosing import names_in
 from odm.verbs.evaluating import EvalOptions, PairOptions
 from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side
@@ -38,7 +39,6 @@ from odm.verbs.sources import (
     paths_of,
     renames_of,
     request_of,
-    split_names,
     verb,
 )
 
@@ -279,8 +279,8 @@ class Plan(msgspec.Struct, frozen=True):
         return {
             "protocol": self.rules,
             "is_default": self.is_default,
-            "only_classes": _parse_names("only_classes", options.only_classes, options.encoding),
-            "only_images": _parse_names("only_images", options.only_images, options.encoding),
+            "only_classes": names_in("only_classes", options.only_classes, options.encoding),
+            "only_images": names_in("only_images", options.only_images, options.encoding),
             "image_labels": image_labels,
             "hierarchy": hierarchy,
             "score_min": options.score_min,
@@ -398,17 +398,6 @@ def _sigmas_of(value: float | str | Sequence[float] | None) -> list[float] | Non
         f"{spell('sigmas')} {shorten(value)}: expected one number for all keypoints, or one for each, as in "
         "0.025,0.05, or a file with them"
     )
-
-
-def _parse_names(option: str, text: str | Sequence[str] | None, encoding: str) -> Sequence[str] | None:
-    """Parse names: ``A,B``, or ``@FILE`` for the lines of a file. Raises UsageError if there is no name."""
-    if text is None:
-        return None
-    is_file = isinstance(text, str) and text.startswith("@")
-    names = lines_of_files([str(text)], encoding) if is_file else split_names(text)
-    if not names:
-        raise UsageError(f"{spell(option)} {shorten(str(text))!r}: there is no name in it")
-    return names
 
 
 def _is_partwise(options: EvalOptions, rules: Sequence[Protocol]) -> bool:

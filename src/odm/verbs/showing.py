@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from odm.converters import Loaded
 from odm.converters.pending import SHAPE_WORDS
 from odm.converters.plots import save_plots
@@ -13,6 +15,7 @@ from odm.converters.statistics import Statistics, describe
 from odm.drawing import check_matplotlib
 from odm.issues import Log
 from odm.tables import Dataset, Kind
+from odm.verbs.choosing import ChoiceOptions, ScoreOptions, choose
 from odm.verbs.options import OUTPUT, READING, argument, option
 from odm.verbs.reports import PrintLog, check_report, pictures_of, shown, write_report
 from odm.verbs.shared import PAGE_HELP, PageOptions, ReadingOptions, ReportOptions, SkipFilesOptions
@@ -36,7 +39,7 @@ class SourceOptions(ReadingOptions, SkipFilesOptions, heading=READING):
     )
 
 
-class StatsOptions(ReportOptions, SourceOptions, ReadFormatOptions, verb="stats"):
+class StatsOptions(ReportOptions, ChoiceOptions, SourceOptions, ReadFormatOptions, verb="stats"):
     """The options of `odm.stats`."""
 
     source: Source = argument(kw_only=False)
@@ -62,6 +65,8 @@ def stats(options: StatsOptions) -> Statistics:
     plots, report, overwrite
         A folder for plots (extra ``[plot]``), a page (``NAME.html``) or a folder for it, and whether they may
         replace what is there.
+    only_images, only_classes
+        Names of images and classes to keep.
     report_images, report_size, report_title, language
         At most how many images the page shows, the longest side of each in pixels, its title, and its
         language, which is otherwise that of the reader's browser.
@@ -88,7 +93,9 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     """Read the source, once it is known that Matplotlib is there if plots are to be drawn."""
     if options.plots is not None:
         check_matplotlib()
-    return _load(options.source, options, log, draws=bool(options.report))[0]
+    loaded = _load(options.source, options, log, draws=bool(options.report))[0]
+    (dataset,) = choose([only(loaded)], options, options.encoding, log)
+    return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 
 
 def _load(
@@ -128,7 +135,7 @@ def write_statistics_page(
     return write_report(page, options.report, options, sources, print_log)
 
 
-class ShowOptions(PageOptions, SourceOptions, ReadFormatOptions, verb="show"):
+class ShowOptions(PageOptions, ScoreOptions, SourceOptions, ReadFormatOptions, verb="show"):
     """The options of `odm.show`."""
 
     source: Source = argument(kw_only=False)
@@ -150,6 +157,8 @@ def show(options: ShowOptions) -> WebPage:
     out, overwrite
         Where to write the page: ``NAME.html``, or a folder, and whether it may replace what is there. Without
         `out` the page is only returned; in a notebook it displays itself.
+    only_images, only_classes, score_min, at_scores
+        Names of images and classes to keep, the least score, or a file with the least score of each class.
     report_images, report_size, report_title, language
         At most how many images, the longest side of each in pixels, the title, and the language, which is
         otherwise that of the reader's browser.
@@ -172,7 +181,7 @@ def show(options: ShowOptions) -> WebPage:
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """The dataset that is shown, and the datasets that may know its pictures and their sizes."""
     loaded, truth = _load(options.source, options, log, draws=True)
-    dataset = only(loaded)
+    (dataset,) = choose([only(loaded)], options, options.encoding, log)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 
 

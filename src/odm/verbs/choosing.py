@@ -1,0 +1,84 @@
+"""The options that choose images, classes and detections, and what they leave of a dataset."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from odm.converters.edit import Edits, apply, check_classes
+from odm.converters.ledger import Ledger
+from odm.converters.selection import Selection, check_images, select
+from odm.issues import Log, UsageError, shorten, spell
+from odm.verbs.options import READING, Options, option
+from odm.verbs.sources import lines_of_files, split_names
+from odm.verbs.words import Path
+
+if TYPE_CHECKING:
+    from odm.tables import Dataset
+
+ONLY_IMAGES = option("Keep only these images; @FILE: one name per line.", "A,B|@FILE", default=None)
+SCORE_MIN = option("Leave out detections with a lower score.", "SCORE", default=None)
+AT_SCORES = option(
+    "Leave out detections below the threshold of their class in FILE, written by --save-thresholds.",
+    "FILE",
+    default=None,
+    path="read",
+)
+
+
+class ChoiceOptions(Options, heading=READING):
+    """Which images and classes of the sources are used."""
+
+    only_classes: str | Sequence[str] | None = option("Keep only these classes.", "A,B", default=None)
+    only_images: str | Sequence[str] | None = ONLY_IMAGES
+
+
+class ScoreOptions(ChoiceOptions, heading=READING):
+    """Which detections are used, too."""
+
+    score_min: float | None = SCORE_MIN
+    at_scores: Path | None = AT_SCORES
+
+
+def names_in(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
+    """The names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
+    if text is None:
+        return None
+    is_file = isinstance(text, str) and text.startswith("@")
+    names = tuple(lines_of_files([str(text)], encoding)) if is_file else split_names(text)
+    if not names:
+        raise UsageError(f"{spell(name)} {shorten(str(text))!r}: there is no name in it")
+    return names
+
+
+def selection_of(
+    only_images: str | Sequence[str] | None, score_min: float | None, at_scores: Path | None, encoding: str
+) -> Selection:
+    """What the options leave. Raises UsageError or PathError for a value or file that cannot be used."""
+    thresholds = None
+    if at_scores is not None:
+        from odm.evaluate.analysis.thresholds import read_thresholds
+        from odm.verbs.analyses import read_json
+
+        thresholds = read_thresholds(read_json(os.fspath(at_scores)))
+    images = names_in("only_images", only_images, encoding)
+    return Selection(only_images=images, score_min=score_min, at_scores=thresholds)
+
+
+def choose(datasets: Sequence[Dataset], options: ChoiceOptions, encoding: str, log: Log) -> list[Dataset]:
+    """Return the datasets with what the options leave of them; each may lack some of the names.
+
+    Raises UsageError for a name that none of them has, and DataError if no image is left.
+    """
+    scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
+    selection = selection_of(options.only_images, *scores, encoding)
+    classes = names_in("only_classes", options.only_classes, encoding) or ()
+    check_classes("only_classes", classes, [name for one in datasets for name in one.categories.name])
+    check_images(selection.only_images or (), [name for one in datasets for name in one.images.name])
+    chosen = []
+    for dataset in datasets:
+        known = Edits(only=tuple(name for name in classes if name in dataset.categories.name))
+        edits = Edits(drop=dataset.categories.name) if classes and not known.only else known
+        chosen.append(select(selection, apply(edits, dataset, Ledger("", "")), Ledger("", ""), log))
+    return chosen

@@ -1,0 +1,145 @@
+"""Which images, classes and detections the commands use: `--only-images`, `--only-classes` and scores."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_report import read_page
+
+import odm
+from odm.cli._app import run
+
+STREET = Path(__file__).parents[1] / "fixtures" / "street"
+TRUTH, DETECTIONS = STREET / "truth.json", STREET / "detections.json"
+SOME = ["market.jpg", "night.jpg"]
+
+
+def kept(dataset, images=None, classes=None):
+    """The rows of boxes on some images and of some classes."""
+    rows = np.ones(len(dataset), bool)
+    if images is not None:
+        rows &= np.isin(np.array(dataset.images.name)[dataset.boxes.image], images)
+    if classes is not None:
+        rows &= np.isin(np.array(dataset.categories.name)[dataset.boxes.category], classes)
+    return rows
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_a_conversion_of_some_images_and_classes(tmp_path, as_file):
+    (tmp_path / "review.txt").write_text("\n".join(SOME) + "\n", encoding="utf-8")
+    names = f"@{tmp_path / 'review.txt'}" if as_file else ",".join(SOME)
+    target = tmp_path / "some.json"
+    assert (
+        run(
+            [
+                "convert",
+                str(TRUTH),
+                str(target),
+                "--to",
+                "coco",
+                "--only-images",
+                names,
+                "--only-classes",
+                "car",
+            ]
+        )
+        == 0
+    )
+    whole, some = odm.read(TRUTH), odm.read(target)
+    assert sorted(some.images.name) == SOME
+    assert some.categories.name == ("car",)
+    rows = kept(whole, SOME, ["car"])
+    np.testing.assert_allclose(some.boxes.xyxy, whole.boxes.xyxy[rows])
+    ledger = odm.convert(TRUTH, tmp_path / "again.json", to="coco", only_images=SOME, dry_run=True)
+    assert sum(ledger.left_out.values()) == np.count_nonzero(~kept(whole, SOME))
+    assert ledger.images_left_out == {"not chosen (only_images)": len(whole.images) - len(SOME)}
+
+
+def test_a_conversion_of_detections_above_thresholds(tmp_path):
+    """Those that a set was chosen for are those that are left."""
+    thresholds, target = tmp_path / "thresholds.json", tmp_path / "good.json"
+    odm.eval(TRUTH, DETECTIONS, "coco", thresholds="precision:0.9", save_thresholds=thresholds)
+    saved = json.loads(thresholds.read_text(encoding="utf-8"))
+    whole = odm.read(DETECTIONS, gt=TRUTH)
+    assert (
+        run(
+            [
+                "convert",
+                str(DETECTIONS),
+                str(target),
+                "--gt",
+                str(TRUTH),
+                "--to",
+                "coco",
+                "--at-scores",
+                str(thresholds),
+            ]
+        )
+        == 0
+    )
+    scores = [saved["classes"][name]["score"] for name in whole.categories.name]
+    least = np.array([np.nan if score is None else score for score in scores])
+    expected = whole.boxes.score >= least[whole.boxes.category]
+    assert 0 < np.count_nonzero(expected) < len(whole)
+    np.testing.assert_array_equal(odm.read(target, gt=TRUTH).boxes.score, whole.boxes.score[expected])
+    odm.convert(DETECTIONS, tmp_path / "more.json", gt=TRUTH, to="coco", at_scores=thresholds, score_min=0.95)
+    more = odm.read(tmp_path / "more.json", gt=TRUTH).boxes.score
+    np.testing.assert_array_equal(more, whole.boxes.score[expected & (whole.boxes.score >= 0.95)])
+
+
+def test_what_has_the_least_score_is_kept(tmp_path):
+    whole = odm.read(DETECTIONS, gt=TRUTH)
+    least = float(np.sort(whole.boxes.score)[5])
+    odm.convert(whole, tmp_path / "a.csv", score_min=least)
+    assert len(odm.read(tmp_path / "a.csv")) == np.count_nonzero(whole.boxes.score >= least)
+
+
+def test_statistics_differences_and_pages_of_some(tmp_path, capsys):
+    whole = odm.read(TRUTH)
+    statistics = odm.stats(TRUTH, only_images=SOME, only_classes="car,person").to_dict()
+    assert (statistics["images"], len(statistics["classes"])) == (2, 2)
+    assert statistics["boxes"] == np.count_nonzero(kept(whole, SOME, ["car", "person"]))
+    assert run(["stats", str(TRUTH), "--quiet", "--only-images", ",".join(SOME), "--output", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["boxes"] == odm.stats(whole, only_images=SOME).to_dict()["boxes"]
+    moved = odm.read(TRUTH, format="coco")
+    xyxy = moved.boxes.xyxy.copy()
+    xyxy[~kept(whole, SOME)] += 40
+    changed = tmp_path / "moved.csv"
+    odm.write(odm.Dataset.from_arrays(
+        images=moved.images.name, categories=moved.categories.name, image=moved.boxes.image,
+        category=moved.boxes.category, ltwh=np.c_[xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]],
+    ), changed)  # fmt: skip
+    assert not odm.diff(TRUTH, changed).equal
+    assert "moved" not in odm.diff(TRUTH, changed, only_images=SOME).verdict
+    odm.show(DETECTIONS, gt=TRUTH, only_images=SOME[:1], score_min=0.5, out=tmp_path / "page.html")
+    page, _, _ = read_page(tmp_path / "page.html")
+    detections = odm.read(DETECTIONS, gt=TRUTH)
+    n = np.count_nonzero(kept(detections, SOME[:1]) & (detections.boxes.score >= 0.5))
+    assert (page["imageCount"], page["boxCount"]) == (1, n)
+    assert n
+
+
+@pytest.mark.parametrize("verb", [
+    lambda **o: odm.convert(TRUTH, "never.json", to="coco", **o),
+    lambda **o: odm.stats(TRUTH, **o), lambda **o: odm.show(TRUTH, **o), lambda **o: odm.diff(TRUTH, TRUTH, **o),
+])  # fmt: skip
+@pytest.mark.parametrize(("options", "message"), [
+    ({"only_images": "marke.jpg"}, r"only_images: there is no image 'marke.jpg' \(did you mean 'market.jpg'"),
+    ({"only_images": ""}, "only_images ''?: there is no name in it"),
+    ({"only_classes": "persn"}, r"only_classes: there is no class 'persn' \(did you mean 'person'"),
+])  # fmt: skip
+def test_a_name_that_is_not_there(verb, options, message):
+    with pytest.raises(odm.UsageError, match=message):
+        verb(**options)
+
+
+def test_scores_that_are_not_there(tmp_path):
+    with pytest.raises(odm.UsageError, match="score_min: no box has a score"):
+        odm.convert(TRUTH, tmp_path / "a.json", to="coco", score_min=0.5)
+    with pytest.raises(odm.UsageError, match="score_min inf: expected a score"):
+        odm.convert(DETECTIONS, tmp_path / "a.json", gt=TRUTH, to="coco", score_min=float("inf"))
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(odm.UsageError, match=r"at_scores .*bad.json"):
+        odm.show(DETECTIONS, gt=TRUTH, at_scores=tmp_path / "bad.json")
