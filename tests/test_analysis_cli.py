@@ -132,8 +132,11 @@ def test_files_of_save(data):
         ("cat", "gt.csv", "4"), ("bird", "gt.csv", "5"), ("dog", "gt.csv", "7"),
     ]  # fmt: skip
     assert [(r["kind"], r["file"], r["line"]) for r in tables["suspects"]] == [
-        ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("spurious", "gt.csv", "7"), ("missing", "a.csv", "13"),
+        ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("both", "a.csv", "9"), ("spurious", "gt.csv", "7"),
+        ("missing", "a.csv", "13"),
     ]  # fmt: skip
+    review = Path("out/review.txt").read_text().splitlines()
+    assert review == list(dict.fromkeys(r["image"] for r in tables["suspects"]))
     assert [r["image"] for r in tables["images"]] == ["2", "3", "1", "4", "5", "6"]
     assert tables["images"][0]["at"] == "0.42, the best F1 of all classes"
     first, second = tables["detections"][:2]

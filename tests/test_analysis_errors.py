@@ -302,10 +302,11 @@ def test_missed_objects_of_the_small_data_set(small):
 def test_suspects_of_the_small_data_set(small):
     rows = suspects(*small)
     assert [(row["kind"], row["suspicion"], row["gt"], row["det"]) for row in rows] == [
-        ("class", 1, 2, 3), ("location", 1, 3, 4), ("spurious", 1, 5, None), ("missing", 0.5, None, 11),
+        ("class", 1, 2, 3), ("location", 1, 3, 4), ("both", 1, None, 7), ("spurious", 1, 5, None),
+        ("missing", 0.5, None, 11),
     ]  # fmt: skip
     assert (rows[0]["class"], rows[0]["other_class"], rows[0]["other_score"]) == ("cat", "dog", 0.86)
-    assert rows[3]["class"] == "cat"
+    assert (rows[2]["other_class"], rows[4]["class"]) == ("dog", "cat")
     assert {row["det"] for row in suspects(*small, least=0) if row["kind"] == "missing"} == {5, 11, 12}
 
 
@@ -317,6 +318,19 @@ def test_what_an_ignored_box_covers_is_measured_by_areas():
     sides = both(evaluate(gt, det, "coco").result)
     assert sides[1].ignored_cover.tolist() == [0.1, 0.0]
     assert [(row["kind"], row["det"]) for row in suspects(*sides)] == [("missing", 0)]
+
+
+@pytest.mark.parametrize(("left", "kind"), [(2, "both"), (7, "both"), (9, "missing"), (20, "missing")])
+def test_a_confident_object_beside_one_of_another_class_is_a_suspect(left, kind):
+    """A person whom nobody annotated on a bicycle that was."""
+    common = {"images": ["a", "b"], "categories": ["person", "bicycle"]}
+    gt = Dataset.from_arrays(**common, image=[0, 1, 1], category=[1, 0, 0],
+                             xyxy=[[0, 0, 10, 20], [0, 0, 9, 9], [50, 50, 70, 70]])  # fmt: skip
+    det = Dataset.from_arrays(**common, image=[0, 1, 1, 0], category=[1, 0, 0, 0], score=[0.9, 0.8, 0.7, 0.85],
+                              xyxy=[[0, 0, 10, 20], [0, 0, 9, 9], [50, 50, 70, 70], [left, 5, left + 10, 15]])  # fmt: skip
+    (row,) = suspects(*both(evaluate(gt, det, "coco").result))
+    assert (row["kind"], row["det"], row["gt"], row["suspicion"]) == (kind, 3, None, 1)
+    assert row["other_class"] == ("bicycle" if kind == "both" else None)
 
 
 def iou_of(a, b):
@@ -350,6 +364,9 @@ def test_suspects_against_a_plain_loop(seed):
             kind = "location"
         elif all(iou <= 0.1 and (table.counting[g] or cover <= 0.1) for g, iou, cover in near):
             kind = "missing"
+        elif all(iou < (0.5 if truth.category[g] != k else 0.1 + 1e-15) and (table.counting[g] or cover <= 0.1)
+                 for g, iou, cover in near):  # fmt: skip
+            kind = "both"
         else:
             continue
         if share >= 0.5:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import odm
-from odm.evaluate.output.render import detections_csv, per_class_csv, review_csv
+from odm.evaluate.output.render import detections_csv, per_class_csv, review_files
 
 ILLUSTRATED = Path(__file__).parents[1] / "fixtures" / "illustrated"
 
@@ -48,7 +48,7 @@ def test_tables_are_those_of_the_csv_files(evaluation):
         return list(csv.reader(text.splitlines()))
 
     assert as_csv(evaluation.detections.columns()) == of(detections_csv(evaluation))
-    assert as_csv(evaluation.missed.columns()) == of(review_csv(evaluation)["missed.csv"])
+    assert as_csv(evaluation.missed.columns()) == of(review_files(evaluation)[0]["missed.csv"])
     assert as_csv(evaluation.classes.columns()) == of(per_class_csv(evaluation))[:-1]
 
 

@@ -20,7 +20,7 @@ OVERLAPPING = ("same_iou", "same_score", "other_iou", "other_class", "other_scor
 COLUMNS = ("image", "class", *EDGES, "area", *OVERLAPPING)
 """The columns that both lists share."""
 
-KINDS = ("class", "location", "missing", "spurious")
+KINDS = ("class", "location", "missing", "spurious", "both")
 """The kinds of suspects, in the order in which they apply."""
 
 SUSPICION = 0.5
@@ -50,6 +50,9 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     - ``location``: a false positive near a missed ground truth of its class, IoU from 0.1 to the threshold
     - ``missing``: a false positive with IoU of at most 0.1 with every ground truth, and at most that share of
       it in an ignored one: an object that nobody annotated?
+    - ``both``: a false positive with IoU of at most 0.1 with every ground truth of its class, and below the
+      threshold with one of another class: an object beside it that nobody annotated, or a label whose class
+      and place are wrong
     - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; its suspicion is
       the share of the other ground truths of its class that were found
 
@@ -65,20 +68,23 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     list
         Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by descending suspicion, then IoU,
         then as in the input. ``gt`` and ``det`` are rows in the datasets, None where there is none.
-        The box is the annotation in question; of ``missing`` ones it is that of the detection.
+        The box is the annotation in question; of ``missing`` and ``both`` it is that of the detection, and
+        ``other_*`` are of the ground truth that the latter touches.
     """
     threshold = table.threshold
     is_fp = table.outcome == FP
     by_class = (overlaps.other_missed.iou >= threshold) & (overlaps.other_missed.at >= 0)
     near = overlaps.same_missed.iou >= BACKGROUND
     alone = (overlaps.any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
-    kind = np.select([by_class, near, alone], [0, 1, 2], -1)
+    touching = (overlaps.same_any_iou <= BACKGROUND) & (overlaps.ignored_cover <= BACKGROUND)
+    touching &= overlaps.any_iou < threshold
+    kind = np.select([by_class, near, alone, touching], [0, 1, 2, 4], -1)
     kind = np.where(is_fp, kind, -1)
     share = _confidence(table)
     entries: list[tuple[float, float, int, dict[str, Any]]] = []
     for row in np.flatnonzero((kind >= 0) & (share >= least)).tolist():
         name = KINDS[kind[row]]
-        best = (overlaps.other_missed, overlaps.same_missed, None)[kind[row]]
+        best = (overlaps.other_missed, overlaps.same_missed, None, None, None)[kind[row]]
         iou = float(overlaps.any_iou[row]) if best is None else float(best.iou[row])
         if best is None:
             left, top, right, bottom = table.xyxy[row].tolist()
@@ -91,6 +97,10 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
                 "same_score": float(table.score[row]),
                 "gt": None,
             }
+            touched = overlaps.other.at[row]
+            if name == "both" and touched >= 0:
+                fields["other_iou"] = float(overlaps.other.iou[row])
+                fields["other_class"] = table.classes[table.truth.category[touched]]
         else:
             fields = _truth_row(table, overlaps, int(best.at[row]))
             which = "same" if name == "location" else "other"

@@ -78,19 +78,21 @@ def render(evaluation: Evaluation, output: str = "table", *, width: int | None =
     return draw(evaluation_document(evaluation, None if output == "markdown" else width), output, width)
 
 
-def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
-    """Call `write` with the name and the content of each file of ``--save``."""
+def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> int:
+    """Call `write` with name and content of each file of ``--save``; return how many labels are suspects."""
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
     if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
-        return
+        return 0
     write("detections.csv", detections_csv(evaluation).encode())
     write("accumulated.csv", accumulated_csv(evaluation).encode())
     write("confusion.csv", confusion_csv(evaluation).encode())
     write("images.csv", images_csv(evaluation).encode())
-    for name, text in review_csv(evaluation).items():
+    review, n_suspects = review_files(evaluation)
+    for name, text in review.items():
         write(name, text.encode())
+    return n_suspects
 
 
 def to_json(evaluation: Evaluation) -> str:
@@ -284,16 +286,23 @@ def images_csv(evaluation: Evaluation) -> str:
     return _csv_of(evaluation, [*COLUMNS, "at"], rows)
 
 
-def review_csv(evaluation: Evaluation) -> dict[str, str]:
-    """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong."""
+def review_files(evaluation: Evaluation) -> tuple[dict[str, str], int]:
+    """``missed.csv`` and ``suspects.csv``: objects that were not found, annotations that look wrong.
+
+    ``review.txt`` has the images of the latter, a name per line. Their number in the first result is returned
+    too.
+    """
     from odm.evaluate.analysis.review import MISSED, SUSPECTS, review_rows
 
     sides = evaluation.truth_dataset, evaluation.detections_dataset
     rows_of_result = {id(result): review_rows(result, *sides) for result in evaluation.results}
-    return {
+    suspects, image = rows_of_result[id(evaluation.results[0])][1], SUSPECTS.index("image")
+    texts = {
         "missed.csv": _csv_of(evaluation, MISSED, lambda result: rows_of_result[id(result)][0]),
         "suspects.csv": _csv_of(evaluation, SUSPECTS, lambda result: rows_of_result[id(result)][1]),
+        "review.txt": "".join(f"{name}\n" for name in dict.fromkeys(row[image] for row in suspects)),
     }
+    return texts, len(suspects)
 
 
 def curves_csv(evaluation: Evaluation) -> str:

@@ -21,7 +21,7 @@ from odm.evaluate.matching.sides import ExtraImages, Label, Mask
 from odm.evaluate.scores.protocol_overrides import check_scores, check_tubes
 from odm.evaluate.scores.protocols import DEFAULT, IouType
 from odm.files import InMemory, Output
-from odm.issues import Log, UsageError, printable, shorten, spell
+from odm.issues import Log, UsageError, plural, printable, shorten, spell
 from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Analyzer
@@ -194,7 +194,15 @@ class Job(msgspec.Struct, frozen=True):
             path = write_report(page, options.report, options, sources, print_log)
         if options.save:
             with Output(os.fspath(options.save), overwrite=options.overwrite) as output:
-                save(evaluation, output.write)
+                n_suspects = save(evaluation, output.write)
+            if n_suspects:
+                notes = Log()
+                notes.note(
+                    f"{plural(n_suspects, 'label')} to review, as confident detections disagree: see "
+                    f"suspects.csv in {printable(os.fspath(options.save))}; review.txt lists the images, for "
+                    f"{spell('only_images')} @FILE"
+                )
+                print_log(notes)
         if options.plots:
             from odm.evaluate.output.plots import draw
 
