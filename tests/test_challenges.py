@@ -1,6 +1,7 @@
 """The protocols of challenges against slow and plain implementations of their programs' rules."""
 
 import contextlib
+import csv
 import io
 import itertools
 import json
@@ -772,6 +773,25 @@ def test_citypersons_without_oddities_reads_no_point_as_no_recall():
     assert plain.summary != odm.eval(truth, found, "citypersons").summary
     with pytest.raises(UsageError, match="coco has none"):
         odm.eval(truth, found, "coco", without_oddities=True)
+
+
+def test_curves_of_miss_rates_are_saved(tmp_path):
+    """Their points give the miss rates of every set-up and class."""
+    truth, found = pedestrians(random.Random(3), 40)
+    summary = odm.eval(truth, found, "caltech", save=tmp_path / "saved").summary
+    with open(tmp_path / "saved" / "miss_rates.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for set_up in SET_UPS:
+        points = [
+            (float(row["false_per_image"]), float(row["miss_rate"]))
+            for row in rows
+            if row["set_up"] == set_up
+        ]
+        misses = [max([miss for f, miss in points if f <= rate][-1], 1e-10) for rate in CALTECH]
+        mean = math.exp(sum(map(math.log, misses)) / len(CALTECH))
+        assert summary[f"MR@{set_up}"] == pytest.approx(mean), set_up
+    odm.eval(truth, found, "coco", save=tmp_path / "coco")
+    assert not (tmp_path / "coco" / "miss_rates.csv").exists()
 
 
 def test_gates_of_miss_rates(tmp_path):

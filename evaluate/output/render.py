@@ -25,6 +25,7 @@ from odm.document import (
 from odm.evaluate.analysis.render_analyses import class_columns, sections, summary_columns, titled
 from odm.evaluate.results import COVERAGE, POINT, Evaluation, Result, Row
 from odm.evaluate.scores.accumulate import ALIASES, level_keys, miss_keys
+from odm.evaluate.scores.curves import miss_curves
 from odm.evaluate.scores.protocols import PROTOCOLS
 from odm.evaluate.scores.set_ups import AreaRange
 from odm.issues import UsageError, shorten
@@ -83,6 +84,8 @@ def save(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> int:
     write("results.json", to_json(evaluation).encode())
     write("per_class.csv", per_class_csv(evaluation).encode())
     write("curves.csv", curves_csv(evaluation).encode())
+    if any(result.rules.rates for result in evaluation.results):
+        write("miss_rates.csv", miss_rates_csv(evaluation).encode())
     if any(result.rules.tubes for result in evaluation.results):  # the rest is of single boxes
         return 0
     write("detections.csv", detections_csv(evaluation).encode())
@@ -314,6 +317,18 @@ def curves_csv(evaluation: Evaluation) -> str:
             yield from zip(itertools.repeat(name), *columns, strict=False)
 
     return _csv_of(evaluation, ["class", "recall", "precision", "score"], rows)
+
+
+def miss_rates_csv(evaluation: Evaluation) -> str:
+    """The miss rate of each class and set-up over false positives per image, by descending score."""
+
+    def rows(result: Result) -> Iterator[Sequence[Any]]:
+        for curve in miss_curves(result.matches, every=True) if result.rules.rates else ():
+            names = result.matches.classes[curve.category], result.rules.areas[curve.area].name
+            points = zip(curve.false_per_image.tolist(), curve.miss_rate.tolist(), strict=True)
+            yield from ((*names, *point) for point in points)
+
+    return _csv_of(evaluation, ["class", "set_up", "false_per_image", "miss_rate"], rows)
 
 
 def confusion_csv(evaluation: Evaluation) -> str:

@@ -247,11 +247,14 @@ MOST_MISS_CURVES = 12
 """Classes whose miss rates are drawn together."""
 
 
-def miss_curves(matches: Matches) -> list[MissCurve]:
-    """Return the curves of the set-ups where one class has ground truth, else of the first classes."""
+def miss_curves(matches: Matches, *, every: bool = False) -> list[MissCurve]:
+    """Return the curves of the set-ups where one class has ground truth, else of the first classes.
+
+    With `every` those of all classes and set-ups.
+    """
     rules, n_images = matches.protocol, max(matches.n_images, 1)
-    some = np.flatnonzero(matches.npos.any(axis=1))[:MOST_MISS_CURVES].tolist()
-    areas = range(len(rules.areas)) if len(some) == 1 else range(1)
+    some = np.flatnonzero(matches.npos.any(axis=1))[: None if every else MOST_MISS_CURVES].tolist()
+    areas = range(len(rules.areas)) if every or len(some) == 1 else range(1)
     rows, counts = rows_by_class(matches, ranked_rows(matches))
     (ranked,) = Ranked.of(matches, rows, counts)
     curves = []
