@@ -289,6 +289,15 @@ def test_a_row_without_numbers_is_a_header_and_the_message_names_the_option(tmp_
     assert dataset.categories.name == ("thing",)
 
 
+def test_the_column_of_the_boxes_is_not_suggested_as_that_of_the_class(tmp_path):
+    cell = '"[{""x"": 1, ""y"": 2, ""width"": 3, ""height"": 4}]"'
+    for cells in (cell, '"[[1, 2, 3, 4]]"'):
+        _, log = read_text(tmp_path, f"image,annotations\na.jpg,{cells}\n")
+        texts = [str(issue) for issue in log]
+        assert any("[class]" in text for text in texts), texts
+        assert not any("is it" in text for text in texts), texts
+
+
 def test_missing_columns_name_what_was_found_and_the_nearest(tmp_path):
     _, log = read_text(tmp_path, "filename,width,height,clas,xmin,ymin,xmax,ymx\na,1,1,b,1,2,3,4\n")
     texts = [str(i) for i in log]

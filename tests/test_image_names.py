@@ -313,7 +313,17 @@ def test_open_images_lie_in_data_of_a_subset(tmp_path):
     assert (data.images.name, data.boxes.xyxy.tolist()) == (("a.png",), [[16, 0, 32, 24]])
 
 
-@pytest.mark.parametrize("listed", ["data/img/gone.png", "gone.png", "other/gone.png"])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "data/img/gone.png",
+        "gone.png",
+        "other/gone.png",
+        "img/a.pngimg/b.png",
+        "a.png./img/b.JPG",
+        "b.png.old.png",
+    ],
+)
 def test_a_listed_picture_that_is_missing_changes_nothing_else(listed, tmp_path):
     picture(tmp_path / "img" / "a.png")
     (tmp_path / "img" / "a.txt").write_text("0 .5 .5 .2 .2\n")
@@ -326,6 +336,7 @@ def test_a_listed_picture_that_is_missing_changes_nothing_else(listed, tmp_path)
     assert names[0] == names[1] == ("a.png",)
     (issue,) = [issue for issue in log if issue.code == "listed-picture-missing"]
     assert (issue.path, issue.line, issue.severity) == (str(tmp_path / "train.txt"), 2, "warning")
+    assert ("was a line break lost?" in str(issue)) == ("img/b." in listed)
 
 
 @pytest.mark.parametrize("pictures", [True, False])

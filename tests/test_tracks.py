@@ -277,6 +277,22 @@ def test_cvat_tracks_come_back(kind, first, step, tmp_path):
         )
 
 
+def test_groups_of_cvat_tracks_come_back(tmp_path):
+    """A track has one group; boxes of another are counted in a note."""
+    data = made()
+    in_track = np.flatnonzero(data.boxes.track == data.boxes.track[0])
+    for last, noted in ((3, False), (5, True)):
+        group = np.full(len(data), -1, np.int32)
+        group[in_track] = [*[3] * (len(in_track) - 1), last]
+        log, target = Log(), str(tmp_path / str(noted))
+        grouped = replace(data, boxes=replace(data.boxes, group=group))
+        odm.write(grouped, target, "cvat", layout="video", log=log)
+        back = odm.read(target).boxes
+        assert back.group is not None
+        assert np.count_nonzero(back.group >= 0) == np.count_nonzero(group >= 0)
+        assert any("of another group" in note for note in log.notes) == noted
+
+
 def test_frames_that_cvat_adds_to_a_video_are_counted(tmp_path):
     log = Log()
     data = made(first=5, step=3)

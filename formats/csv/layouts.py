@@ -330,6 +330,7 @@ def _header_layout(
     listed, keys_of_boxes = boxes or (None, ())
     more = [f"box_{key}" if key in cells else key for key in keys_of_boxes]
     header = Header([*cells, *more], explicit)
+    header.listed = listed
     if listed is not None and not keys_of_boxes:
         header.pack(listed)
     columns, roles, constants, faults = header.columns, header.roles, header.constants, header.faults

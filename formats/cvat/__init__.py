@@ -266,6 +266,11 @@ def _write_videos(dataset: Dataset, target: Output, log: Log) -> None:
     for row, name in enumerate(names):
         if row < len(videos):
             target.write(name, writer.video(row).encode())
+    if writer.regrouped:
+        n = plural(writer.regrouped, "box", "boxes")
+        log.note(
+            f"layout=video: {n} of another group than the first of the track: written with that of the first"
+        )
     if writer.unlisted:
         log.note(
             f"layout=video: {plural(writer.unlisted, 'frame')} of the videos without an image: read back as "
@@ -301,12 +306,15 @@ class _Writer:
         self.dataset, self.of_image, self.ids = dataset, video, ids
         self.unlisted = 0
         """Frames that the videos have besides the images."""
+        self.regrouped = 0
+        """Boxes of another group than the first of their track."""
         self.frame = frame.astype(np.int64)
         self.labels = [_quoted(name) for name in dataset.categories.name]
         self.edges = decimals(boxes.xyxy.ravel())
         self.scores = decimals(boxes.score) if dataset.kind == "det" else []
         self.flags = boxes.flags.tolist()
         self.category = boxes.category.tolist()
+        self.groups = groups_to_write(boxes, 1).tolist()
         self.order = np.lexsort((self.frame[boxes.image], ids, video[boxes.image]))
         of_box = video[boxes.image][self.order]
         self.ends = np.searchsorted(of_box, np.arange(len(dataset.videos) + 1))
@@ -343,9 +351,10 @@ class _Writer:
     def _track(self, rows: Longs, frames: Longs) -> list[str]:
         """The lines of a track: CVAT shows a box until the next one, so ``outside`` ends it before a gap."""
         first = int(rows[0])
-        lines = [
-            f'  <track id="{self.ids[first]}" label={self.labels[self.category[first]]} source="manual">'
-        ]
+        label, group = self.labels[self.category[first]], self.groups[first]
+        in_group = f' group_id="{group}"' if group > 0 else ""
+        self.regrouped += sum(self.groups[row] != group for row in rows.tolist())
+        lines = [f'  <track id="{self.ids[first]}" label={label} source="manual"{in_group}>']
         at = np.searchsorted(frames, self.frame[self.dataset.boxes.image[rows]])
         gaps = np.append(at[1:] != at[:-1] + 1, at[-1] + 1 < len(frames)).tolist()
         for row, position, gap in zip(rows.tolist(), at.tolist(), gaps, strict=True):
@@ -369,7 +378,7 @@ def adapt(options: CvatOptions) -> dict[str, Any]:
     """What the layout can hold."""
     if options.layout != "video":
         return {}
-    return {"keeps": _KEEPS - {"extension", "split", *_SHAPES}, "shape_is_box": False}
+    return {"keeps": _KEEPS - {"extension", "split", *_SHAPES} | {"group"}, "shape_is_box": False}
 
 
 _SHAPES = frozenset({"polygon", "parts", "mask", "oriented", "rectangle", "group"})

@@ -43,10 +43,13 @@ ABSENT_SPLIT = Code(
 )
 
 _VAL = re.compile(r"(^|/)(?:val|valid|validation)(?=/|$)")
+_JOINED = re.compile(rf"(?:{'|'.join(map(re.escape, PICTURE_SUFFIXES))})\w*[./]*/.*\.\w+$", re.IGNORECASE)
+"""The suffix of an image file within a line, and another at its end."""
+_LOST = " (was a line break lost?)"
 NOT_THERE = Code(
     "listed-picture-missing",
     "warning",
-    "the image {value!r} of this list does not exist",
+    "the image {value!r} of this list does not exist{joined}",
     "correct the list, or add the image file",
     "A list of images names a file that does not exist, and that has no label file either. It is left out: "
     "trainers skip it, or stop.",
@@ -458,7 +461,7 @@ def _add_pictures(
     if absent and not known:
         return _refuse_entries(plan, absent, path, log)
     for number, entry in absent:
-        log.report(NOT_THERE, path, line=number, value=entry)
+        log.report(NOT_THERE, path, line=number, value=entry, joined=_LOST * bool(_JOINED.search(entry)))
     plan.groups.append(group)
     return True
 

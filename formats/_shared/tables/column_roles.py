@@ -162,6 +162,8 @@ class Header:
                     self._lacks(role, name, hint(name, columns), f"{role}:NAME")
                 self.roles[role] = seen.get(name, 0)
         self.packed: int | None = None
+        self.listed: int | None = None
+        """The column of lists of boxes, whose keys are columns after those of the file."""
         self.places: dict[str, list[int]] = {}
         """The columns that are not stated, by their names in letters and digits."""
         for i, name in enumerate(columns):
@@ -268,7 +270,8 @@ class Header:
 
     def report_lacking(self, lacking: list[str]) -> None:
         """Report the roles without a column; one issue for all coordinates if none of the four has one."""
-        taken = set(self.roles.values())
+        taken: set[int | None] = {*self.roles.values()}
+        taken |= {self.packed, self.listed}
         free = [name for i, name in enumerate(self.columns[:_MANY]) if i not in taken and len(name) > 2]
         groups = [[role] for role in lacking]
         for n in (4, 2):  # all edges, or right and bottom
