@@ -44,25 +44,33 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
     """(n,), of detections (0,)."""
     area: Floats
     """(n,), NaN = width * height; (0,) where none was given."""
+    shape: NDArray[Any] = msgspec.field(default_factory=lambda: np.zeros(0, np.uint8))
+    """(values,) the shapes of all boxes, see `odm.evaluate.batch_shapes`; (0,) where boxes are compared."""
+    n_values: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    """(n,) how many values of `shape` each box has; (0,) where boxes are compared."""
+    mask_size: NDArray[np.int32] = msgspec.field(default_factory=lambda: np.zeros((0, 2), np.int32))
+    """(n, 2) height and width of each mask, else 0; (0, 2) where boxes are compared."""
 
     @classmethod
     def join(cls, parts: Sequence[ImageBoxes]) -> ImageBoxes:
         """Concatenate the boxes of several batches."""
-        columns = {name: [getattr(p, name) for p in parts] for name in _COLUMNS}
+        has_shapes = any(len(p.n_values) for p in parts)
+        names = _COLUMNS if has_shapes else _COLUMNS[: -len(_SHAPE_COLUMNS)]
+        columns = {name: [getattr(p, name) for p in parts] for name in names}
         if any(len(p.area) for p in parts):
             columns["area"] = [p.area if len(p.area) else np.full(len(p.label), np.nan) for p in parts]
         return cls(**{name: np.concatenate(arrays) for name, arrays in columns.items()})
 
     def take(self, images: Longs) -> ImageBoxes:
         """Return the boxes of these images, in this order."""
-        count = self.count[images]
-        start = np.cumsum(self.count, dtype=np.int64) - self.count
-        offset = np.cumsum(count, dtype=np.int64) - count
-        rows = np.repeat(start[images] - offset, count) + np.arange(int(count.sum()))
+        rows = _positions(self.count, images)
         columns = {name: getattr(self, name) for name in _COLUMNS[1:]}
-        return ImageBoxes(
-            count, **{k: column[rows] if len(column) else column for k, column in columns.items()}
-        )
+        columns = {
+            k: column[rows] if len(column) and k != "shape" else column for k, column in columns.items()
+        }
+        if len(self.n_values):
+            columns["shape"] = self.shape[_positions(self.n_values, rows)]
+        return ImageBoxes(self.count[images], **columns)
 
     def content(self) -> list[bytes]:
         """Return the bytes of each image's boxes, which do not depend on the dtypes of the arrays."""
@@ -72,15 +80,36 @@ class ImageBoxes(msgspec.Struct, frozen=True, eq=False):
             self.score.astype("<f8")[:, None],
             self.flags.astype("<u2")[:, None],
             self.area.astype("<f8")[:, None],
+            self.n_values.astype("<i8")[:, None],
+            self.mask_size.astype("<i4"),
         )
         table = np.hstack(
             [np.ascontiguousarray(c).view(np.uint8) for c in columns if len(c) == len(self.label)]
         )
-        ends = np.cumsum(self.count, dtype=np.int64).tolist()
-        return [table[a:b].tobytes() for a, b in itertools.pairwise([0, *ends])]
+        ends = np.append(0, np.cumsum(self.count, dtype=np.int64))
+        contents = [table[a:b].tobytes() for a, b in itertools.pairwise(ends.tolist())]
+        if not len(self.n_values):
+            return contents
+        values = np.append(0, np.cumsum(self.n_values))[ends].tolist()
+        shapes = (self.shape[a:b].tobytes() for a, b in itertools.pairwise(values))
+        return [content + shape for content, shape in zip(contents, shapes, strict=True)]
 
 
 _COLUMNS = ImageBoxes.__struct_fields__
+_SHAPE_COLUMNS = _COLUMNS[-3:]
+
+
+def columns_of(side: ImageBoxes) -> dict[str, NDArray[Any]]:
+    """Return the columns of the boxes of one side by name."""
+    return {name: getattr(side, name) for name in _COLUMNS[1:]}
+
+
+def _positions(count: NDArray[Any], chosen: Longs) -> Longs:
+    """Return the positions of the items of the chosen groups, of which each has `count` items."""
+    start = np.cumsum(count, dtype=np.int64) - count
+    count = count[chosen]
+    offset = np.cumsum(count, dtype=np.int64) - count
+    return np.repeat(start[chosen] - offset, count) + np.arange(int(count.sum()))
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False):
@@ -179,12 +208,13 @@ def class_ids(classes: Mapping[Any, str]) -> tuple[NDArray[np.int32], list[str]]
 
 
 class BatchReader(msgspec.Struct, frozen=True):
-    """Reads and checks batches: how many classes there are, and whether boxes are corners or sizes."""
+    """Reads and checks batches: how many classes there are, what a row of boxes means, what is compared."""
 
     n_classes: int
-    corners: bool
+    box: str
     class_ids: NDArray[np.int32] | None = None
     """(n_classes,) ascending, what labels are where classes have ids; None where they are positions."""
+    iou_type: str = "bbox"
 
     def listed(self, preds: Any, target: Any, image_ids: Iterable[Any] | None) -> Batch:
         """A batch with a mapping for each image."""
@@ -195,7 +225,17 @@ class BatchReader(msgspec.Struct, frozen=True):
         if ids is not None and len(ids) != len(preds):
             raise ValueError(f"image_ids has {len(ids)} entries for {len(preds)} images")
         names = [f"image {i}" for i in (range(len(preds)) if ids is None else ids.tolist())]
-        return Batch(ids, self._images(preds, names, scored=True), self._images(target, names, scored=False))
+        sides = self._images(preds, names, scored=True), self._images(target, names, scored=False)
+        self._check_sizes(sides, names)
+        return Batch(ids, *sides)
+
+    def _check_sizes(self, sides: Sequence[ImageBoxes], names: Sequence[str]) -> None:
+        """Check that all masks of an image have one size."""
+        if self.iou_type in ("segm", "boundary"):
+            from odm.evaluate.batch_shapes import check_sizes
+
+            image = np.concatenate([np.repeat(np.arange(len(names)), side.count) for side in sides])
+            check_sizes(image, np.concatenate([side.mask_size for side in sides]), names)
 
     def flat(self, preds: Mapping[str, Any], target: Any, image_ids: Iterable[Any] | None) -> Batch:
         """Return a batch from one mapping for each side, whose ``image`` is the image of each row."""
@@ -217,14 +257,15 @@ class BatchReader(msgspec.Struct, frozen=True):
         names = [f"image {i}" for i in images.tolist()]
         sides = []
         for ids, what, side in zip(owners, ("preds", "target"), (preds, target), strict=True):
-            columns = _columns(side, what, scored=what == "preds")
+            columns = self._columns(side, what, scored=what == "preds")
             if len(columns["label"]) != len(ids):
                 raise ValueError(f"{what}: image has {len(ids)} rows, labels {len(columns['label'])}")
             number = np.searchsorted(images, ids) if len(ids) else np.zeros(0, np.int64)
             order = np.argsort(number, kind="stable")
             count = np.bincount(number, minlength=len(images)).astype(np.int32)
-            columns = {k: v[order] if len(v) else v for k, v in columns.items()}
-            sides.append(self.checked(count, columns, names))
+            rows = ImageBoxes(np.ones(len(ids), np.int32), **columns).take(order)
+            sides.append(self.checked(count, columns_of(rows), names))
+        self._check_sizes(sides, names)
         return Batch(images, *sides)
 
     def _images(self, images: Sequence[Any], names: Sequence[str], *, scored: bool) -> ImageBoxes:
@@ -235,10 +276,31 @@ class BatchReader(msgspec.Struct, frozen=True):
             if not isinstance(image, Mapping):
                 type_name = type(image).__name__
                 raise ValueError(f"{name}: expected a mapping with boxes and labels, found {type_name}")  # noqa: TRY004
-            columns = _columns(image, name, scored=scored)
+            columns = self._columns(image, name, scored=scored)
             parts.append(ImageBoxes(np.array([len(columns["label"])], np.int32), **columns))
         whole = ImageBoxes.join(parts)
-        return self.checked(whole.count, {k: getattr(whole, k) for k in _COLUMNS[1:]}, names)
+        return self.checked(whole.count, columns_of(whole), names)
+
+    def _columns(self, fields: Mapping[str, Any], name: str, *, scored: bool) -> dict[str, NDArray[Any]]:
+        """Return the columns of one mapping, with its shapes; boxes left out are those around them."""
+        if self.iou_type == "bbox":
+            return _columns(fields, name, scored=scored)
+        from odm.evaluate import batch_shapes
+
+        field = batch_shapes.FIELDS[self.iou_type]
+        for key in (field, "labels"):
+            if fields.get(key) is None:
+                raise ValueError(f"{name}: there are no {key}, and the metric compares {field}")
+        n = to_array(fields["labels"], f"{name}: labels").size
+        shapes, around = batch_shapes.read_shapes(fields[field], name, self.iou_type, n)
+        if fields.get("boxes") is None:
+            wh = around[:, 2:] - around[:, :2]
+            start = around[:, :2] + wh / 2 if self.box == "cxcywh" else around[:, :2]
+            fields = {**fields, "boxes": around if self.box == "xyxy" else np.hstack([start, wh])}
+        columns = _columns(fields, name, scored=scored)
+        if len(columns["area"]) and "area" in shapes:
+            shapes["area"] = np.where(np.isnan(columns["area"]), shapes["area"], columns["area"])
+        return {**columns, **shapes}
 
     def checked(
         self, count: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], names: Sequence[str]
@@ -264,7 +326,7 @@ class BatchReader(msgspec.Struct, frozen=True):
             some = ", ".join(map(str, self.class_ids[:5].tolist())) + ", ..." * (self.n_classes > 5)
             refuse(~np.isin(label, self.class_ids), "labels", f"expected an id of a class: {some}", label)
         refuse(~np.isfinite(boxes).all(axis=1), "boxes", "expected finite numbers", boxes)
-        if self.corners:
+        if self.box == "xyxy":
             inverted, what = boxes[:, 2:] < boxes[:, :2], "right < left or bottom < top"
         else:
             inverted, what = boxes[:, 2:] < 0, "negative width or height"
@@ -326,6 +388,7 @@ def to_bytes(settings: Mapping[str, Any], batch: Batch, *, merged: bool = False)
         f"{what}.{name}": getattr(side, name)
         for what, side in (("detections", batch.detections), ("truth", batch.truth))
         for name in _COLUMNS
+        if name not in _SHAPE_COLUMNS or len(side.n_values)
     }
     text = None
     if batch.ids is not None and batch.ids.dtype.kind == "i":
@@ -378,7 +441,14 @@ def from_bytes(data: bytes) -> tuple[Any, Batch, bool]:
         if end != len(data):
             raise ValueError("extra bytes after its end")
         sides = [
-            ImageBoxes(**{n: arrays.pop(f"{what}.{n}") for n in _COLUMNS}) for what in ("detections", "truth")
+            ImageBoxes(
+                **{
+                    n: arrays.pop(f"{what}.{n}")
+                    for n in _COLUMNS
+                    if n not in _SHAPE_COLUMNS or f"{what}.{n}" in arrays
+                }
+            )
+            for what in ("detections", "truth")
         ]
         ids = arrays.pop("ids", None) if text is None else to_ids(text)
     except (TypeError, KeyError, ValueError, OverflowError) as e:
@@ -403,6 +473,9 @@ def _fits(side: ImageBoxes, scored: bool) -> bool:
         and side.label.shape == (n,)
         and side.boxes.shape == (n, 4)
         and side.area.shape in ((0,), (n,))
+        and (side.n_values.shape, side.mask_size.shape) in (((0,), (0, 2)), ((n,), (n, 2)))
+        and bool((side.n_values >= 0).all())
+        and side.shape.shape == (int(side.n_values.sum(dtype=np.int64)),)
         and side.count.ndim == 1
         and bool((side.count >= 0).all())
         and int(side.count.sum(dtype=np.int64)) == n

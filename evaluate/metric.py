@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 
-_RULES = ("iou", "interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels")
-_SWITCHES = (*_RULES, "score_min", "only_classes", "at_score")
+_RULES = (
+    *("iou", "interpolation", "area", "max_dets", "recall_at", "keep_difficult", "pixels"),
+    *("iou_type", "sigmas"),
+)
+_SWITCHES = (*_RULES, "score_min", "only_classes", "at_score", "class_agnostic")
 
 
 class Metric:
@@ -52,7 +55,9 @@ class Metric:
         height) or ``cxcywh`` (centre, width, height), in pixels.
     switches
         Options that change a protocol, as in `evaluate`: ``iou``, ``interpolation``, ``area``, ``max_dets``,
-        ``recall_at``, ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``.
+        ``recall_at``, ``keep_difficult``, ``pixels``, ``score_min``, ``only_classes``, ``at_score``,
+        ``class_agnostic``, ``sigmas``, and ``iou_type``: what is compared, boxes (``bbox``), masks (``segm``,
+        ``boundary``), ``keypoints`` or oriented boxes (``obb``).
 
     Raises
     ------
@@ -92,6 +97,8 @@ class Metric:
             raise ValueError(f"box {box!r}: choose xyxy, xywh or cxcywh")
         self.protocol = protocol if isinstance(protocol, str) else tuple(protocol)
         self.box = box
+        if switches.get("sigmas") is not None:
+            switches["sigmas"] = np.asarray(switches["sigmas"], np.float64).tolist()
         self.switches = switches
         unknown = sorted(switches.keys() - set(_SWITCHES))
         if unknown:
@@ -104,16 +111,13 @@ class Metric:
                 f"{over_tracks} measures tracks of videos, but Metric takes boxes of images: "
                 f"use odm.evaluate.evaluate"
             )
-        if shaped := next((p for p in rules if p.measure != "bbox"), None):
-            raise ValueError(
-                f"{shaped.name} compares {shaped.iou_type}, but Metric takes boxes: use odm.evaluate.evaluate"
-            )
         if explicit := next((p.name for p in rules if p.labelled_only), None):
             raise ValueError(
                 f"{explicit} needs to know which classes were looked for in each image, which Metric does "
                 f"not: use odm.evaluate.evaluate"
             )
-        self._reader = BatchReader(len(self.classes), corners=box == "xyxy", class_ids=self._class_ids)
+        self._iou_type = rules[0].iou_type
+        self._reader = BatchReader(len(self.classes), box, self._class_ids, self._iou_type)
         self._batches: list[Batch] = []
         self._merged = False
         self._evaluation: Evaluation | None = None
@@ -135,6 +139,11 @@ class Metric:
         target
             The same without ``scores``; optional are ``iscrowd``, ``difficult`` and ``area`` (n,), the last
             in square pixels.
+
+            For other shapes than boxes both have, by ``iou_type``, ``masks``: boolean arrays (n, height,
+            width) or n dictionaries of COCO's run lengths (``size`` and ``counts``); ``keypoints``
+            (n, k, 3): x, y and visibility; or ``obb``: (n, 5) centre, width, height and angle in radians, or
+            four corners, (n, 8) or (n, 4, 2). ``boxes`` may then be left out.
         image_ids
             An integer or a string per image. Without them, a repeated image (samplers pad their last batch)
             cannot be recognised and counts twice, and equal scores rank in the order of input. In the form
@@ -265,14 +274,23 @@ class Metric:
             order = _each_once(batch, batch.ids)
         batch = batch.take(order)
         names = [str(i) for i in (range(len(batch)) if batch.ids is None else batch.ids.tolist())]
-        return self._dataset(names, batch.truth, "gt"), self._dataset(names, batch.detections, "det")
+        size = np.zeros((len(names), 2), np.int32)
+        if self._iou_type in ("segm", "boundary"):
+            from odm.evaluate.batch_shapes import sizes_of_images
 
-    def _dataset(self, names: Sequence[str], side: ImageBoxes, kind: Kind) -> Dataset:
-        """Make the dataset of one side, ``gt`` or ``det``."""
-        size = np.zeros(len(names), np.int32)
+            sides = batch.truth, batch.detections
+            image = np.concatenate([np.repeat(np.arange(len(names)), side.count) for side in sides])
+            size = sizes_of_images(image, np.concatenate([side.mask_size for side in sides]), len(names))
+        truth = self._dataset(names, size, batch.truth, "gt")
+        return truth, self._dataset(names, size, batch.detections, "det")
+
+    def _dataset(
+        self, names: Sequence[str], size: NDArray[np.int32], side: ImageBoxes, kind: Kind
+    ) -> Dataset:
+        """Make the dataset of one side, ``gt`` or ``det``; `size` is (images, 2) height and width."""
         builder = Builder()
         builder.kind = kind
-        builder.add_images(names, width=size, height=size)
+        builder.add_images(names, width=size[:, 1], height=size[:, 0])
         for name in self.classes:
             builder.category(name)
         xyxy, wh = side.boxes.astype(np.float64), None
@@ -288,8 +306,17 @@ class Metric:
             score=side.score.astype(np.float64) if kind == "det" else None,
             flags=side.flags if kind == "gt" else None,
             area=side.area if len(side.area) else None,
+            **self._shapes_of(side),
         )
         return builder.build()
+
+    def _shapes_of(self, side: ImageBoxes) -> dict[str, Any]:
+        """Return the columns of a dataset that hold the shapes of one side, none for boxes."""
+        if self._iou_type == "bbox":
+            return {}
+        from odm.evaluate.batch_shapes import tables_of
+
+        return tables_of(self._iou_type, side.shape, side.n_values)
 
     # --------------------------------------------------------------------------------------- state
 
@@ -313,8 +340,11 @@ class Metric:
         except (TypeError, KeyError, UsageError) as e:
             raise ValueError(f"the state of a metric is damaged: {e}") from None
         for side in (batch.detections, batch.truth):
-            columns = {k: getattr(side, k) for k in ("boxes", "label", "score", "flags", "area")}
-            metric._reader.checked(side.count, columns, ["state of a metric"] * len(side.count))
+            metric._reader.checked(
+                side.count, batches.columns_of(side), ["state of a metric"] * len(side.count)
+            )
+            if metric._iou_type != "bbox" and len(side.n_values) != len(side.label):
+                raise ValueError("the state of a metric is damaged: its shapes are missing")
         if len(batch):
             metric._batches.append(batch)
             metric._merged = merged

@@ -1,0 +1,124 @@
+"""Read the masks, keypoints and oriented boxes of a batch; `BatchReader` calls it for a `Metric` of shapes.
+
+The shapes of a batch are one array of values and the number of values of each box: a mask is COCO's
+compressed text, keypoints are triples x, y, visibility, and an oriented box is its four corners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odm.arrays import to_array
+from odm.masks import compress_runs, encode, read_runs
+from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
+from odm.tables.shapes import rectangles
+
+FIELDS = {"segm": "masks", "boundary": "masks", "keypoints": "keypoints", "obb": "obb"}
+"""The field of a mapping that holds what is compared."""
+
+
+def read_shapes(values: Any, name: str, kind: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
+    """Return the columns of n shapes, and the boxes around them, (n, 4) left, top, right, bottom.
+
+    Raises
+    ------
+    ValueError
+        If there are not n shapes, or one cannot be read; the message begins with `name`.
+    """
+    field = FIELDS[kind]
+    if field == "masks":
+        return _read_masks(values, f"{name}: masks", n)
+    array = to_array(values, f"{name}: {field}").astype(np.float64)
+    if field == "keypoints":
+        if n == 0:
+            array = np.zeros((0, 0, 3))
+        if array.ndim != 3 or array.shape[0] != n or array.shape[2] != 3 or (n and not array.shape[1]):
+            raise ValueError(f"{name}: keypoints has shape {array.shape}, expected ({n}, k, 3)")
+        # Points that are not labelled have no place; a box without labelled points is around all of them.
+        is_labelled = array[:, :, 2:] > 0
+        is_hidden = ~is_labelled & is_labelled.any(axis=1, keepdims=True)
+        low, high = (np.where(is_hidden, beyond, array[:, :, :2]) for beyond in (np.inf, -np.inf))
+        around = np.hstack([low.min(axis=1), high.max(axis=1)]) if n else np.zeros((0, 4))
+    else:
+        if n == 0:
+            array = np.zeros((0, 4, 2))
+        elif array.shape == (n, 5):
+            array = rectangles(array)
+        elif array.shape not in ((n, 8), (n, 4, 2)):
+            raise ValueError(
+                f"{name}: obb has shape {array.shape}, expected ({n}, 5), ({n}, 8) or ({n}, 4, 2)"
+            )
+        array = array.reshape(n, 4, 2)
+        around = np.hstack([array.min(axis=1), array.max(axis=1)])
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: {field}: expected finite numbers")
+    n_values = np.full(n, array[0].size if n else 0, np.int64)
+    return {"shape": array.reshape(-1), "n_values": n_values, "mask_size": np.zeros((n, 2), np.int32)}, around
+
+
+def _read_masks(values: Any, name: str, n: int) -> tuple[dict[str, NDArray[Any]], Floats]:
+    """Return the columns and boxes of arrays (n, height, width) or of n dictionaries of run lengths."""
+    if isinstance(values, Mapping):
+        raise ValueError(f"{name}: expected a list of run lengths, found a single one")  # noqa: TRY004
+    if isinstance(values, Sequence) and len(values) and all(isinstance(mask, Mapping) for mask in values):
+        masks: Sequence[Any] = values
+    else:
+        array = to_array(values, name)
+        if array.size and array.dtype.kind == "f":
+            raise ValueError(f"{name}: expected boolean arrays, found {array.dtype}; use masks > 0.5")
+        if array.ndim != 3 and array.size:
+            raise ValueError(f"{name} has shape {array.shape}, expected ({n}, height, width)")
+        masks = encode(array) if array.ndim == 3 and len(array) else []  # type: ignore[assignment]
+    if len(masks) != n:
+        raise ValueError(f"{name} has {len(masks)} entries for {n} labels")
+    try:
+        runs, height, width = read_runs(masks)
+    except ValueError as e:
+        raise ValueError(f"{name}: {e}") from None
+    texts = [mask["counts"].encode() for mask in compress_runs(runs, height, width)]
+    ltwh = runs.boxes(height).astype(np.float64).reshape(-1, 4)
+    columns: dict[str, NDArray[Any]] = {
+        "shape": np.frombuffer(b"".join(texts), np.uint8),
+        "n_values": np.array([*map(len, texts)], np.int64),
+        "mask_size": np.stack([height, width], axis=1).astype(np.int32),
+        "area": runs.areas().astype(np.float64),
+    }
+    return columns, np.hstack([ltwh[:, :2], ltwh[:, :2] + ltwh[:, 2:]])
+
+
+def check_sizes(image: Longs, size: NDArray[np.int32], names: Sequence[str]) -> None:
+    """Check that the masks (n, 2) of each image (n,) have one size. Raises ValueError if they do not."""
+    largest = sizes_of_images(image, size, len(names))
+    differ = (size != largest[image]).any(axis=1)
+    if differ.any():
+        row = int(differ.argmax())
+        (height, width), (h, w) = largest[image[row]].tolist(), size[row].tolist()
+        raise ValueError(
+            f"{names[image[row]]}: masks: expected one size for an image, found {w}x{h} and {width}x{height}"
+        )
+
+
+def sizes_of_images(image: Longs, size: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    """(n, 2) height and width of images, from those of the masks on them; zeros for images without any."""
+    sizes = np.zeros((n, 2), np.int32)
+    np.maximum.at(sizes, image, size)
+    return sizes
+
+
+def tables_of(kind: str, shape: NDArray[Any], n_values: Longs) -> dict[str, Any]:
+    """Return the columns of a dataset that hold the shapes."""
+    n = len(n_values)
+    ends = np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
+    if FIELDS[kind] == "masks":
+        none = Shapes.none(n)
+        kinds = np.full(n, ShapeKind.MASK, np.uint8)
+        return {"shapes": Shapes(kinds, none.ring, none.point, none.xy, ends, shape.astype(np.uint8))}
+    values = shape.astype(np.float64)
+    if kind == "keypoints":
+        return {"keypoints": Keypoints(ends // 3, values.reshape(-1, 3))}
+    corners = np.full(n, 4, np.int64)
+    return {"shapes": Shapes.of_outlines(values.reshape(-1, 2), corners, ShapeKind.ORIENTED)}
