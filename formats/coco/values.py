@@ -433,8 +433,14 @@ _FLAT_ANNOTATION = re.compile(rb'"annotations"\s*:\s*\[\s*\{([^{}\[\]]*"category
 _KEYS_OF_CLASSES = frozenset({b"id", b"image_id", b"category_id", b"score", b"confidence"})
 
 
+_NESTED = re.compile(rb'^\s*\{\s*"images"\s*:\s*\[\s*\{[^{}\[\]]*"annotations"\s*:\s*\[')
+
+
 def find_other_task(data: bytes) -> tuple[str, str] | None:
-    """What a file without boxes is, and what to give instead; None for any other file."""
+    """What a file without boxes in COCO's lists is, and what to give instead; None for any other file."""
+    if _NESTED.search(data):
+        remedy = "give a file with a list annotations beside images, as ochuman_coco_format_*.json"
+        return "images that hold their own annotations, as in OCHuman", remedy
     if b'"bbox"' in data or b'"segmentation"' in data:
         return None
     if b'"segments_info"' in data:
