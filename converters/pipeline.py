@@ -22,6 +22,7 @@ from odm.converters.pending import SHAPE_WORDS, Request, choose_options, reading
 from odm.converters.repairs import apply_repairs, check_repairs
 from odm.converters.selection import Selection
 from odm.converters.shapes import AsShapes, settle
+from odm.converters.tiles import Tiling
 from odm.converters.validation import check_tolerance
 from odm.converters.writing import (
     Target,
@@ -117,6 +118,8 @@ def convert(
     edits: Edits = Edits(),
     same_image: SameImage = "error",
     selection: Selection = Selection(),
+    tiling: Tiling | None = None,
+    untile: float | None = None,
     overwrite: bool = False,
     dry_run: bool = False,
     follow_links: bool = False,
@@ -136,6 +139,8 @@ def convert(
         Classes to rename, merge, drop or keep.
     selection
         Which boxes and images to keep, after the edits, and how to split them into parts or folds.
+    tiling, untile
+        How to cut images into tiles, or the share by which detections of several tiles are one.
 
     Examples
     --------
@@ -146,7 +151,7 @@ def convert(
     formats = _formats_of(sources, from_, same_image)
     inputs.name(*sources, gt)
     to_format = get_target(to) if to else for_target(target)
-    shared, pictures = pictures_asked(options or {}, target, to_format)
+    shared, pictures = pictures_asked(options or {}, target, to_format, tiled=tiling is not None)
     if not to:
         log.note(f"{printable(target)}: written as {to_format.name}, from its suffix")
     to_chosen = choose_options(to_format, to_options or {}, shared, "write")
@@ -157,7 +162,7 @@ def convert(
     common = Request(
         path="", shared=shared, kind=kind, encoding=encoding, max_size=max_size, follow_links=follow_links,
         own_fields="own_fields" in to_format.keeps, flag="--from",
-        wants=SHAPE_WORDS if shapes or clip else to_format.adapted(to_chosen).keeps,
+        wants=SHAPE_WORDS if shapes or clip or tiling or untile else to_format.adapted(to_chosen).keeps,
     )  # fmt: skip
     requests = _requests(common, sources, formats, from_options or {}, source_options)
     truth = reference(gt, log)
@@ -171,7 +176,7 @@ def convert(
     destination = Target(
         path=target, format=to_format, options=_with_reference(to_chosen, truth), overwrite=overwrite,
         dry_run=dry_run, strict=strict, skip_bad=skip_bad, keep_groups=keep_groups, clip=clip, shapes=shapes,
-        edits=edits, selection=selection, pictures=pictures,
+        edits=edits, selection=selection, pictures=pictures, tiling=tiling, untile=untile,
     )  # fmt: skip
     return write_loaded(loaded, destination, log, ledger)
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.skipping import without_images
+from odm.converters.tiles import origin_of
 from odm.issues import Code, DataError, Log, UsageError, first_few, hint, plural, printable, shorten, spell
 from odm.tables import Dataset, Longs
 
@@ -208,8 +209,8 @@ def _leave_out_images(dataset: Dataset, drop: NDArray[np.bool_], reason: str, le
     return without_images(dataset, drop)
 
 
-def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
-    """Assign each image to a part: (images,) positions in `Selection.parts`.
+def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = False) -> Longs:
+    """Assign each image to a part: (images,) positions in `Selection.parts`; tiles of one image share one.
 
     Raises
     ------
@@ -217,7 +218,9 @@ def divide(selection: Selection, dataset: Dataset, log: Log) -> Longs:
         If a part would have no image, or a group cannot be determined.
     """
     parts = selection.parts
-    groups = None if selection.group_by is None else group_names(dataset, selection.group_by, log)
+    groups = [origin_of(name) for name in dataset.images.name] if tiled else None
+    if selection.group_by is not None:
+        groups = group_names(dataset, selection.group_by, log)
 
     def divided(*, stratify: bool) -> tuple[Longs, Longs]:
         ratios = list(parts.values())

@@ -24,6 +24,7 @@ from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
 from odm.converters.shapes import AsShapes, fit, report_too_large
 from odm.converters.skipping import LeftOut, without_images
+from odm.converters.tiles import Cuts, Tiling, cut, join
 from odm.files import Output
 from odm.formats import Format, option_specs
 from odm.inputs import folder_of
@@ -75,6 +76,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What to write in place of shapes as they are."""
     edits: Edits = Edits()
     selection: Selection = Selection()
+    tiling: Tiling | None = None
+    """How images are cut into tiles."""
+    untile: float | None = None
+    """The share of an object by which those of several tiles are one, if tiles are put together."""
     pictures: str = ""
     """``copy`` or ``link``: put the pictures into the folder that the format names."""
 
@@ -90,6 +95,8 @@ class TargetFields(TypedDict, total=False):
     shapes: AsShapes | None
     edits: Edits
     selection: Selection
+    tiling: Tiling | None
+    untile: float | None
 
 
 class StrictLoss(DataError):
@@ -226,10 +233,7 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
         checks.report_similar_classes(dataset, log)
     if target.clip:
         dataset = clip_boxes(dataset, ledger, log)
-    dataset = select(target.selection, dataset, ledger, log)
-    if target.selection.divides:
-        ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
-        dataset = _with_splits(dataset, [""] * len(dataset.images))
+    dataset, cuts = _selected(dataset, target, ledger, log)
     holder = _held_by(target.path, format_, dataset, ledger, log)
     dataset = _without_losses(dataset, loaded.format, holder, target, ledger, log)
     dataset = _with_fitted_shapes(dataset, holder, target, ledger, log)
@@ -257,18 +261,36 @@ def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Le
     pieces: Iterable[tuple[str, Dataset]] = [("", dataset)]
     if target.selection.divides:
         check_parts(target.selection, output, format_)
-        part = divide(target.selection, dataset, log)
+        part = divide(target.selection, dataset, log, tiled=cuts is not None)
         images, boxes = np.bincount(part), np.bincount(part[dataset.boxes.image], minlength=part.max() + 1)
         sizes = zip(images.tolist(), boxes.tolist(), strict=True)
         tested = "val of " if target.selection.folds is not None else ""
         parts = [tested + name for name in target.selection.parts]
         ledger.parts = dict(zip(parts, sizes, strict=True))
         pieces = _pieces(dataset, part, target.selection, whole="split" in format_.keeps)
+    output.cuts = cuts
     _put(dataset, pieces, output, format_, target, log)
     ledger.files, ledger.stayed = tuple(output.written), tuple(output.stayed)
     if target.selection.divides and not target.pictures and format_.pictures is not None:
         log.note("pictures were not added (use --link-images or --copy-images)")
     return ledger
+
+
+def _selected(dataset: Dataset, target: Target, ledger: Ledger, log: Log) -> tuple[Dataset, Cuts | None]:
+    """Return the chosen images and boxes, put together from tiles or cut into some, and their cutter."""
+    cuts, selection = None, target.selection
+    if target.untile is not None:
+        dataset = join(dataset, target.untile, ledger)
+    if target.tiling is None:
+        dataset = select(selection, dataset, ledger, log)
+    else:  # whole images are sampled, and empty tiles left out
+        dataset = select(replace(selection, drop_empty=False), dataset, ledger, log)
+        dataset, cuts = cut(dataset, target.tiling, ledger, log)
+        dataset = select(Selection(drop_empty=selection.drop_empty), dataset, ledger, log)
+    if selection.divides:
+        ledger.change("images whose split is replaced", sum(map(bool, dataset.images.split)))
+        dataset = _with_splits(dataset, [""] * len(dataset.images))
+    return dataset, cuts
 
 
 def _held_by(path: str, format_: Format, dataset: Dataset, ledger: Ledger, log: Log) -> Format:
@@ -410,14 +432,21 @@ def _put(
             )
 
 
-def pictures_asked(options: Mapping[str, Any], target: str, format_: Format) -> tuple[dict[str, Any], str]:
+def pictures_asked(
+    options: Mapping[str, Any], target: str, format_: Format, *, tiled: bool = False
+) -> tuple[dict[str, Any], str]:
     """Split options into those of the format, and how image files are put beside it: ``copy``, ``link`` or
-    empty.
+    empty. Tiles are copied if the option ``images`` says where the pictures are.
 
     UsageError if they are to be both copied and linked, or the target is one file.
     """
     rest = {name.replace("-", "_"): value for name, value in options.items()}
-    if any(spec.name == "copy_images" for spec in option_specs(format_.options)):
+    if tiled and rest.get("link_images"):
+        raise UsageError(f"{spell('tile')}: tiles are cut from pictures, so they cannot be linked")
+    has_option = any(spec.name == "copy_images" for spec in option_specs(format_.options))
+    if tiled and rest.get("images") and (has_option or format_.pictures is not None):
+        rest["copy_images"] = rest.get("copy_images", not _is_single(target, format_))
+    if has_option:
         return rest, ""
     ways = [how for how in ("copy", "link") if rest.pop(f"{how}_images", False)]
     if len(ways) == 2:

@@ -8,7 +8,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Collection, Sequence
-from typing import NoReturn, Self
+from typing import NoReturn, Protocol, Self
 
 from odm import inputs
 from odm.files import marker, scratch
@@ -47,6 +47,15 @@ PLACED: dict[str, bool] = {}
 """The targets that this process has begun to put in place, and whether that was completed."""
 
 
+class Cutter(Protocol):
+    """Makes pictures that are no files, for paths that it knows."""
+
+    def __contains__(self, path: object) -> bool: ...
+
+    def picture(self, path: str) -> bytes:
+        """The bytes of the picture. Raises PathError if they cannot be made."""
+
+
 class Output:
     """A file or a folder that appears whole or not at all.
 
@@ -77,6 +86,9 @@ class Output:
     PathError
         If the target cannot be used.
     """
+
+    cuts: Cutter | None = None
+    """What makes pictures that `copy` is to write."""
 
     def __init__(
         self,
@@ -296,7 +308,7 @@ class Output:
                 self.written.append(name)
                 return
         try:
-            data = read_bytes(picture)
+            data = self.cuts.picture(picture) if self.cuts and picture in self.cuts else read_bytes(picture)
         except Unreadable as e:
             raise PathError(f"{printable(picture)}: {e}") from None
         self.write(name, data)

@@ -13,6 +13,7 @@ from odm.converters.edit import CategoryIds
 from odm.converters.merging import SameImage, merge
 from odm.converters.pending import FIELD_WORD, SHAPE_WORDS
 from odm.converters.shapes import AsShapes
+from odm.converters.tiles import LEAST, OVERLAP, SAME, Tiling
 from odm.converters.writing import TargetFields
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
@@ -238,6 +239,27 @@ class SelectionOptions(Options, heading=MERGE):
         "Seed of --sample, --split-into and --folds. [default: 0]", "SEED", default=None
     )
 
+    tile: str | int | None = option(
+        "Cut images into tiles of this size, and with --images their pictures.", "WxH", default=None
+    )
+    overlap: float = option("Share of a tile that the next one covers too.", "SHARE", default=OVERLAP)
+    tile_min: float = option("Leave out objects of which a tile has a smaller share.", "SHARE", default=LEAST)
+    untile: float | None = option(
+        "Put tiles together; two detections of different tiles are one if they share this much of the "
+        f"smaller one (default {SAME:g}).",
+        "SHARE",
+        default=None,
+        flag_value=str(SAME),
+    )
+
+    def to_tiling(self) -> Tiling | None:
+        """How images are cut, if they are."""
+        if self.tile is None:
+            return None
+        if self.untile is not None:
+            raise UsageError(f"give {spell('tile')} or {spell('untile')}, not both")
+        return Tiling.of_text(str(self.tile), self.overlap, self.tile_min)
+
     def to_selection(self, encoding: str) -> Selection:
         """Which boxes and images are kept, and how they are divided."""
         return replace(
@@ -310,6 +332,9 @@ def convert(options: ConvertOptions) -> Ledger:
     min_box, min_area, drop_empty, sample, split_into, folds, group_by, no_stratify, seed
         Which boxes and images to keep, and how to divide them, as `odm.converters.Selection` describes. Or
         together as `selection`.
+    tile, overlap, tile_min, untile
+        Cut images into tiles of ``"640x640"``, which share a part and leave out objects of which they have
+        less; or put tiles together again: two detections are one from that share of the smaller one.
     clip, keep_groups, shapes
         Clip boxes to their image; write crowd and group-of boxes as ordinary ones; write outlines, masks and
         oriented boxes as ``"box"``, ``"polygon"``, ``"mask"`` or ``"oriented"``.
@@ -353,6 +378,8 @@ def run(options: ConvertOptions, of_sources: Sequence[Mapping[str, Any]] | None,
     fields: TargetFields = {
         "edits": options.edits or options.to_edits(options.encoding),
         "selection": options.selection or options.to_selection(options.encoding),
+        "tiling": options.to_tiling(),
+        "untile": options.untile,
         "strict": options.strict,
         "keep_groups": options.keep_groups,
         "clip": options.clip,
