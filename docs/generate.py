@@ -1,6 +1,7 @@
 """Rewrite the drawings, and the generated parts of the pages between ``<!-- name -->`` and ``<!-- /name -->``.
 
-``<!-- output -->`` stands for what the commands of the block above it print, at 80 columns. The commands of a page
+``<!-- output -->`` stands for what the commands of the block above it print, at 80 columns, and ``<!-- output 3 -->``
+for the last three lines of it. The commands of a page
 run in one folder, one after the other; ``fixtures/`` is there.
 
 python docs/generate.py          # rewrite
@@ -182,7 +183,7 @@ def pages() -> str:
     return "\n\n".join(f"## {name}\n\n{block(page(format_))}" for name, format_ in FORMATS.items())
 
 
-OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output -->\n).*?(<!-- /output -->)", re.DOTALL)
+OUTPUT = re.compile(r"(```sh\n([^`]*)```\n\n<!-- output(?: (\d+))? -->\n).*?(<!-- /output -->)", re.DOTALL)
 
 
 def outputs(text: str) -> str:
@@ -195,7 +196,8 @@ def outputs(text: str) -> str:
         def run(match: re.Match[str]) -> str:
             lines = [line.split("  #")[0] for line in match[2].splitlines() if line.startswith("odm ")]
             printed = [command(*shlex.split(line)[1:], cwd=folder) for line in lines]
-            return match[1] + block("\n".join(text for text in printed if text)) + "\n" + match[3]
+            shown = "\n".join(text for text in printed if text).split("\n")
+            return match[1] + block("\n".join(shown[-int(match[3] or len(shown)) :])) + "\n" + match[4]
 
         return OUTPUT.sub(run, text)
 
@@ -274,6 +276,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "formats": formats_by_use,
     },
     "docs/ci.md": {"action inputs": action_inputs},
+    "docs/cookbook.md": {},
     "docs/diff.md": {},
     "docs/shapes.md": {},
     "docs/evaluating.md": {"doubts": doubts},

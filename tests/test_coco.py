@@ -440,6 +440,18 @@ def test_files_of_a_folder_keep_their_own_fields(tmp_path):
     assert json.loads((tmp_path / "one.json").read_text())["licenses"] == OWN["licenses"]
 
 
+@pytest.mark.parametrize("licenses", [[], [{"id": 1, "name": "A"}]])
+@pytest.mark.parametrize("first", [0, 1])
+def test_sources_of_which_one_has_no_licences_are_merged(tmp_path, licenses, first):
+    with_list, without = {**OWN, "licenses": licenses}, {k: v for k, v in OWN.items() if k != "licenses"}
+    for name, data in zip(("a.json", "b.json"), (with_list, without)[:: 1 - 2 * first], strict=True):
+        (tmp_path / name).write_text(json.dumps(data))
+    odm.convert(
+        [tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "c.json", to="coco", same_image="prefix"
+    )
+    assert json.loads((tmp_path / "c.json").read_text())["licenses"] == licenses
+
+
 def test_licences_of_merged_sources_are_numbered(tmp_path):
     licenses = [{"id": 1, "name": "B", "url": "u2"}, {"id": 5, "name": "C"}]
     images = [

@@ -90,8 +90,8 @@ def join_members(
         listed = {id_: json.loads(text) | {"id": int(id_)} for text, id_ in distinct.items()}
         changed["licences numbered from 1, as the files disagree"] = len(listed)
     if any("licenses" in file for file in files):
-        same = len({file.get("licenses", b"[]") for file in files}) == 1
-        members["licenses"] = files[0]["licenses"] if same else json.dumps([*listed.values()]).encode()
+        texts = [file.get("licenses", b"[]") for file in files]
+        members["licenses"] = texts[0] if len(set(texts)) == 1 else json.dumps([*listed.values()]).encode()
     return members, ids, dict(changed)
 
 
