@@ -14,6 +14,7 @@ import odm
 from odm import masks as masks_of
 from odm.cli._app import run
 from odm.converters.tiles import Tiling
+from odm.issues import UsageError
 from odm.tables import Dataset, Flag
 
 STREET = Path(__file__).parents[1] / "fixtures" / "street"
@@ -308,3 +309,10 @@ def test_images_of_unknown_size_are_named(tmp_path):
     with pytest.raises(odm.DataError, match="tile needs the sizes of all images: 1 are unknown"):
         odm.convert(source, tmp_path / "out.csv", tile=64)
     assert not math.isnan(source.boxes.xyxy.sum())
+
+
+@pytest.mark.parametrize("options", [{"overlap": 0.5}, {"tile_min": 0.5}])
+def test_options_of_tiles_need_a_size(options, tmp_path):
+    truth = Dataset.from_arrays(images=["a"], categories=["b"], image=[0], category=[0], xyxy=[[0, 0, 9, 9]])
+    with pytest.raises(UsageError, match=f"{next(iter(options))} needs tile, such as 640x640"):
+        odm.convert(truth, tmp_path / "out.json", **options)

@@ -255,6 +255,9 @@ class SelectionOptions(Options, heading=MERGE):
     def to_tiling(self) -> Tiling | None:
         """How images are cut, if they are."""
         if self.tile is None:
+            for name, default in (("overlap", OVERLAP), ("tile_min", LEAST)):
+                if getattr(self, name) != default:
+                    raise UsageError(f"{spell(name)} needs {spell('tile')}, such as 640x640")
             return None
         if self.untile is not None:
             raise UsageError(f"give {spell('tile')} or {spell('untile')}, not both")
