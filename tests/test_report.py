@@ -915,7 +915,7 @@ def test_of_errors_less_is_better(data, tmp_path):
 @pytest.mark.parametrize("command", ["eval", "compare", "diff", "agree", "stats", "validate"])
 def test_options_of_a_report_without_one_are_refused(data, capsys, command, given):
     sources = {"stats": 1, "validate": 1, "compare": 3}.get(command, 2)
-    paths = [data / "gt.json", data / "det.csv", data / "det.csv"][:sources]
+    paths = [data / "gt.json", data / "det.csv", data / "another.csv"][:sources]
     assert run(command, *paths, *given) == 2
     assert f"{given[0]} is used with --report only" in capsys.readouterr().err
 

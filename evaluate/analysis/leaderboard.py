@@ -106,6 +106,8 @@ def equal_detections(first: Table, other: Table) -> bool:
     """Whether two runs have the same detections, in any order."""
     if len(first.score) != len(other.score) or first.classes != other.classes:
         return False
+    if not np.array_equal(np.sort(first.score), np.sort(other.score), equal_nan=True):  # faster
+        return False
     columns = [np.column_stack([t.image, t.category, t.score, t.xyxy]) for t in (first, other)]
     rows = [column[np.lexsort(column.T)] for column in columns]
     return bool((rows[0] == rows[1]).all())

@@ -310,7 +310,7 @@ def _confusions(
         gt_class, det_class = truth.category[gt], table.category[det]
         missed[k] -= np.bincount(gt_class, minlength=n)
         unmatched[k] -= np.bincount(det_class[alone[det]], minlength=n)
-        class_pairs, times = np.unique(gt_class.astype(np.int64) * (n + 1) + det_class, return_counts=True)
+        class_pairs, times = _counted(gt_class.astype(np.int64) * (n + 1) + det_class, (n + 1) ** 2)
         keys.append(k * (n + 1) ** 2 + class_pairs)
         counts.append(times)
     # The last row is the background, the last column what was missed.
@@ -321,6 +321,15 @@ def _confusions(
     key, count = np.concatenate(keys).astype(np.int64), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
+
+
+def _counted(keys: Longs, n: int) -> tuple[Longs, Longs]:
+    """The distinct keys below n, ascending, and how often each occurs."""
+    if n > 2**17:
+        return np.unique(keys, return_counts=True)
+    times = np.bincount(keys, minlength=n)
+    distinct = np.flatnonzero(times)
+    return distinct, times[distinct]
 
 
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
