@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from odm.codes import NO_SIZE
+from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.shapes import clip_outlines
 from odm.files import Unreadable, open_binary
@@ -90,10 +90,10 @@ def cut(dataset: Dataset, tiling: Tiling, ledger: Ledger, log: Log) -> tuple[Dat
     """
     sizes = dataset.limits()
     unknown = np.flatnonzero((sizes <= 0).any(axis=1)) if not dataset.relative else np.arange(len(sizes))
-    for row in unknown.tolist():
-        log.report(NO_SIZE, dataset.image_place(row), value=dataset.images.name[row])
     if len(unknown):
-        raise DataError(f"{spell('tile')} needs the sizes of all images: {len(unknown)} are unknown", log)
+        names = listed([dataset.images.name[row] for row in unknown.tolist()])
+        number = plural(len(unknown), "image")
+        raise DataError(f"{spell('tile')}: the size of {number} is not known: {names}; {GIVE_SIZES}", log)
     ledger.lose("tracks of boxes, as tiles are no video", 0 if dataset.images.video is None else len(dataset))
     ledger.lose("labels of whole images", len(dataset.labels.image))
     tiles = _grid(sizes, tiling)

@@ -239,7 +239,7 @@ class SelectionOptions(Options, heading=MERGE):
         "Seed of --sample, --split-into and --folds. [default: 0]", "SEED", default=None
     )
 
-    tile: str | int | None = option(
+    tile: str | int | tuple[int, int] | None = option(
         "Cut images into tiles of this size, and with --images their pictures.", "WxH", default=None
     )
     overlap: float = option("Share of a tile that the next one covers too.", "SHARE", default=OVERLAP)
@@ -261,7 +261,8 @@ class SelectionOptions(Options, heading=MERGE):
             return None
         if self.untile is not None:
             raise UsageError(f"give {spell('tile')} or {spell('untile')}, not both")
-        return Tiling.of_text(str(self.tile), self.overlap, self.tile_min)
+        sides = self.tile if isinstance(self.tile, (tuple, list)) else (self.tile,)
+        return Tiling.of_text("x".join(map(str, sides)), self.overlap, self.tile_min)
 
     def to_selection(self, encoding: str) -> Selection:
         """Which boxes and images are kept, and how they are divided."""
