@@ -65,6 +65,6 @@ def command(options: ConvertCommand) -> int:
         print_log(log, options)
         if lost is not None:
             show(lost)
-    if not options.quiet:
+    if options.dry_run or not options.quiet:
         show(ledger)
     return 0

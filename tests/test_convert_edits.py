@@ -272,3 +272,30 @@ def test_the_way_out_is_named_where_there_is_one(tmp_path):
     (tmp_path / "in" / "broken.xml").unlink()
     with pytest.raises(UsageError, match="class_list FILE sets which classes are written"):
         odm.convert(tmp_path / "in", tmp_path / "out", to="yolo", options={"classes": "x"})
+
+
+def test_a_dry_run_prints_its_summary_also_if_it_is_to_be_quiet(tmp_path, capsys):
+    from odm.cli._app import run
+
+    odm.write(data(), tmp_path / "a.csv")
+    printed = []
+    for words in ([], ["--dry-run"], ["--quiet", "--dry-run"], ["--quiet"]):
+        assert (
+            run(
+                [
+                    "convert",
+                    str(tmp_path / "a.csv"),
+                    str(tmp_path / "b.json"),
+                    "--to",
+                    "coco",
+                    "--overwrite",
+                    *words,
+                ]
+            )
+            == 0
+        )
+        printed.append(capsys.readouterr().out)
+    assert "boxes read (csv)" in printed[0]
+    assert "boxes read (csv)" in printed[1]
+    assert printed[2] == printed[1]
+    assert not printed[3]

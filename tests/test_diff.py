@@ -349,6 +349,7 @@ def test_the_page_shows_the_same_numbers(tmp_path, monkeypatch):
     run("gt.json", "new.csv", "-q", "--images", "photos", "--report", "page.html")
     page, pictures, _ = read_page(tmp_path / "set" / "page.html")
     assert (page["kind"], english(page["title"])) == ("diff", "From gt.json to new.csv")
+    assert page["boxCounts"] == {"changed": 2, "unchanged": page["counts"]["unchanged"]}
     assert page["counts"] == {
         **dict.fromkeys(page["counts"], 0), "unchanged": len(boxes) - 2, "moved": 1, "removed": 1,
     }  # fmt: skip

@@ -77,6 +77,10 @@ def diff_page(
             "unchanged": int(np.count_nonzero(change == 0)),
             **{WORDS[c]: differences.count(c) for c in Change},
         },
+        "boxCounts": {
+            "changed": int(np.count_nonzero(change)),
+            "unchanged": int(np.count_nonzero(change == 0)),
+        },
         "imageCount": len(names),
         "imageCounts": {
             "added": len(differences.added),

@@ -12,7 +12,7 @@ function drawPage(X, sources) {
   const holds = (side) =>
     t("images-with-boxes", { images: t("images", { n: side.images }), boxes: t("boxes", { n: side.boxes }) });
   const from = t("from-to", { first: holds(X.old), other: holds(X.new) });
-  head(X, t("page.diff"), h("p", { class: "cap" }, from));
+  head(X, t("page.diff"), h("p", { class: "lead" }, diffVerdict(X)), h("p", { class: "cap" }, from));
   foot(X, "");
   const st = { category: -1, change: "", all: false, order: { key: "changed", direction: -1 } };
   const parts = [];
@@ -27,6 +27,18 @@ function drawPage(X, sources) {
   gallery = diffGallery(X, st, sources, redraw, kinds);
   parts.forEach((part) => part());
   gallery.draw();
+}
+
+function diffVerdict(X) {
+  const total = Object.values(X.boxCounts).reduce((sum, n) => sum + n, 0);
+  const images = X.imageCounts.added + X.imageCounts.removed + X.imageCounts.renamed;
+  if (!images && !X.boxCounts.changed) return t("diff.same");
+  return [
+    X.boxCounts.changed || total ? t("diff.differs", { n: X.boxCounts.changed, total }) : null,
+    images ? t("diff.differs-images", { n: images }) : null,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function diffTiles(X, kinds) {
