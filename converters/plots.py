@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from odm.converters.statistics import AREAS, Statistics, areas_of, aspects_of
-from odm.drawing import FORMATS, check_matplotlib, drawing, encoded
+from odm.drawing import FORMATS, check_matplotlib, drawing, encode
 from odm.files import Output
 from odm.issues import Log, plural, printable
 from odm.tables import Dataset, Floats
@@ -63,8 +63,8 @@ def save_plots(
             draw(axes)
             for side in ("top", "right"):
                 axes.spines[side].set_visible(False)
-            for suffix, data in encoded(figure, 144):
-                output.write(f"{name}.{suffix}", data)
+            for suffix in FORMATS:
+                output.write(f"{name}.{suffix}", encode(figure, suffix, 144))
     return tuple(output.written)
 
 

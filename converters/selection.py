@@ -140,7 +140,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         check_images(selection.only_images, dataset.images.name)
         dropped = ~np.isin(dataset.images.name, selection.only_images)
         dataset = _leave_out_images(dataset, dropped, f"not chosen ({spell('only_images')})", ledger)
-    dataset = _leave_out_by_score(selection, dataset, ledger)
+    if selection.score_min is not None or selection.at_scores is not None:
+        dataset = _leave_out_by_score(selection, dataset, ledger)
     if dataset.relative and (selection.min_box or selection.min_area):
         raise UsageError(
             f"{spell('min_box')} and {spell('min_area')} are in pixels, but no image has a size; {GIVE_SIZES}"
@@ -186,8 +187,6 @@ def check_images(requested: Sequence[str], names: Collection[str]) -> None:
 
 def _leave_out_by_score(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
     """The dataset without detections below the thresholds, which are booked."""
-    if selection.score_min is None and selection.at_scores is None:
-        return dataset
     option = "at_scores" if selection.score_min is None else "score_min"
     score = dataset.boxes.score
     if len(score) and np.isnan(score).all():

@@ -471,7 +471,7 @@ def test_saved_files():
         "per_class.csv",
         "results.json",
     ]
-    assert sorted(files) == sorted([*of_all, "images.csv", "missed.csv", "suspects.csv"])
+    assert sorted(files) == sorted([*of_all, "images.csv", "missed.csv", "review.txt", "suspects.csv"])
     assert ",FP,duplicate," in files["detections.csv"].decode().splitlines()[2]
     averaged = render(evaluate(side(["a"], [(0, 0)]), scored(["a"], [(0, 0)]), "coco"), "csv")
     assert ",0.8,0.85,0.9,0.95," in averaged.replace(" ", ",")

@@ -13,7 +13,7 @@ from selection import SLOW, examples
 
 import odm
 from odm import masks
-from odm.evaluate import PROTOCOLS, Metric, evaluate, join, resolve
+from odm.evaluate import PROTOCOLS, evaluate, join, resolve
 from odm.evaluate.matching import shapes as matching_shapes
 from odm.evaluate.matching.ready import ready_for
 from odm.evaluate.matching.shapes import pairs_of
@@ -554,8 +554,6 @@ def test_what_cannot_be_measured_is_refused_with_the_reason():
     ):
         with pytest.raises(UsageError if said else DataError, match=said):
             evaluate(truth, found, protocol, **options)
-    with pytest.raises(ValueError, match="dota compares obb, but Metric takes boxes"):
-        Metric(classes=["a"], protocol="dota")
 
 
 def test_only_the_classes_that_are_evaluated_need_a_shape(tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from odm.drawing import check_matplotlib, drawing, encoded
+from odm.drawing import FORMATS, check_matplotlib, drawing, encode
 from odm.evaluate.results import Evaluation, Result
 from odm.evaluate.scores.accumulate import miss_keys
 from odm.issues import Log, UsageError, listed, printable, shorten
@@ -62,8 +62,8 @@ def draw(evaluation: Evaluation, write: Callable[[str, bytes], object]) -> None:
         for n, result in enumerate(evaluation.results, 1):
             folder = _folder(evaluation, n, result)
             for name, figure in _pictures(result):
-                for suffix, data in encoded(figure, 120):
-                    write(f"{folder}/{name}.{suffix}", data)
+                for suffix in FORMATS:
+                    write(f"{folder}/{name}.{suffix}", encode(figure, suffix, 120))
                     figure.set_layout_engine("none")  # the other pictures keep the places of the first
 
 

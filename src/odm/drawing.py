@@ -48,9 +48,8 @@ def drawing(log: Log, shown: str) -> Iterator[dict[str, Any]]:
         log.note(f"plots: the font has no glyphs for {', '.join(lacking[:5])}{more}, which are {shown}")
 
 
-def encoded(figure: Figure, dpi: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the suffix and the content of a figure in each of `FORMATS`, without date and program."""
-    for suffix, hidden in FORMATS.items():
-        out = io.BytesIO()
-        figure.savefig(out, format=suffix, dpi=dpi, metadata=dict.fromkeys(hidden))
-        yield suffix, out.getvalue()
+def encode(figure: Figure, suffix: str, dpi: int) -> bytes:
+    """Return a figure in one of `FORMATS`, without date and program."""
+    out = io.BytesIO()
+    figure.savefig(out, format=suffix, dpi=dpi, metadata=dict.fromkeys(FORMATS[suffix]))
+    return out.getvalue()

@@ -62,7 +62,7 @@ def selection_of(
         from odm.verbs.analyses import read_json
 
         thresholds = read_thresholds(read_json(os.fspath(at_scores)))
-    images = names_in("only_images", only_images, encoding)
+    images = None if only_images is None else names_in("only_images", only_images, encoding)
     return Selection(only_images=images, score_min=score_min, at_scores=thresholds)
 
 

@@ -411,12 +411,12 @@ def comparison_report(value: Comparison, out: Path | None, images: Path | None, 
 @arguments.checked
 def plot(value: Evaluation | Result, what: str) -> Figure:
     """One of the plots of ``odm eval --plots``."""
-    from odm.drawing import check_matplotlib, encoded
+    from odm.drawing import check_matplotlib, encode
 
     check_matplotlib()
     from odm.evaluate.output.plots import figure_of
 
     figure = figure_of(value.result if isinstance(value, Evaluation) else value, what)
     # A notebook shows figures by itself only once pyplot is imported.
-    figure._repr_png_ = lambda: next(encoded(figure, 96))[1]  # type: ignore[attr-defined]
+    figure._repr_png_ = lambda: encode(figure, "png", 96)  # type: ignore[attr-defined]
     return figure
