@@ -313,14 +313,15 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
             f"give their names with {spell('classes')}"
         )
     partner, renamed = pair_versions(old, new)
-    both = np.zeros(len(old.images), np.bool_)
-    both[partner[partner >= 0]] = True
-    kept = np.where(both, np.arange(len(both)), -1)
-    first, other, change = pair_boxes_of(old, new, (kept, partner), iou=iou, tolerance=tolerance)
-    gone, come = rows_without(len(old), first), rows_without(len(new), other)
-    without = (
-        np.where(both[old.boxes.image[gone]], Change.REMOVED, Change.IMAGE_REMOVED),
-        np.where(partner[new.boxes.image[come]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
+    is_paired = np.zeros(len(old.images), np.bool_)
+    is_paired[partner[partner >= 0]] = True
+    # Of the images in both: the row in the old version, and for each new image its row there.
+    old_image = np.where(is_paired, np.arange(len(is_paired)), -1)
+    first, other, change = pair_boxes_of(old, new, (old_image, partner), iou=iou, tolerance=tolerance)
+    removed, added = rows_without(len(old), first), rows_without(len(new), other)
+    unpaired = (
+        np.where(is_paired[old.boxes.image[removed]], Change.REMOVED, Change.IMAGE_REMOVED),
+        np.where(partner[new.boxes.image[added]] >= 0, Change.ADDED, Change.IMAGE_ADDED),
     )
     return Differences(
         old=old,
@@ -329,7 +330,7 @@ def diff(old: Dataset, new: Dataset, *, iou: float = IOU, tolerance: float = TOL
         tolerance=tolerance,
         partner=partner,
         renamed=renamed,
-        first=np.concatenate([first, gone, np.full(len(come), -1)]),
-        other=np.concatenate([other, np.full(len(gone), -1), come]),
-        change=np.concatenate([change, *without]).astype(np.uint8),
+        first=np.concatenate([first, removed, np.full(len(added), -1)]),
+        other=np.concatenate([other, np.full(len(removed), -1), added]),
+        change=np.concatenate([change, *unpaired]).astype(np.uint8),
     )

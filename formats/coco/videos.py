@@ -446,9 +446,10 @@ class TubeReader:
 
 
 def _quick_boxes(tracks: list[Any]) -> tuple[Any, Any, int] | None:
-    """How many boxes each track has, (n, 6) frames, boxes and scores, and how many are outside.
+    """Decode the boxes of all tracks at once; None where a value is not what it should be.
 
-    None where a value is not what it should be.
+    Returns how many boxes each track has, (n, 6) frame, left, top, width, height and score of each, and how
+    many of these are outside the picture.
     """
     import msgspec
 

@@ -103,7 +103,7 @@ class _Layout(NamedTuple):
 
 
 def _layout_of(first: bytes) -> _Layout | None:
-    """The layout of the object at the beginning of a text; None if it has other elements than usual."""
+    """Return the pattern of objects written like the first of a file; None if its elements are unusual."""
     literals, tags = _LEAF.split(first)[0::3], [tag.decode() for tag in _LEAF.split(first)[1::3]]
     outline = _OUTLINE.fullmatch(_LEAF.sub(rb"\1,", re.sub(rb">[ \t\r\n]+", b">", first)).decode("latin-1"))
     if (

@@ -448,7 +448,7 @@ def find_images(plan: Plan, builder: Builder, log: Log, options: YoloOptions) ->
 
 
 def _report_bare(plan: Plan, members: list[tuple[Group, list[Image]]], builder: Builder, log: Log) -> None:
-    """Report pictures without a label file: some may be without objects, all have their labels elsewhere."""
+    """Report pictures without a label file: some may show no object; if all lack one, look elsewhere."""
     source = plan.source
     labelled = any(image.label is not None for _, images in members for image in images)
     read = {image.label for _, images in members for image in images}
