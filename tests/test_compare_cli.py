@@ -384,6 +384,15 @@ def test_the_report_shows_all_runs(data, tmp_path):
     run(data, "compare", *COCO, "--report", target, code=3)  # it exists
     (tmp_path / "c.csv").write_bytes((data / "a.csv").read_bytes())
     run(data, "compare", "gt.csv", "a.csv", "b.csv", tmp_path / "c.csv", "--report", tmp_path / "three.html")
+    from test_report import read_page
+
+    ranking = read_page(tmp_path / "three.html")[0]["ranking"]
+    found = odm.compare(data / "gt.csv", [data / "a.csv", data / "b.csv", tmp_path / "c.csv"]).ranking
+    assert [row["value"] for row in ranking] == [place.value for place in found]
+    assert [(row["run"], row["same"]) for row in ranking if row["same"]] == [("a.csv", ["c.csv"])]
+    assert [(row["deltaLow"], row["deltaHigh"]) for row in ranking[1:]] == [
+        (place.delta_interval.low, place.delta_interval.high) for place in found[1:]
+    ]
     assert "b.csv and c.csv compared with a.csv" in (tmp_path / "three.html").read_text(encoding="utf-8")
 
 

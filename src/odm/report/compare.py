@@ -225,6 +225,7 @@ def compare_page(
     slices: Sequence[Mapping[str, Any]] = (),
     more: Sequence[RunPair] = (),
     verdict: str = "",
+    ranking: Sequence[Mapping[str, Any]] = (),
 ) -> Page:
     """The report of a comparison of two runs, or of more with the first of them.
 
@@ -248,8 +249,9 @@ def compare_page(
         As of `RunPair`.
     more
         Further runs, each beside the first.
-    verdict
-        A sentence about all runs.
+    verdict, ranking
+        A sentence about all runs, and the runs, best first, as `Standing.to_dict` of
+        `odm.evaluate.analysis.leaderboard` gives them.
 
     Raises
     ------
@@ -262,6 +264,7 @@ def compare_page(
     first, *others = distinct_parts([names[0], *(pair.name for pair in pairs)])
     shown = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
     number = {name: i for i, name in enumerate(shown)}
+    short = {names[0]: first, **{pair.name: name for pair, name in zip(pairs, others, strict=True)}}
     parts = [_pair(pair, (first, name), number) for pair, name in zip(pairs, others, strict=True)]
     data = {
         **reading(log or Log(), sources, doubtful),
@@ -271,6 +274,7 @@ def compare_page(
         "definition": definition,
         "metric": metric,
         "verdict": verdict if more else "",
+        "ranking": _ranked(ranking, short) if more else [],
         "imageCount": sum(changes.counts.values()) or len(changes.images),
         **parts[0],
         "more": parts[1:],
@@ -282,6 +286,20 @@ def compare_page(
         extents[at] = np.maximum(extents[at], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
     shown_pictures = [pictures.get(name, Picture(name)) for name in shown]
     return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
+
+
+def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the places of the runs under their short names, as the page shows them."""
+    return [
+        {
+            **{key: row[key] for key in ("key", "value", "low", "high", "delta")},
+            "run": names[row["run"]],
+            "same": [names[name] for name in row["same"]],
+            "deltaLow": row["delta_low"],
+            "deltaHigh": row["delta_high"],
+        }
+        for row in ranking
+    ]
 
 
 def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> dict[str, Any]:

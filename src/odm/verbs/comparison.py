@@ -265,7 +265,6 @@ def page_of(
         )
 
     tables = [one.result.report_data() for one in evaluations]
-
     pairs = []
     for run, other, table in zip(comparison.runs[1:], others, tables[1:], strict=True):
         both = tables[0], table
@@ -298,6 +297,7 @@ def page_of(
         slices=pairs[0].slices,
         more=pairs[1:],
         verdict=comparison.verdict,
+        ranking=[standing.to_dict() for standing in comparison.ranking],
     )
 
 

@@ -10,7 +10,9 @@ function drawPage(X, sources) {
     pictures: own.images.map((image) => X.pictures[image]),
     sources: own.images.map((image) => sources[image]),
   }));
-  const st = { pair: 0, change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
+  // Of several runs the best is shown first, or that which follows it.
+  const best = X.ranking.length ? pairs.findIndex((pair) => pair.names[1] === X.ranking[0].run) : 0;
+  const st = { pair: Math.max(0, best), change: "", category: -1, all: false, order: { key: "delta", direction: 1 } };
   const opening = h("div", { id: "opening" });
   head(X, t(X.more.length ? "page.compare-many" : "page.compare"), opening);
   foot(
@@ -40,6 +42,7 @@ function drawPage(X, sources) {
     };
     return [
       X.verdict ? h("p", { class: "said" }, clean(X.verdict)) : null,
+      X.ranking.length ? rankingTable(X.ranking) : null,
       h("div", { class: "tabs", role: "group", "aria-label": t("compare.runs") }, pairs.map(tab)),
     ];
   }
@@ -62,6 +65,23 @@ function drawPage(X, sources) {
     gallery.draw();
   }
   show();
+}
+
+// All runs, best first, each with its distance from the best.
+function rankingTable(ranking) {
+  const between = (row) => ({ delta: row.delta, low: row.deltaLow, high: row.deltaHigh });
+  const most = farthest(ranking.map(between));
+  const labels = [t("column.run"), ranking[0].key, t("column.interval"), t("column.to-best"), t("column.plot")];
+  const span = (row) =>
+    isNumber(row.low) && isNumber(row.high) ? `${percent(row.low)} … ${percent(row.high)}` : "–";
+  const rows = ranking.map((row, i) => [
+    [nameOf(row.run, 40), row.same.length ? ` = ${row.same.map((name) => short(name, 24)).join(" = ")}` : null],
+    percent(row.value),
+    span(row),
+    i ? points(row.delta) : "–",
+    i ? lowHigh(between(row), most) : null,
+  ]);
+  return h("div", { class: "card pad ranking" }, plainTable(t("compare.runs"), labels, rows));
 }
 
 function compareBar(X, st, redraw) {
