@@ -487,3 +487,27 @@ def test_what_is_of_boxes_is_refused_in_python(protocol, odm_run):
     with pytest.raises(ValueError, match="measures tracks"):
         Metric(classes=["x"], protocol=protocol)
     odm_run("compare", "a", "b", "c", "--protocol", protocol, code=2)
+
+
+@pytest.mark.parametrize("protocol", TUBE_PROTOCOLS)
+@pytest.mark.parametrize("by", [1, 7, 1000, 2**30])
+def test_where_the_frames_of_a_video_begin_does_not_matter(protocol, by):
+    for seed in range(6):
+        truth, found = random_sides(seed)
+        usual = evaluate(truth, found, protocol).summary
+        moved = []
+        for side in (truth, found):
+            frame = (side.images.frame + by).astype(side.images.frame.dtype)
+            moved.append(replace(side, images=replace(side.images, frame=frame)))
+        assert evaluate(*moved, protocol).summary == pytest.approx(usual, nan_ok=True), seed
+
+
+@pytest.mark.parametrize("protocol", TUBE_PROTOCOLS)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_the_size_of_pieces_of_pairs_does_not_matter(protocol, n, monkeypatch):
+    for seed in range(6):
+        sides_ = random_sides(seed)
+        usual = evaluate(*sides_, protocol).summary
+        with monkeypatch.context() as patch:
+            patch.setattr("odm.evaluate.tubes.AT_A_TIME", n)
+            assert evaluate(*sides_, protocol).summary == pytest.approx(usual, abs=1e-12, nan_ok=True), seed

@@ -290,7 +290,10 @@ def test_a_refused_batch_changes_nothing(name):
     ("call", "message"),
     [
         (lambda: Metric(["a", "a"], "coco"), "listed twice"),
-        (lambda: Metric("cat", "coco"), "list of names"),
+        *(
+            (lambda bad=bad: Metric(bad, "coco"), "list of names")
+            for bad in ("cat", [""], ["cat", ""], ["cat", 7], [None])
+        ),
         (lambda: Metric({"x": "cat"}, "coco"), "whole numbers from 0 as ids of classes, found 'x'"),
         (lambda: Metric({1: "cat", "1": "dog"}, "coco"), "the id 1 is listed twice"),
         (lambda: Metric({1: "cat", 2: "cat"}, "coco"), "'cat' is listed twice"),

@@ -800,6 +800,9 @@ def test_the_page_of_two_annotators_has_the_numbers_of_agree(data, tmp_path):
     names = [row["name"] for row in shown["classes"]]
     pair = {"old": names[shown["boxes"]["was"][at]], "new": names[shown["boxes"]["class"][at]], "count": 1}
     assert shown["confused"] == [pair]
+    assert [
+        old for old, kind in zip(shown["boxes"]["was"], kinds, strict=True) if kind != "FN" and old != -1
+    ] == []
     assert all(pictures)
 
 

@@ -1,10 +1,18 @@
 """The table model: what it promises about shapes, rows, ids and read-only arrays."""
 
+import tempfile
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import odm
+from odm.converters.edit import Edits, apply
+from odm.converters.ledger import Ledger
+from odm.converters.merging import merge
+from odm.converters.skipping import without_images
+from odm.issues import Log
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile, distinct, first_index_of
 
@@ -37,6 +45,42 @@ def test_dtypes_and_size():
     }  # fmt: skip
     assert sum(getattr(data.boxes, name).nbytes for name in kinds) < 100
     assert (data.images.width.dtype, data.categories.parent.dtype) == (np.int32, np.int32)
+
+
+def arrays_of(table, name=""):
+    for field in getattr(table, "__struct_fields__", ()):
+        value = getattr(table, field)
+        if isinstance(value, np.ndarray):
+            yield f"{name}.{field}", value
+        else:
+            yield from arrays_of(value, f"{name}.{field}")
+
+
+def read_back(data):
+    with tempfile.TemporaryDirectory() as folder:
+        odm.write(data, f"{folder}/a.json", "coco")
+        return odm.read(f"{folder}/a.json")
+
+
+DERIVED = {
+    "all boxes": lambda data: data.take(slice(None)),
+    "some boxes": lambda data: data.take(np.array([True, False, True])),
+    "without images": lambda data: without_images(data, np.array([True, False])),
+    "merged": lambda data: merge([data, data], same_image="join", log=Log()).dataset,
+    "edited": lambda data: apply(Edits(drop=("y",), rename={"x": "z"}), data, Ledger("csv", "csv", read=3)),
+    "read": read_back,
+}
+
+
+@pytest.mark.parametrize("way", DERIVED)
+def test_arrays_of_every_derived_dataset_are_read_only(way):
+    data = Dataset.from_arrays(
+        images=["a", "b"], categories=["x", "y"], width=[9, 9], height=[9, 9], image=[0, 1, 1], category=[0, 1, 0],
+        xyxy=[[1, 2, 3, 4]] * 3, labels=([0, 1], [0, 1], [LabelState.PRESENT, LabelState.ABSENT]),
+    )  # fmt: skip
+    arrays = dict(arrays_of(DERIVED[way](data)))
+    assert len(arrays) > 8
+    assert [name for name, values in arrays.items() if values.flags.writeable] == []
 
 
 def test_arrays_are_read_only_and_the_callers_stay_writable():

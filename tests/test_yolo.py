@@ -1058,3 +1058,19 @@ def test_a_repaired_copy_without_pictures_is_as_its_source(tmp_path, monkeypatch
     assert (first.relative, second.relative) == (True, True)
     inside = (first.boxes.xyxy <= 1).all(axis=1)
     np.testing.assert_allclose(first.boxes.xyxy[inside], second.boxes.xyxy[inside], atol=1e-10)
+
+
+@pytest.mark.parametrize(("missing", "split", "code"), [
+    ("valid", None, "yolo-split-absent"), ("valid", "val", "yolo-split-missing"), ("valid", "train", None),
+    ("test", None, "yolo-split-absent"), ("test", "test", "yolo-split-missing"), ("train", None, "yolo-split-missing"),
+    ("train", "val", None), ("train", "train", "yolo-split-missing"),
+])  # fmt: skip
+def test_a_list_of_obj_data_that_is_not_there_is_an_error_where_it_is_chosen(missing, split, code, tmp_path):
+    lists = {f"{key}.txt": "a.jpg\n" for key in ("train", "valid", "test") if key != missing}
+    text = "".join(f"{key} = {key}.txt\n" for key in ("train", "valid", "test"))
+    put(
+        tmp_path,
+        {"a.txt": BOX, "obj.names": "a\nb\n", "obj.data": f"classes = 2\n{text}names = obj.names\n", **lists},
+    )
+    log = read(tmp_path, **SIZE, **({"split": split} if split else {}))[1]
+    assert [found for found in codes(log) if found.startswith("yolo-split")] == ([code] if code else [])
