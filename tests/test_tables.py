@@ -12,6 +12,7 @@ from odm.converters.edit import Edits, apply
 from odm.converters.ledger import Ledger
 from odm.converters.merging import merge
 from odm.converters.skipping import without_images
+from odm.converters.tiles import Tiling, cut, join
 from odm.issues import Log
 from odm.names import PICTURE_SUFFIXES, stem
 from odm.tables import GROUPS, NO_ID, Builder, Dataset, Flag, LabelState, SourceFile, distinct, first_index_of
@@ -69,6 +70,8 @@ DERIVED = {
     "merged": lambda data: merge([data, data], same_image="join", log=Log()).dataset,
     "edited": lambda data: apply(Edits(drop=("y",), rename={"x": "z"}), data, Ledger("csv", "csv", read=3)),
     "read": read_back,
+    "cut into tiles": lambda data: cut(data, Tiling(5, 5), Ledger("csv", "csv", read=3), Log())[0],
+    "put together": lambda data: join(DERIVED["cut into tiles"](data), 0.5, Ledger("csv", "csv", read=3)),
 }
 
 
