@@ -77,7 +77,7 @@ def _watch_over_limit() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     if code < 0 or code == _NO_THREAD_DATA or not (is_loaded or code == 130):
         what = "this data" if is_loaded else "odm itself, which takes about 110 MB"
-        from odm.cli._print import say, screens
+        from odm.cli._streams import say, screens
 
         with screens():
             say(f"odm: error: not enough memory for {what} (ulimit -v {limit >> 10})")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import odm
-from odm.cli._print import say, screens, show
+from odm.cli._streams import say, screens, show
 from odm.terminal import Unwritten
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from odm import inputs
 from odm.cli import _help
 from odm.cli._options import Option, TargetPath, option
-from odm.cli._print import is_terminal, progress, show
+from odm.cli._streams import is_terminal, progress, show
 from odm.formats import FORMATS, OptionSpec, option_specs, with_flags
 from odm.issues import KEPT_PER_CODE, Log, PathError, printable
 

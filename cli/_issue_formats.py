@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import odm
-from odm.cli._print import laid_out
+from odm.cli._streams import laid_out
 from odm.files import Unreadable, read_bytes
 from odm.issues import CODES, Code, Issue, Log, grouped, plural, printable
 from odm.terminal import json_text

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from odm.cli._print import say, show
 from odm.cli._records import GITHUB, PER_CODE, MessageOptions
+from odm.cli._streams import say, show
 from odm.issues import CODES, Code, Issue, Log, Usual, grouped, plural
 
 NOTES = 3

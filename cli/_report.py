@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odm.cli._print import say
 from odm.cli._records import MessageOptions
+from odm.cli._streams import say
 from odm.files import Output
 from odm.terminal import harmless, markdown
 

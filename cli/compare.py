@@ -10,9 +10,9 @@ import click
 from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_failed, print_notes
-from odm.cli._print import show, table_width
 from odm.cli._records import GITHUB, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
+from odm.cli._streams import show, table_width
 from odm.cli.eval import OutputOptions, print_messages
 from odm.evaluate.analysis.compare import check_regression_gates, parse_regression_gate, regressions
 from odm.evaluate.analysis.render_comparison import headlines, render_comparison

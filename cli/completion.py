@@ -6,7 +6,7 @@ import os
 
 import click
 
-from odm.cli._print import reply, show
+from odm.cli._streams import reply, show
 from odm.files import Output, Unreadable, read_bytes
 from odm.issues import PathError, UsageError, printable
 

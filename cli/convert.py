@@ -10,8 +10,8 @@ from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_log
 from odm.cli._options import TargetPath
-from odm.cli._print import show
 from odm.cli._records import MessageOptions
+from odm.cli._streams import show
 from odm.converters import Ledger, StrictLoss
 from odm.issues import UsageError
 from odm.verbs.conversion import ConvertOptions, run

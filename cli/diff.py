@@ -9,9 +9,9 @@ import click
 from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._print import show, table_width
 from odm.cli._records import MessageOptions, WideOptions
 from odm.cli._report import say_written
+from odm.cli._streams import show, table_width
 from odm.evaluate.analysis.render_diff import OUTPUTS, render_differences
 from odm.terminal import wrapped
 from odm.verbs.differences import DiffOptions, find_differences, write

@@ -10,15 +10,15 @@ import click
 from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_annotations, print_failed, print_log, print_notes
-from odm.cli._print import say, show, table_width
 from odm.cli._records import GITHUB, MarkdownOptions, MessageOptions, WideOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
+from odm.cli._streams import say, show, table_width
 from odm.evaluate import OUTPUTS, Evaluation, render
 from odm.evaluate.doubts import DOUBTFUL
 from odm.evaluate.output.render import headline
 from odm.evaluate.scores.metric_names import failures, parse_gate, the_one
 from odm.issues import Log, OdmError, UsageError
-from odm.verbs.evaluating import EvalOptions
+from odm.verbs.eval_options import EvalOptions
 from odm.verbs.evaluation import Job
 from odm.verbs.options import GATES, OUTPUT, Options, option
 

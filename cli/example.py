@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 import click
 
 from odm.cli._options import TARGET, switch
-from odm.cli._print import show
+from odm.cli._streams import show
 from odm.files import Output
 from odm.issues import printable
 

@@ -8,7 +8,7 @@ import textwrap
 import click
 
 from odm.cli._options import choice, complete_format, switch, wide_option
-from odm.cli._print import show, table_width
+from odm.cli._streams import show, table_width
 from odm.formats import FORMATS, USES, Format, get, option_specs
 from odm.terminal import text_table, wrapped
 

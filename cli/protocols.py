@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from odm.cli._options import choice, wide_option
-from odm.cli._print import show, table_width
+from odm.cli._streams import show, table_width
 from odm.evaluate import PROTOCOLS, SHAPE_PROTOCOLS, TUBE_PROTOCOLS, Protocol
 from odm.evaluate.scores.accumulate import class_keys, lower_keys, summary_keys
 from odm.evaluate.scores.protocols import names_by_field

@@ -10,9 +10,9 @@ import click
 from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._print import say
 from odm.cli._records import MessageOptions
 from odm.cli._report import say_written
+from odm.cli._streams import say
 from odm.verbs.options import OUTPUT, option
 from odm.verbs.reports import check_report, write_report
 from odm.verbs.shared import PAGE_HELP

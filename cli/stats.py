@@ -11,9 +11,9 @@ import click
 from odm.cli._common import FormatCommand, terminal_log
 from odm.cli._flags import takes
 from odm.cli._messages import print_log, print_notes
-from odm.cli._print import say, show, table_width
 from odm.cli._records import MessageOptions, WideOptions
 from odm.cli._report import say_written
+from odm.cli._streams import say, show, table_width
 from odm.converters import Loaded
 from odm.converters.statistics import Distribution, Statistics, ValueRange
 from odm.document import Column, Document, Line, Section, Table, draw

@@ -15,9 +15,9 @@ from odm.cli._explain import explain
 from odm.cli._flags import takes
 from odm.cli._issue_formats import MACHINE_OUTPUTS, OUTPUTS, Report, render
 from odm.cli._messages import issue_lines, print_notes
-from odm.cli._print import laid_out, say, show
 from odm.cli._records import PER_CODE_VALIDATE, MarkdownOptions, MessageOptions
 from odm.cli._report import check_markdown, say_written, write_markdown
+from odm.cli._streams import laid_out, say, show
 from odm.converters import Ledger, Loaded, chosen
 from odm.converters.validation import check_codes, first_of_each, sort_issues
 from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten

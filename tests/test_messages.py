@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from odm.cli import _app, _print
+from odm.cli import _app, _streams
 from odm.cli._common import terminal_log
 from odm.cli._messages import print_log
-from odm.cli._print import say
 from odm.cli._records import MessageOptions
+from odm.cli._streams import say
 from odm.converters.validation import first_of_each
 from odm.files import Source
 from odm.formats._contract import LIKELY, POOR, SURE, Sniff
@@ -232,7 +232,7 @@ def test_other_formats_that_fit_are_named_in_the_note(data, sure, doubt):
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_progress_bar_leaves_the_cursor_in_the_first_column(monkeypatch, fails):
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(_print, "DELAY", 0)
+    monkeypatch.setattr(_streams, "DELAY", 0)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     items = terminal_log().track([1, 2], "files")
     for _ in items:

@@ -14,7 +14,7 @@ from selection import turns
 
 from odm.cli import _app
 from odm.cli._issue_formats import OUTPUTS as REPORTS
-from odm.cli._print import say, show
+from odm.cli._streams import say, show
 from odm.evaluate import OUTPUTS as TABLES
 from odm.issues import CODES, Issue
 from odm.terminal import (

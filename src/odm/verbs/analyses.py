@@ -21,7 +21,7 @@ from odm.issues import Log, PathError, UsageError, plural, printable, shorten, s
 from odm.names import stem
 from odm.tables import Dataset
 from odm.terminal import json_text
-from odm.verbs.evaluating import AnalysedOptions
+from odm.verbs.eval_options import AnalysedOptions
 from odm.verbs.sources import listed, text_of_file
 from odm.verbs.words import Path
 

@@ -20,7 +20,7 @@ from odm.evaluate.scores.protocols import DEFAULT
 from odm.files import Source as Files
 from odm.issues import Log, UsageError, first_few, printable, spell
 from odm.verbs.analyses import slices_of
-from odm.verbs.evaluating import PairOptions
+from odm.verbs.eval_options import PairOptions
 from odm.verbs.evaluation import Plan
 from odm.verbs.options import ANALYSIS, OUTPUT, PROTOCOL, argument, option
 from odm.verbs.reports import PrintLog, check_report, check_target, pictures_of, write_files, write_report

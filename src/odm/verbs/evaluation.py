@@ -26,7 +26,7 @@ from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Analyzer
 from odm.verbs.choosing import names_in
-from odm.verbs.evaluating import EvalOptions, PairOptions
+from odm.verbs.eval_options import EvalOptions, PairOptions
 from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side
 from odm.verbs.sources import (

@@ -7,7 +7,7 @@ command has, such as ``--output``. From the fields come click's options with the
 dictionary of options.
 
 To convert a command, or to add one: state its options in a record in its module of `odm.verbs` (what
-several commands have is in `shared` and `evaluating` there), name the generated record of the formats'
+several commands have is in `shared` and `eval_options` there), name the generated record of the formats'
 options among the bases, and put ``@verb(RECORD)`` on a function that takes ``options: RECORD``. In
 `odm.cli` derive a record with what is printed (`odm.cli._records`), and put ``@takes(RECORD)`` on the
 command. Below a heading the options stand in the order of the bases; ``common`` names those that ``-h``
