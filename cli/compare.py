@@ -27,7 +27,7 @@ Examples:
   odm compare groundtruths/ old/ new/
   odm compare instances.json old.json new.json --protocol coco
   odm compare gt/ old/ new/ --tags weather.csv --save comparison/
-  odm compare instances.json runs/ --output markdown
+  odm compare instances.json experiments/ --output markdown
   odm compare gt/ old/ new/ --fail-on-regression mAP
   odm compare gt/ old/ new/ --require-no-worse mAP=0.01 --replicates 5000
 """

@@ -139,8 +139,8 @@ def files(tmp_path_factory):
     (folder / "runs/detect/val/predictions.json").write_text(json.dumps(predictions), encoding="utf-8")
     for n, run in enumerate(("first", "second", "third"), 20):
         own = [{**prediction, "category_id": prediction["category_id"] + 1} for prediction in predictions[:n]]
-        (folder / "runs" / run).mkdir()
-        (folder / "runs" / run / "predictions.json").write_text(json.dumps(own), encoding="utf-8")
+        (folder / "experiments" / run).mkdir(parents=True)
+        (folder / "experiments" / run / "predictions.json").write_text(json.dumps(own), encoding="utf-8")
     rows = [f"{name},{'rain' if i % 2 else 'sun'}" for i, name in enumerate(truth.images.name)]
     (folder / "weather.csv").write_text("\n".join(["image,weather", *rows]), encoding="utf-8")
     truth, found = tables(tracks=True), tables(tracks=True, found=True)
