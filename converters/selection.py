@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from odm.codes import GIVE_SIZES
 from odm.converters.ledger import Ledger
 from odm.converters.skipping import without_images
-from odm.converters.tiles import origin_of
 from odm.issues import Code, DataError, Log, UsageError, first_few, hint, plural, printable, shorten, spell
 from odm.tables import Dataset, Longs
 
@@ -217,7 +216,11 @@ def divide(selection: Selection, dataset: Dataset, log: Log, *, tiled: bool = Fa
         If a part would have no image, or a group cannot be determined.
     """
     parts = selection.parts
-    groups = [origin_of(name) for name in dataset.images.name] if tiled else None
+    groups = None
+    if tiled:
+        from odm.converters.tiles import origin_of
+
+        groups = [origin_of(name) for name in dataset.images.name]
     if selection.group_by is not None:
         groups = group_names(dataset, selection.group_by, log)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from odm.converters.edit import Edits, apply, check_classes
 from odm.converters.ledger import Ledger
 from odm.converters.selection import Selection, check_images, select
-from odm.issues import Log, UsageError, shorten, spell
+from odm.issues import Log
 from odm.verbs.options import READING, Options, option
-from odm.verbs.sources import lines_of_files, split_names
+from odm.verbs.sources import names_in
 from odm.verbs.words import Path
 
 if TYPE_CHECKING:
@@ -39,17 +39,6 @@ class ScoreOptions(ChoiceOptions, heading=READING):
 
     score_min: float | None = SCORE_MIN
     at_scores: Path | None = AT_SCORES
-
-
-def names_in(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
-    """The names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
-    if text is None:
-        return None
-    is_file = isinstance(text, str) and text.startswith("@")
-    names = tuple(lines_of_files([str(text)], encoding)) if is_file else split_names(text)
-    if not names:
-        raise UsageError(f"{spell(name)} {shorten(str(text))!r}: there is no name in it")
-    return names
 
 
 def selection_of(

@@ -25,7 +25,6 @@ from odm.issues import Log, UsageError, plural, printable, shorten, spell
 from odm.pairing import pair_images, source_of
 from odm.tables import Dataset
 from odm.verbs.analyses import Analyzer
-from odm.verbs.choosing import names_in
 from odm.verbs.eval_options import EvalOptions, PairOptions
 from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side
@@ -35,6 +34,7 @@ from odm.verbs.sources import (
     lines_of_files,
     listed,
     load_sides,
+    names_in,
     only,
     paths_of,
     renames_of,

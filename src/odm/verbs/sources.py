@@ -18,7 +18,7 @@ from odm.converters.load import Check, load_all
 from odm.converters.pending import as_json
 from odm.files import Unreadable, as_utf8, read_bytes
 from odm.formats import FORMATS, option_specs
-from odm.issues import Log, PathError, UsageError, hint, printable, spell
+from odm.issues import Log, PathError, UsageError, hint, printable, shorten, spell
 from odm.tables import Dataset
 from odm.verbs.options import Options
 from odm.verbs.shared import ReadingOptions, Side
@@ -351,3 +351,14 @@ def renames_of(rename: Any, encoding: str) -> dict[str, str]:
     texts = [one for one in listed(rename) if isinstance(one, str)]
     mappings = [one for one in listed(rename) if not isinstance(one, str)]
     return functools.reduce(operator.or_, mappings, parse_renames(lines_of_files(texts, encoding)))
+
+
+def names_in(name: str, text: str | Sequence[str] | None, encoding: str) -> tuple[str, ...] | None:
+    """The names in ``A,B``, or the lines of ``@FILE``. Raises UsageError if there is no name."""
+    if text is None:
+        return None
+    is_file = isinstance(text, str) and text.startswith("@")
+    names = tuple(lines_of_files([str(text)], encoding)) if is_file else split_names(text)
+    if not names:
+        raise UsageError(f"{spell(name)} {shorten(str(text))!r}: there is no name in it")
+    return names
