@@ -62,6 +62,21 @@ def settle(dataset: Dataset) -> Dataset:
     return _with(dataset, shapes=kept, extra=extra, keypoints=keypoints)
 
 
+def suggest_shapes(dataset: Dataset, target: Format, log: Log) -> None:
+    """Note the option that writes polygons if every object has one, or a mask, and `target` drops both.
+
+    A reader only counts the shapes that the target does not hold, in `dataset.extras`.
+    """
+    shapes, option = dataset.boxes.shapes, target.shape_options.get("polygon")
+    if not len(dataset) or option is None or {"polygon", "mask"} & target.keeps:
+        return
+    n_outlined = dataset.extras.get("segmentation", 0)
+    if shapes is not None:
+        n_outlined += int(np.isin(shapes.kind, (ShapeKind.POLYGONS, ShapeKind.MASK)).sum())
+    if n_outlined >= len(dataset):
+        log.note(f"all objects have polygons or masks, which are not written: -O {option} writes them")
+
+
 def report_too_large(
     dataset: Dataset, target: Format, log: Log, shapes: AsShapes | None = None
 ) -> NDArray[np.bool_]:

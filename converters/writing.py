@@ -22,7 +22,7 @@ from odm.converters.load import Loaded
 from odm.converters.merging import RENUMBERED, SameImage, merge
 from odm.converters.repairs import clip_boxes
 from odm.converters.selection import Selection, divide, select
-from odm.converters.shapes import AsShapes, fit, report_too_large
+from odm.converters.shapes import AsShapes, fit, report_too_large, suggest_shapes
 from odm.converters.skipping import LeftOut, without_images
 from odm.converters.tiles import Cuts, Tiling, cut, join
 from odm.files import Output
@@ -214,8 +214,11 @@ def _with_fitted_shapes(
 def write_loaded(loaded: Loaded, target: Target, log: Log, ledger: Ledger) -> Ledger:
     """Edit what was read and write it, all or nothing. Raises as `odm.convert` does."""
     shapes = target.shapes or ("same" if loaded.format.name == target.format.name else "")
-    target = replace(target, options=target.format.settled(target.options, loaded.dataset, shapes))
+    chosen = target.options
+    target = replace(target, options=target.format.settled(chosen, loaded.dataset, shapes))
     format_ = target.format.adapted(target.options)
+    if target.options != chosen and not target.shapes:
+        suggest_shapes(loaded.dataset, format_, log)
     ids = target.edits.category_ids
     if ids in ("0", "1") and "category_id" not in format_.keeps:
         raise UsageError(f"{spell('category_ids')} {ids}: {format_.name} does not store class ids")

@@ -526,3 +526,30 @@ def test_outlines_in_fractions_of_an_image_are_not_counted_in_pixels(tmp_path):
     odm.read(tmp_path, "yolo", shapes=True, log=log)
     found = [str(issue) for issue in log if issue.code == "shape-empty"]
     assert [text.partition(": ")[0].rpartition("/")[2] for text in found] == ["a.txt:2"]
+
+
+@pytest.mark.parametrize("n_tracked", [0, 1, 5])
+def test_boxes_of_tracks_beyond_the_image_are_one_message(n_tracked):
+    data = make(ltwh=[[-20.5 - i, 10, 40, 20] for i in range(6)])
+    if n_tracked:
+        track = np.where(np.arange(6) < n_tracked, 0, -1).astype(np.int32)
+        data = replace(data, boxes=replace(data.boxes, track=track))
+    log = Log()
+    checks.run(data, log)
+    messages = [issue.message for issue in log if issue.code == "outside-image"]
+    assert log.counts["outside-image"] == 6
+    assert len(messages) == 6 - max(0, n_tracked - 1)
+    assert sum("4 more like it: boxes of tracks" in m for m in messages) == (n_tracked == 5)
+
+
+@pytest.mark.parametrize(
+    ("box", "edges"),
+    [
+        ([-127.99999999999997, 10, 20, 651.0000000000001], "left -128, top 10, right 20, bottom 651"),
+        ([-12, -1.4e-14, 20, 9.3], "left -12, top 0, right 20, bottom 9.3"),
+        ([10.000000000000002, 0, 10, 9], "left 10.000000000000002, top 0, right 10, bottom 9"),
+    ],
+)
+def test_edges_are_shown_without_tails(box, edges):
+    messages = [issue.message for issue in explicit(make([box]))]
+    assert any(edges in message for message in messages)

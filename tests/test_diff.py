@@ -263,7 +263,9 @@ def run(*words, code=0):
 
 def test_what_is_printed(files):
     text = run("old.json", "new.json", "-q")
-    assert text.splitlines()[:2] == [
+    assert text.splitlines()[:4] == [
+        "6 of 11 boxes differ; 3 images added, removed, renamed or resized",
+        "",
         "old: 4 images, 9 boxes; new: 4 images, 9 boxes",
         "3 images in both: 5 boxes unchanged, 1 added, 1 removed, 2 moved, 1 relabelled",
     ]

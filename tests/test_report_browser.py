@@ -532,8 +532,8 @@ def test_one_of_many_classes(visit, tmp_path):
     page.wait_for_timeout(200)
     # The matrix and the confusions are those of the class.
     (confused,) = page.locator(".pairs .chip").all_inner_texts()
-    assert re.fullmatch("class 7 → class 1[024]0 1", confused)
-    assert {"class 7", confused[10:19]} < set(page.locator(".conf tbody th").all_inner_texts())
+    assert re.fullmatch("class 7 taken for class 1[024]0 1", confused)
+    assert {"class 7", confused[18:27]} < set(page.locator(".conf tbody th").all_inner_texts())
     # A long table follows the slider when it rests.
     page.locator("#clear").click()
     search.fill("")

@@ -579,3 +579,28 @@ def labelstudio_runs(n):
     return np.frombuffer(
         int(f"{n:032b}{7:05b}{'1111' * 4}1{0:02b}{n - 1:016b}{0:08b}", 2).to_bytes(10), np.uint8
     )
+
+
+@pytest.mark.parametrize(
+    ("outlines", "options", "is_suggested"),
+    [
+        (2, {}, True),
+        (1, {}, False),
+        (0, {}, False),
+        (2, {"task": "segment"}, False),
+        (2, {"task": "detect"}, False),
+    ],
+)
+def test_yolo_suggests_the_task_that_keeps_all_outlines(outlines, options, is_suggested, tmp_path):
+    outline = [[10, 10, 30, 10, 30, 30, 10, 30]]
+    rows = [
+        {"id": i, "image_id": 1, "category_id": 1, "iscrowd": 0, "area": 400, "bbox": [10, 10, 20, 20 + i]}
+        | ({"segmentation": outline} if i < outlines else {})
+        for i in range(2)
+    ]
+    images = [{"id": 1, "file_name": "a.jpg", "width": 100, "height": 100}]
+    content = {"images": images, "categories": [{"id": 1, "name": "cat"}], "annotations": rows}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    log = Log()
+    odm.convert(tmp_path / "a.json", tmp_path / "out", to="yolo", to_options=options, log=log)
+    assert any("-O task=segment writes them" in note for note in log.notes) is is_suggested

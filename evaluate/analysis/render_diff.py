@@ -70,6 +70,7 @@ def differences_document(differences: Differences) -> Document:
     ]
     images = [row for row in differences.image_rows() if any(row[key] for key in COUNTS)]
     document: Document = [
+        [Line(_opening(differences))],
         [Items(_head(differences))],
         _table(classes, "class", ("old", "new", *counts)),
         _table(pairs[:PAIRS_SHOWN], "old class", ("new class", "times")),
@@ -88,6 +89,21 @@ def _table(rows: Sequence[Mapping[str, Any]], name: str, keys: Sequence[str]) ->
     """Make a section of a table with a column for each key; empty if there are no rows."""
     columns = [Column(name, cell), *(Column(key, cell, left=key == "new class") for key in keys)]
     return [Table(columns, [[row[key] for key in (name, *keys)] for row in rows], DROPPED)] if rows else []
+
+
+def _opening(differences: Differences) -> str:
+    """Count the boxes and the images that differ, in a sentence."""
+    changed, total = int(np.count_nonzero(differences.change)), len(differences.change)
+    whole_images = len(differences.added) + len(differences.removed) + int(differences.renamed.sum())
+    whole_images += len(differences.resized)
+    parts = (
+        [f"{changed:,} of {plural(total, 'box')} {'differs' if changed == 1 else 'differ'}"]
+        if changed
+        else []
+    )
+    if whole_images:
+        parts.append(f"{plural(whole_images, 'image')} added, removed, renamed or resized")
+    return "; ".join(parts) or "nothing differs"
 
 
 def _head(differences: Differences) -> list[str]:

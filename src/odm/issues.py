@@ -355,10 +355,13 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, int) else _Value(shorten(value))
 
 
-def without_noise(value: float) -> float:
-    """697.87 for 697.8699999999999; what would look like a whole number, or like another one, stays."""
+def without_noise(value: float, *, whole: bool = False) -> float:
+    """697.87 for 697.8699999999999. A value next to a whole number stays unless `whole` is set."""
     short = float(f"{value:.6g}") if abs(value) < 1 else round(value, 6)
-    return value if short.is_integer() or abs(value) >= 1e9 else short  # also what is not finite
+    if whole and abs(value) < 1e-9:
+        short = 0.0
+    is_kept = short.is_integer() and not whole
+    return value if is_kept or abs(value) >= 1e9 else short  # also what is not finite
 
 
 def printable(text: str) -> str:

@@ -151,7 +151,13 @@ def run(
             if len(rows):
                 error = rule.code.severity == "error"
                 reason = "" if error else reasons.get(rule.code.name, "")
-                log.report_rows(rule.code, dataset, rows, values_of, field=rule.field, reason=reason)
+                parts = [(rows, reason)]
+                if rule is boxes.outside and not reason and dataset.boxes.track is not None:
+                    # A track that leaves the image does so in frame after frame.
+                    is_tracked = dataset.boxes.track[rows] >= 0
+                    parts = [(rows[~is_tracked], ""), (rows[is_tracked], "boxes of tracks")]
+                for part, of_part in parts:
+                    log.report_rows(rule.code, dataset, part, values_of, field=rule.field, reason=of_part)
                 if error:
                     wrong[rows] = True
         if all_rules:

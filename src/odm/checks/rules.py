@@ -179,9 +179,9 @@ class DerivedColumns:
         """The edges of a box as a message shows them."""
         names = ("left", "top", "right", "bottom")
         exact = self.boxes.xyxy[row].tolist()
-        short = [without_noise(value) for value in exact]
-        if len(set(short)) < len(set(exact)):  # edges that differ are shown so
-            short = exact
+        short = [without_noise(value, whole=True) for value in exact]
+        if any(short[i] == short[i + 2] and exact[i] != exact[i + 2] for i in (0, 1)):
+            short = exact  # opposite edges that differ are shown as such
         return Trusted(", ".join(f"{n} {number(v)}" for n, v in zip(names, short, strict=True)))
 
     def values_of_edges(self, row: int) -> dict[str, Any]:

@@ -204,9 +204,7 @@ function mostConfused(context, entries) {
     return h(
       "button",
       attributes,
-      nameOf(R.rows[i].class, 20),
-      " → ",
-      nameOf(R.rows[j].class, 20),
+      ...phrase("confused", { truth: nameOf(R.rows[i].class, 20), detection: nameOf(R.rows[j].class, 20) }),
       " ",
       h("b", {}, count(v)),
     );

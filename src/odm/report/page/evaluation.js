@@ -237,6 +237,7 @@ function kindName(X, kind) {
 function cellName(R, cell) {
   if (!cell) return "";
   const [row, column] = cell.split(",").map(Number);
-  const name = (i, none) => (i < R.rows.length ? short(R.rows[i].class, 20) : none);
-  return t("confused", { truth: name(row, t("nothing-there")), detection: name(column, t("missed")) });
+  const name = (i) => (i < R.rows.length ? short(R.rows[i].class, 20) : "");
+  const key = row >= R.rows.length ? "confused.extra" : column >= R.rows.length ? "confused.missed" : "confused";
+  return t(key, { truth: name(row), detection: name(column) });
 }
