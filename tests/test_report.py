@@ -741,7 +741,7 @@ def test_more_runs_than_two_are_each_beside_the_first(data, tmp_path, capsys):
     assert run(*asked, "--protocol", "coco", "--report", tmp_path / "c.html", "--output", "json") == 0
     deltas = json.loads(capsys.readouterr().out)["deltas"]
     page, pictures, _ = read_page(tmp_path / "c.html")
-    assert words.english(page["title"]) == "half.csv and third.csv compared with det.csv"
+    assert words.english(page["title"]) == "3 runs compared"
     assert page["verdict"].startswith("det.csv")
     pairs = [page, *page["more"]]
     for own, name in zip(pairs, runs[1:], strict=True):

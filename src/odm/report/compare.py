@@ -270,7 +270,7 @@ def compare_page(
         **reading(log or Log(), sources, doubtful),
         "title": title or words.said("title.compare", first=first, other=others[0])
         if len(pairs) == 1
-        else title or words.said("title.compare-many", first=first, others=words.listed(others)),
+        else title or words.said("title.compare-many", n=str(1 + len(others))),
         "definition": definition,
         "metric": metric,
         "verdict": verdict if more else "",
