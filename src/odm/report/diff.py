@@ -86,6 +86,7 @@ def diff_page(
             "added": len(differences.added),
             "removed": len(differences.removed),
             "renamed": int(np.count_nonzero(differences.renamed)),
+            "resized": len(differences.resized),
             "changed": int(np.count_nonzero(weight)),
         },
         "classes": classes,

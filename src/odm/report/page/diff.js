@@ -31,7 +31,7 @@ function drawPage(X, sources) {
 
 function diffVerdict(X) {
   const total = Object.values(X.boxCounts).reduce((sum, n) => sum + n, 0);
-  const images = X.imageCounts.added + X.imageCounts.removed + X.imageCounts.renamed;
+  const images = X.imageCounts.added + X.imageCounts.removed + X.imageCounts.renamed + X.imageCounts.resized;
   if (!images && !X.boxCounts.changed) return t("diff.same");
   return [
     X.boxCounts.changed || total ? t("diff.differs", { n: X.boxCounts.changed, total }) : null,
