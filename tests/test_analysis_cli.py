@@ -132,8 +132,8 @@ def test_files_of_save(data):
         ("cat", "gt.csv", "4"), ("bird", "gt.csv", "5"), ("dog", "gt.csv", "7"),
     ]  # fmt: skip
     assert [(r["kind"], r["file"], r["line"]) for r in tables["suspects"]] == [
-        ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("both", "a.csv", "9"), ("spurious", "gt.csv", "7"),
-        ("missing", "a.csv", "13"),
+        ("class", "gt.csv", "4"), ("location", "gt.csv", "5"), ("both", "a.csv", "9"), ("missing", "a.csv", "13"),
+        ("spurious", "gt.csv", "7"),
     ]  # fmt: skip
     review = Path("out/review.txt").read_text().splitlines()
     assert review == list(dict.fromkeys(r["image"] for r in tables["suspects"]))

@@ -302,11 +302,11 @@ def test_missed_objects_of_the_small_data_set(small):
 def test_suspects_of_the_small_data_set(small):
     rows = suspects(*small)
     assert [(row["kind"], row["suspicion"], row["gt"], row["det"]) for row in rows] == [
-        ("class", 1, 2, 3), ("location", 1, 3, 4), ("both", 1, None, 7), ("spurious", 1, 5, None),
-        ("missing", 0.5, None, 11),
+        ("class", 1, 2, 3), ("location", 1, 3, 4), ("both", 1, None, 7), ("missing", 0.5, None, 11),
+        ("spurious", 1, 5, None),
     ]  # fmt: skip
     assert (rows[0]["class"], rows[0]["other_class"], rows[0]["other_score"]) == ("cat", "dog", 0.86)
-    assert (rows[2]["other_class"], rows[4]["class"]) == ("dog", "cat")
+    assert (rows[2]["other_class"], rows[3]["class"]) == ("dog", "cat")
     assert {row["det"] for row in suspects(*small, least=0) if row["kind"] == "missing"} == {5, 11, 12}
 
 
@@ -331,6 +331,19 @@ def test_a_confident_object_beside_one_of_another_class_is_a_suspect(left, kind)
     (row,) = suspects(*both(evaluate(gt, det, "coco").result))
     assert (row["kind"], row["det"], row["gt"], row["suspicion"]) == (kind, 3, None, 1)
     assert row["other_class"] == ("bicycle" if kind == "both" else None)
+
+
+@pytest.mark.parametrize(("left", "kinds"), [(1, ["duplicate"]), (4, ["duplicate"]), (6, [])])
+def test_two_labels_of_one_object_are_a_suspect(left, kinds):
+    """The second label overlaps with the detection of the first by an IoU of 9/11, 6/14 and less."""
+    common = {"images": ["a"], "categories": ["x"]}
+    gt = Dataset.from_arrays(**common, image=[0, 0], category=[0, 0],
+                             xyxy=[[0, 0, 10, 10], [left, 0, left + 10, 10]])  # fmt: skip
+    det = Dataset.from_arrays(**common, image=[0], category=[0], score=[0.9], xyxy=[[0, 0, 10, 10]])
+    result = evaluate(gt, det, "coco", iou=[0.4]).result
+    rows = suspects(*both(result))
+    assert [row["kind"] for row in rows] == kinds
+    assert [(row["gt"], row["det"], row["suspicion"]) for row in rows] == [(1, 0, 1)] * len(kinds)
 
 
 def iou_of(a, b):
@@ -381,11 +394,20 @@ def test_suspects_against_a_plain_loop(seed):
             n = table.n[k]
             if n > 1 and (table.is_found & (truth.category == k)).sum() / (n - 1) >= 0.5:
                 expected.add(("spurious", int(truth.row[g])))
-    found = suspects(table, overlaps)
-    assert {(row["kind"], row["gt"] if row["det"] is None else row["det"]) for row in found} == expected
-    assert len(found) == len(expected) > 0
-    suspicion = [row["suspicion"] for row in found]
-    assert suspicion == sorted(suspicion, reverse=True)
+        same = [
+            (iou_of(table.xyxy[i], truth.xyxy[g])[0], table.score[i], i)
+            for i in range(len(table.score))
+            if table.image[i] == truth.image[g] and table.category[i] == truth.category[g]
+        ]
+        if table.missed[g] and same and max(same)[0] >= 0.5 and table.outcome[max(same)[2]] == TP:
+            right = table.score[(table.outcome == TP) & (table.category == truth.category[g])]
+            if np.mean(right <= max(same)[1]) >= 0.5:
+                expected.add(("duplicate", int(table.matches.row[max(same)[2]])))
+    rows = suspects(table, overlaps)
+    assert {(row["kind"], row["gt"] if row["det"] is None else row["det"]) for row in rows} == expected
+    assert len(rows) == len(expected) > 0
+    order = [(row["kind"] == "spurious", -row["suspicion"]) for row in rows]
+    assert order == sorted(order)
 
 
 # -------------------------------------------------------------------------------------------- calibration

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ OVERLAPPING = ("same_iou", "same_score", "other_iou", "other_class", "other_scor
 COLUMNS = ("image", "class", *EDGES, "area", *OVERLAPPING)
 """The columns that both lists share."""
 
-KINDS = ("class", "location", "missing", "spurious", "both")
+KINDS = ("class", "location", "missing", "spurious", "both", "duplicate")
 """The kinds of suspects, in the order in which they apply."""
 
 SUSPICION = 0.5
@@ -53,6 +53,8 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     - ``both``: a false positive with IoU of at most 0.1 with every ground truth of its class, and below the
       threshold with one of another class: an object beside it that nobody annotated, or a label whose class
       and place are wrong
+    - ``duplicate``: a missed ground truth whose best detection of its class, with the threshold's IoU or
+      more, is a true positive of another one: two labels of one object
     - ``spurious``: a missed ground truth that no detection overlaps with by more than 0.1; its suspicion is
       the share of the other ground truths of its class that were found
 
@@ -67,9 +69,10 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
     -------
     list
         Rows with ``kind``, ``suspicion``, `COLUMNS`, ``gt`` and ``det``, by descending suspicion, then IoU,
-        then as in the input. ``gt`` and ``det`` are rows in the datasets, None where there is none.
-        The box is the annotation in question; of ``missing`` and ``both`` it is that of the detection, and
-        ``other_*`` are of the ground truth that the latter touches.
+        then as in the input; ``spurious`` ones last, as detectors overlook more objects than they imagine.
+        ``gt`` and ``det`` are rows in the datasets, None where there is none. The box is the annotation in
+        question; of ``missing`` and ``both`` it is that of the detection, and ``other_*`` are of the ground
+        truth that the latter touches.
     """
     threshold = table.threshold
     is_fp = table.outcome == FP
@@ -110,26 +113,31 @@ def suspects(table: Table, overlaps: Overlaps, *, least: float = SUSPICION) -> l
         fields["det"] = int(table.matches.row[row])
         suspicion = float(share[row])
         entries.append((-suspicion, -iou, fields["det"], {"kind": name, "suspicion": suspicion, **fields}))
-    tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
-    best_iou = np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
-    spurious = table.missed & (best_iou <= BACKGROUND)
-    for g in np.flatnonzero(spurious).tolist():
-        k = int(table.truth.category[g])
-        suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
-        if suspicion >= least:
-            fields = _truth_row(table, overlaps, g)
-            iou = float(best_iou[g])
-            location = len(table.score) + fields["gt"]
-            entries.append(
-                (
-                    -suspicion,
-                    -iou,
-                    location,
-                    {"kind": KINDS[3], "suspicion": suspicion, **fields, "det": None},
-                )
-            )
-    entries.sort(key=lambda entry: entry[:3])
+    entries += [entry for entry in _disputed_alone(table, overlaps, share) if -entry[0] >= least]
+    entries.sort(key=lambda entry: (entry[3]["kind"] == "spurious", *entry[:3]))
     return [entry[3] for entry in entries]
+
+
+def _disputed_alone(
+    table: Table, overlaps: Overlaps, share: Floats
+) -> Iterator[tuple[float, float, int, dict[str, Any]]]:
+    """Yield the missed ground truths that no false positive disputes: ``duplicate`` and ``spurious`` ones."""
+    tp = np.bincount(table.truth.category[table.is_found & table.counting], minlength=len(table.classes))
+    same, best_iou = overlaps.truth_same, np.maximum(overlaps.truth_same.iou, overlaps.truth_other.iou)
+    is_duplicate = table.missed & (same.at >= 0) & (same.iou >= table.threshold)
+    is_duplicate[is_duplicate] = table.outcome[same.at[is_duplicate]] == TP
+    for g in np.flatnonzero(is_duplicate | (table.missed & (best_iou <= BACKGROUND))).tolist():
+        k = int(table.truth.category[g])
+        if is_duplicate[g]:
+            name, det = "duplicate", int(table.matches.row[same.at[g]])
+            suspicion = float(share[same.at[g]])
+        else:
+            name, det = "spurious", None
+            suspicion = float(tp[k] / (table.n[k] - 1)) if table.n[k] > 1 else 0.0
+        fields = {**_truth_row(table, overlaps, g), "det": det}
+        location = len(table.score) + fields["gt"]
+        row = {"kind": name, "suspicion": suspicion, **fields}
+        yield -suspicion, -float(best_iou[g]), location, row
 
 
 def _confidence(table: Table) -> Floats:
