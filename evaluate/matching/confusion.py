@@ -24,6 +24,9 @@ Of = Literal["gt", "det"]
 MOST_CELLS = 2**22
 """A matrix of more cells is not written out."""
 
+SPARSE = 2**17
+"""Keys are counted in a table of all of them if it is no larger than this and a few entries per key."""
+
 MOST_PAIRS = 2**22
 """With more overlapping pairs in one image the classes that are taken for each other are not looked for."""
 
@@ -39,8 +42,8 @@ class Counts(msgspec.Struct, frozen=True, eq=False):
     def of(cls, shape: tuple[int, ...], *columns: NDArray[np.integer]) -> Counts:
         """Count each combination of the columns, each (rows,)."""
         key = np.ravel_multi_index(tuple(c.astype(np.int64) for c in columns), shape)
-        keys, n = np.unique(key, return_counts=True)
-        return cls(shape, tuple(np.unravel_index(keys, shape)), n.astype(np.int64))
+        keys, n = count_keys(key, math.prod(shape))
+        return cls(shape, tuple(np.unravel_index(keys, shape)), n)
 
     def dense(self) -> Longs:
         """The whole array."""
@@ -108,6 +111,16 @@ class Confusion(msgspec.Struct, frozen=True, eq=False, dict=True):
             data["shares_of"] = of
             data["shares"] = [[None if math.isnan(v) else v for v in row] for row in shares]
         return data
+
+
+def count_keys(keys: Longs, n: int) -> tuple[Longs, Longs]:
+    """Return the distinct keys, which are below `n`, ascending, and how often each occurs."""
+    if n > 8 * len(keys) + SPARSE:  # most entries of a table of all keys would be 0
+        distinct, times = np.unique(keys, return_counts=True)
+        return distinct, times.astype(np.int64)
+    counts = np.bincount(keys, minlength=n)
+    occurring = np.flatnonzero(counts)
+    return occurring, counts[occurring]
 
 
 def counts_as_nothing(joined: Joined, rules: Protocol) -> Mask:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND as BACKGROUND  # noqa: PLC0414 -- part of the page
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
-from odm.evaluate.matching.confusion import counts_as_nothing, overlapping
+from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
 from odm.evaluate.matching.order import first_of_runs, one_to_one
 from odm.evaluate.matching.prepare import prepare
@@ -310,7 +310,7 @@ def _confusions(
         gt_class, det_class = truth.category[gt], table.category[det]
         missed[k] -= np.bincount(gt_class, minlength=n)
         unmatched[k] -= np.bincount(det_class[alone[det]], minlength=n)
-        class_pairs, times = _counted(gt_class.astype(np.int64) * (n + 1) + det_class, (n + 1) ** 2)
+        class_pairs, times = count_keys(gt_class.astype(np.int64) * (n + 1) + det_class, (n + 1) ** 2)
         keys.append(k * (n + 1) ** 2 + class_pairs)
         counts.append(times)
     # The last row is the background, the last column what was missed.
@@ -323,23 +323,18 @@ def _confusions(
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
 
 
-def _counted(keys: Longs, n: int) -> tuple[Longs, Longs]:
-    """The distinct keys below n, ascending, and how often each occurs."""
-    if n > 2**17:
-        return np.unique(keys, return_counts=True)
-    times = np.bincount(keys, minlength=n)
-    distinct = np.flatnonzero(times)
-    return distinct, times[distinct]
-
-
 def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
     """Yield the pairs of the confusion matrix at each level: detections and ground truths."""
     det, gt = pairing.det, pairing.gt
     since = level[det] if len(det) else np.zeros(0, np.int64)
     # A pair whose two sides have no other pair is taken wherever its detection is.
     n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
-    simple = (n_det[det] == 1) & (n_gt[gt] == 1)
+    is_simple = (n_det[det] == 1) & (n_gt[gt] == 1)
+    simple, others = np.flatnonzero(is_simple), np.flatnonzero(~is_simple)
+    # The boxes of the other pairs are numbered anew: they are few, and each level makes tables of them.
+    ends = [np.unique(rows[others], return_inverse=True)[1].reshape(-1) for rows in (det, gt)]
     for k in range(n_levels):
-        sure, others = simple & (since >= k), ~simple & (since >= k)
-        chosen = np.flatnonzero(others)[one_to_one(det[others], gt[others])]
-        yield k, np.concatenate([det[sure], det[chosen]]), np.concatenate([gt[sure], gt[chosen]])
+        left = np.flatnonzero(since[others] >= k)
+        chosen = others[left[one_to_one(ends[0][left], ends[1][left])]]
+        pairs = np.concatenate([simple[since[simple] >= k], chosen])
+        yield k, det[pairs], gt[pairs]

@@ -65,13 +65,23 @@ def at_ious(joined: Joined, rules: Protocol, table: DetectionTable) -> Iterator[
     place = np.empty_like(rows)
     place[rows] = np.arange(len(rows))
     each = [replace(rules, ious=(iou,), areas=rules.areas[:1]) for iou in ious]
+    ranking: tuple[Longs, Longs] | None = None
     for matches in match_all(joined, each):
-        yield _at(joined, table, matches, pairs, place)
+        if ranking is None:  # which is that of every threshold
+            ranking = rows_by_class(matches, ranked_rows(matches))
+        yield _at(joined, table, matches, pairs, rows, place, ranking)
 
 
-def _at(joined: Joined, table: DetectionTable, matches: Matches, pairs: Pairs, place: Longs) -> AtIou:
+def _at(
+    joined: Joined,
+    table: DetectionTable,
+    matches: Matches,
+    pairs: Pairs,
+    rows: Longs,
+    place: Longs,
+    ranking: tuple[Longs, Longs],
+) -> AtIou:
     outcomes = OutcomeTable.of(joined, matches)
-    rows = np.argsort(matches.row)
     outcome, gt = outcomes.outcome[rows], outcomes.gt[rows]
     found_by = np.full(len(outcomes.truth), -1, np.int32)
     hits = np.flatnonzero((outcome == TP) & (gt >= 0))
@@ -83,17 +93,20 @@ def _at(joined: Joined, table: DetectionTable, matches: Matches, pairs: Pairs, p
         taken[place[piece.det[again]]] = True
     same, other = table.counting_ious
     reason = reasons_of(kinds_at(threshold, table.has_truth, same, other, taken))
-    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _ap(matches))
+    return AtIou(threshold, outcome_kinds(outcome, reason), found_by, _ap(matches, *ranking))
 
 
-def _ap(matches: Matches) -> Floats:
-    """Return (classes,) the AP of each class, as the evaluation computes it."""
+def _ap(matches: Matches, rows: Longs, counts: Longs) -> Floats:
+    """Return (classes,) the AP of each class, as the evaluation computes it.
+
+    `rows` and `counts` are the ranking that `rows_by_class` returns.
+    """
     ap = np.full(len(matches.classes), np.nan)
     rules = matches.protocol
     if rules.metric != "ap":
         return ap
     (word_bit,) = bits_of_area(rules)
-    for ranked in Ranked.of(matches, *rows_by_class(matches, ranked_rows(matches))):
+    for ranked in Ranked.of(matches, rows, counts):
         class_slice = slice(ranked.first_class, ranked.first_class + ranked.n_classes)
         counted = ranked.counted(*word_bit, ranked.unmatched(0))
         ap[class_slice] = PrecisionReader(rules, matches.npos[class_slice, 0]).average(counted)

@@ -231,7 +231,7 @@ def _html(
         "STYLE": style,
         "SCRIPT": script,
         # JSON, deflated, in base64: nothing in it can end the element that holds it.
-        "DATA": base64.b64encode(zlib.compress(text.encode(), 6)).decode(),
+        "DATA": base64.b64encode(zlib.compress(text.encode(), 5)).decode(),
         "PICTURES": "\n".join(pictures),
     }
     parts = _asset("template.html").split("@@")  # names of holes stand at the odd places

@@ -154,8 +154,9 @@ class ShownImages:
     def boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
         """(n,) the numbers on the page of the images of some boxes, whose edges count for `page`."""
         number: Ints = self.number[image]
-        is_drawn = (number >= 0) & (np.abs(xyxy) < HUGE).all(axis=1)
-        np.maximum.at(self._extents, number[is_drawn], xyxy[is_drawn, 2:])
+        rows = np.flatnonzero(number >= 0)  # of all images only few are shown
+        rows = rows[(np.abs(xyxy[rows]) < HUGE).all(axis=1)]
+        np.maximum.at(self._extents, number[rows], xyxy[rows, 2:])
         return number
 
     def page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
