@@ -332,7 +332,9 @@ def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int,
     is_simple = (n_det[det] == 1) & (n_gt[gt] == 1)
     simple, others = np.flatnonzero(is_simple), np.flatnonzero(~is_simple)
     # The boxes of the other pairs are numbered anew: they are few, and each level makes tables of them.
-    ends = [np.unique(rows[others], return_inverse=True)[1].reshape(-1) for rows in (det, gt)]
+    ends = [
+        np.unique(rows[others], return_inverse=True)[1].reshape(-1).astype(np.int32) for rows in (det, gt)
+    ]
     for k in range(n_levels):
         left = np.flatnonzero(since[others] >= k)
         chosen = others[left[one_to_one(ends[0][left], ends[1][left])]]
