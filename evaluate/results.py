@@ -257,6 +257,11 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
 
         return list(at_ious(self.sides, self.rules, self.detections))
 
+    def report_suspects(self) -> list[dict[str, Any]]:
+        """Return the labels to review, most suspicious first, as in ``suspects.csv``."""
+        rows: list[dict[str, Any]] = import_late("evaluate.analysis.review").suspects_of(self)
+        return rows
+
     @property
     def sides(self) -> Joined:
         """The boxes of both sides. Raises UsageError if the result was made from matches only."""

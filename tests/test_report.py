@@ -1,6 +1,7 @@
 """Reports without a browser: what a page holds equals what the commands print, and it is written safely."""
 
 import base64
+import csv
 import functools
 import hashlib
 import io
@@ -378,6 +379,55 @@ def test_no_text_is_missing():
                 *(re.findall(r"{(\w+)}", f) for f in forms(english[key]))
             ), key
             assert isinstance(text, str) or "other" in text, key
+
+
+@pytest.mark.parametrize("protocol", ["coco", "voc2012", "lvis", "openimages", "corloc"])
+def test_the_labels_to_review_are_those_of_the_list(data, tmp_path, protocol):
+    sides = odm.read(data / "gt.json"), odm.read(data / "det.csv", images=data / "photos")
+    odm.eval(*sides, protocol, save=tmp_path / "out", report=tmp_path / "r.html", report_images=3)
+    page, _, _ = read_page(tmp_path / "r.html")
+    with (tmp_path / "out/suspects.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    shown = page["results"][0]["review"]
+    assert (shown["count"], shown["names"]) == (
+        len(rows),
+        (tmp_path / "out/review.txt").read_text().splitlines(),
+    )
+    assert bool(rows) == (protocol != "corloc")
+    for row, (name, *_) in (
+        (row, page["pictures"][row["image"]]) for row in shown["rows"] if row["image"] >= 0
+    ):
+        assert row["name"] == name
+    listed = [(r["kind"], r["name"], r["class"], r["other"] or "") for r in shown["rows"]]
+    assert listed == [(r["kind"], r["image"], r["class"], r["other_class"]) for r in rows[:96]]
+    for row, line in zip(shown["rows"], rows, strict=False):
+        score = line["same_score" if row["kind"] not in ("class", "spurious") else "other_score"]
+        assert row["score"] == (pytest.approx(float(score), abs=1e-6) if score else None)
+        edges = [float(line[edge]) for edge in ("left", "top", "right", "bottom")]
+        assert row["box"] == pytest.approx(edges, abs=0.051)
+
+
+def test_the_first_labels_to_review_have_their_images_on_the_page(tmp_path):
+    """The others have more errors, or errors of a rarer kind, than the two whose only label is doubted."""
+    n, many = 40, 5
+    image = np.repeat(np.arange(3, n), many)
+    columns = {"images": [f"{i}.jpg" for i in range(n)], "categories": ["a", "b", "c"]}
+    one = [0, 0, 40, 40]
+    boxes = np.c_[
+        np.tile(np.arange(many) * 50.0, n - 3), np.zeros(len(image)), np.tile([40, 40], (len(image), 1))
+    ]
+    gt = Dataset.from_arrays(**columns, image=[0, 1, *image, 3], category=[0, 0] + [0] * len(image) + [1],
+                             ltwh=np.vstack([one, one, boxes, [0, 300, 40, 40]]))  # fmt: skip
+    det = Dataset.from_arrays(**columns, image=[0, 1, 2, *image[::many], 3], category=[1, 1, 2] + [0] * (n - 3) + [1],
+                              ltwh=np.vstack([one, one, one, boxes[::many], [0, 300, 40, 40]]),
+                              score=[0.95, 0.94, 0.7, *[0.5] * (n - 3), 0.9])  # fmt: skip
+    odm.eval(gt, det, "coco", report=tmp_path / "r.html", report_images=8)
+    page, _, _ = read_page(tmp_path / "r.html")
+    first = page["results"][0]["review"]["rows"][:2]
+    assert [(row["kind"], row["name"], row["other"]) for row in first] == [
+        ("class", f"{i}.jpg", "b") for i in (0, 1)
+    ]
+    assert [page["pictures"][row["image"]][0] for row in first if row["image"] >= 0] == ["0.jpg", "1.jpg"]
 
 
 def test_a_page_has_the_words_of_all_languages_or_of_the_one_that_is_asked_for(data, tmp_path, capsys):

@@ -482,6 +482,29 @@ def test_a_selection_is_taken_along(visit, made, tmp_path):
     assert run("eval", *sides, "--only-images", f"@{tmp_path / 'images.txt'}") == 0
 
 
+def test_labels_to_review_are_seen_and_taken_along(visit, made, tmp_path):
+    top, _ = made
+    page = visit(top / "eval.html")
+    review = page.locator("#review")
+    sides = [top / "set/gt.json", top / "set/det.csv", "--images", top / "set/photos", "-q"]
+    assert run("eval", *sides, "--protocol", "coco", "--save", tmp_path / "out") == 0
+    with (tmp_path / "out/suspects.csv").open(newline="", encoding="utf-8") as file:
+        suspects = list(csv.DictReader(file))
+    while (more := review.locator("[data-review-take=more]")).count():
+        more.click()
+    cards = review.locator(".suspect")
+    assert [c.get_attribute("data-review") for c in cards.all()] == [row["kind"] for row in suspects]
+    assert "{" not in review.inner_text()
+    with page.expect_download() as names:
+        review.locator("[data-review-take=list]").click()
+    names.value.save_as(tmp_path / "review.txt")
+    assert (tmp_path / "review.txt").read_text() == (tmp_path / "out/review.txt").read_text()
+    review.locator("[data-review-take=copy]").click()
+    review.get_by_text(re.compile("names? copied")).wait_for()
+    cards.first.click()
+    assert page.locator("#viewer h2").inner_text() == suspects[0]["image"]
+
+
 def test_a_legend_of_classes_filters(visit, made):
     page = visit(made[0] / "show.html")
     chip = page.locator(".legend .chip").first

@@ -15,6 +15,9 @@ from odm.tables import Floats, Ints, Longs
 BACKGROUND = 0.1
 """A detection whose IoU with every ground truth is at most this lies on the background."""
 
+SUSPICION = 0.5
+"""The least suspicion of a label that is listed for review."""
+
 
 class Best(msgspec.Struct, frozen=True, eq=False):
     """The best partner of each box: ``at`` (n,) its position, -1 = none, and ``iou`` (n,), 0 without."""

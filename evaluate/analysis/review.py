@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.outcome_table import FP, TP
-from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
+from odm.evaluate.analysis.overlaps import BACKGROUND, SUSPICION, Overlaps, overlaps_of
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.results import Result, plain
 from odm.tables import Dataset, Floats
@@ -22,9 +22,6 @@ COLUMNS = ("image", "class", *EDGES, "area", *OVERLAPPING)
 
 KINDS = ("class", "location", "missing", "spurious", "both", "duplicate")
 """The kinds of suspects, in the order in which they apply."""
-
-SUSPICION = 0.5
-"""The least suspicion that is listed."""
 
 
 def missed(table: Table, overlaps: Overlaps) -> list[dict[str, Any]]:
@@ -202,10 +199,9 @@ def review_rows(
     result: Result, truth: Dataset | None, detections: Dataset | None
 ) -> tuple[list[list[Any]], list[list[Any]]]:
     """Return the rows of `MISSED` and of `SUSPECTS`; none for protocols that do not count every object."""
-    if result.joined is None or result.rules.metric in ("corloc", "top-k"):
+    measured = _measure(result)
+    if measured is None:
         return [], []
-    table = table_of(result)
-    overlaps = overlaps_of(result.joined, table)
 
     def rows(records: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[list[Any]]:
         out = []
@@ -221,4 +217,17 @@ def review_rows(
             out.append([fields[key] for key in columns])
         return out
 
-    return rows(missed(table, overlaps), MISSED), rows(suspects(table, overlaps), SUSPECTS)
+    return rows(missed(*measured), MISSED), rows(suspects(*measured), SUSPECTS)
+
+
+def suspects_of(result: Result) -> list[dict[str, Any]]:
+    """Return `suspects` of a result; none for protocols that do not count every object."""
+    measured = _measure(result)
+    return [] if measured is None else suspects(*measured)
+
+
+def _measure(result: Result) -> tuple[Table, Overlaps] | None:
+    if result.joined is None or result.rules.metric in ("corloc", "top-k"):
+        return None
+    table = table_of(result)
+    return table, overlaps_of(result.joined, table)

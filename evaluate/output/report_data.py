@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from odm.evaluate.analysis.errors import DetectionTable
 from odm.evaluate.analysis.overlaps import BACKGROUND as BACKGROUND  # noqa: PLC0414 -- part of the page
+from odm.evaluate.analysis.overlaps import SUSPICION as SUSPICION  # noqa: PLC0414 -- part of the page
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS

@@ -49,6 +49,7 @@ SCRIPTS = {
         "curves.js",
         "analyses.js",
         "errors.js",
+        "review.js",
         "images.js",
     ),
     "dataset": ("dataset.js", "show.js"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate import Evaluation, Result
-from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, Counts, ReportData
+from odm.evaluate.output.report_data import BACKGROUND, KINDS, MISSES, SIDES, SUSPICION, Counts, ReportData
 from odm.evaluate.results import plain
 from odm.issues import Code
 from odm.report import words
@@ -53,8 +53,12 @@ def evaluation_page(
         If `images` is below 1, or a result does not hold the boxes.
     """
     tables = [result.report_data() for result in evaluation.results]
+    suspects = [result.report_suspects() for result in evaluation.results]
     names, join = evaluation.joined.images, evaluation.join
-    weight, cells = np.zeros(len(names), np.int64), []
+    image_of_name = {name: image for image, name in enumerate(names)}
+    weight = np.zeros(len(names), np.int64)
+    disputed = dict.fromkeys(row["image"] for rows in suspects for row in rows[:PICTURED])
+    cells: list[dict[Hashable, list[int]]] = [{name: [image_of_name[name]] for name in disputed}]
     for table in tables:  # the errors at the best score, and for every class and kind of error its images
         detections, truth = table.detections, table.truth
         false, missed, errors = table.wrong_at(table.best)
@@ -86,8 +90,8 @@ def evaluation_page(
         },
         "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
         "results": [
-            _result(evaluation, result, table, shown)
-            for result, table in zip(evaluation.results, tables, strict=True)
+            {**_result(evaluation, result, table, shown), "review": _review(rows, shown, image_of_name)}
+            for result, table, rows in zip(evaluation.results, tables, suspects, strict=True)
         ],
     }
     return shown.page("evaluation", data, pictures)
@@ -143,6 +147,32 @@ def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: Sh
     }
 
 
+def _review(
+    suspects: Sequence[dict[str, Any]], on_page: ShownImages, image_of_name: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the first `LISTED` labels to review, how many there are, and the images of all."""
+    rows = [
+        {
+            "image": int(on_page.number[image_of_name[row["image"]]]),
+            "name": row["image"],
+            "kind": row["kind"],
+            "class": row["class"],
+            "other": row["other_class"],
+            "score": row["other_score" if row["kind"] in ("class", "spurious") else "same_score"],
+            "iou": row["same_iou"],
+            "isLabel": row["gt"] is not None,
+            "box": rounded(np.array([row[edge] for edge in ("left", "top", "right", "bottom")]), 1),
+        }
+        for row in suspects[:LISTED]
+    ]
+    return {
+        "count": len(suspects),
+        "least": SUSPICION,
+        "names": list(dict.fromkeys(row["image"] for row in suspects)),
+        "rows": _brief(rows),
+    }
+
+
 def _misses(result: Result) -> list[dict[str, Any]]:
     """The miss rates over the logarithm of false positives per image, of protocols that have them."""
     rules = result.rules
@@ -186,6 +216,12 @@ def _brief(data: Any) -> Any:
         return round(data, 6) if math.isfinite(data) else None
     return data
 
+
+PICTURED = 24
+"""How many of the labels to review have their images on the page, whatever the errors in these."""
+
+LISTED = 96
+"""How many of the labels to review are listed on the page."""
 
 WORST = 12
 """How many of the images with the largest error are listed."""

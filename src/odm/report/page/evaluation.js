@@ -84,7 +84,7 @@ function drawResult(X, R, sources, st, shown, opening, show) {
   opening.replaceChildren(
     ...[protocolTabs(X, st, show), hero({ ...context, counts: ofProtocol })].filter(Boolean),
   );
-  const parts = [bar, tiles, classTable, curves, analyses, errors]
+  const parts = [bar, tiles, classTable, curves, analyses, errors, review]
     .map((make) => make(context))
     .filter(Boolean);
   const gallery = images(context);
@@ -170,8 +170,9 @@ function bar({ X, R, st, redraw, counts }) {
       },
     },
   });
-  const sections = ["top", "classes", "curves", "analyses", "errors", "images"];
-  const there = sections.filter((id) => id !== "analyses" || hasAnalyses(R));
+  const sections = ["top", "classes", "curves", "analyses", "errors", "review", "images"];
+  const isThere = { analyses: hasAnalyses(R), review: R.review.count > 0 };
+  const there = sections.filter((id) => isThere[id] !== false);
   const nav = links(there.map((id) => [id, t("section." + id)]));
   nav.append(clear);
   byId("barin").append(

@@ -2,6 +2,9 @@
 
 const CARDS = 24;
 
+// Where the picture of an image lies: beside the page, or in it; empty without one.
+const pictureAddress = (X, source) => (source && !X.files ? "data:image/jpeg;base64," + source : source || "");
+
 // `options`:
 //   panes(image) -> lists of boxes, one list per pane; a box is {key, kind, box, label, score, why}
 //   matches(box, image) -> whether it is what the filters ask for
@@ -50,11 +53,7 @@ function makeGallery(X, sources, options) {
     if (next) next.firstChild.focus();
   }
 
-  const address = (image) => {
-    const source = sources[image];
-    if (!source) return "";
-    return X.files ? source : "data:image/jpeg;base64," + source;
-  };
+  const address = (image) => pictureAddress(X, sources[image]);
 
   function photo(image, pane) {
     const key = image + "/" + pane;
