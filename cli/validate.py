@@ -21,6 +21,7 @@ from odm.cli._streams import laid_out, say, show
 from odm.converters import Ledger, Loaded, chosen
 from odm.converters.validation import check_codes, first_of_each, sort_issues
 from odm.issues import KEPT_PER_CODE, DataError, Issue, Log, OdmError, UsageError, listed, printable, shorten
+from odm.verbs.choosing import Choice
 from odm.verbs.options import CHECKS, OUTPUT, Options, option
 from odm.verbs.reports import check_report
 from odm.verbs.sources import paths_of, split_names
@@ -113,15 +114,18 @@ def command(options: ValidateCommand) -> int:
     ledger: Ledger | None = None
     refused: OdmError | None = None
     loaded: tuple[Loaded, ...] = ()
+    choice = options.choice()
     if options.fix is not None:
         try:
             ledger = write_repaired(source, options, log)
         except DataError as e:
             refused = e
     elif len(sources) > 1:
-        loaded, refused = _examine_each(sources, options, log)
+        loaded, refused = _examine_each(sources, options, log, choice)
     else:
-        loaded = examine_files(source, options, log)
+        loaded = examine_files(source, options, log, choice)
+    if choice is not None and loaded:
+        choice.check()
     log = chosen(log, select, ignore)
     if options.report:
         datasets = [one.dataset for one in loaded]
@@ -150,7 +154,7 @@ def _explain(name: str, output: str) -> int:
 
 
 def _examine_each(
-    sources: Sequence[str], options: ValidateCommand, log: Log
+    sources: Sequence[str], options: ValidateCommand, log: Log, choice: Choice | None
 ) -> tuple[tuple[Loaded, ...], OdmError | None]:
     """Examine several sources one by one. Returns what was read, and the error of those that cannot be.
 
@@ -161,7 +165,7 @@ def _examine_each(
     for source in log.track(list(dict.fromkeys(sources)), "sources"):
         log_of_source = log.fresh()
         try:
-            loaded += examine_files(source, options, log_of_source)
+            loaded += examine_files(source, options, log_of_source, choice)
         except OdmError as e:
             refused.setdefault(str(e.args[0]), e)
         log.extend(log_of_source)

@@ -108,8 +108,11 @@ def locate(
     return image_files
 
 
-def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> None:
-    """Compare the images of a dataset with the image files in a folder: which exist, and their sizes."""
+def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log, *, partial: bool = False) -> None:
+    """Compare the images of a dataset with the image files in a folder: which exist, and their sizes.
+
+    If the dataset is `partial`, image files of no image are no fault.
+    """
     dataset, images = loaded.dataset, loaded.dataset.images
     source = Source(folder, follow_links=request.follow_links, max_size=request.max_size)
     find = _finder(source)
@@ -124,7 +127,7 @@ def check_pictures(loaded: Loaded, request: Request, folder: str, log: Log) -> N
             log.report(NO_PICTURE, dataset.image_place(row), value=name)
     pictures = source.with_suffix(*PICTURE_SUFFIXES)
     alone = sorted(set(pictures) - set(used.values()))
-    if alone:
+    if alone and not partial:
         log.report(NO_ANNOTATION, folder, n=len(alone), total=len(pictures), value=alone[0] or folder)
     reader_options = {**request.shared, **request.options}
     options = {spec.name for spec in option_specs(loaded.format.options)} & {"image_size", "image_sizes"}

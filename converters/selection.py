@@ -135,12 +135,8 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
         If no image is left.
     """
     n_images = len(dataset.images)
-    if selection.only_images is not None:
-        check_images(selection.only_images, dataset.images.name)
-        dropped = ~np.isin(dataset.images.name, selection.only_images)
-        dataset = _leave_out_images(dataset, dropped, f"not chosen ({spell('only_images')})", ledger)
-    if selection.score_min is not None or selection.at_scores is not None:
-        dataset = _leave_out_by_score(selection, dataset, ledger)
+    check_images(selection.only_images or (), dataset.images.name)
+    dataset = keep_chosen(selection, dataset, ledger)
     if dataset.relative and (selection.min_box or selection.min_area):
         raise UsageError(
             f"{spell('min_box')} and {spell('min_area')} are in pixels, but no image has a size; {GIVE_SIZES}"
@@ -171,6 +167,16 @@ def select(selection: Selection, dataset: Dataset, ledger: Ledger, log: Log) -> 
     if n_images and not len(dataset.images):
         reasons = ", ".join(f"{n} {reason}" for reason, n in ledger.images_left_out.items())
         raise DataError(f"no image is left of {n_images}: {reasons}", log)
+    return dataset
+
+
+def keep_chosen(selection: Selection, dataset: Dataset, ledger: Ledger) -> Dataset:
+    """Return the dataset with the images and scores of the selection; it may have none of these images."""
+    if selection.only_images is not None:
+        dropped = ~np.isin(dataset.images.name, selection.only_images)
+        dataset = _leave_out_images(dataset, dropped, f"not chosen ({spell('only_images')})", ledger)
+    if selection.score_min is not None or selection.at_scores is not None:
+        dataset = _leave_out_by_score(selection, dataset, ledger)
     return dataset
 
 

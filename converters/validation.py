@@ -9,21 +9,23 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from odm import checks
 from odm.codes import STRAY_FILE
-from odm.converters.load import Loaded, Reference, check_shared, load, load_pair
+from odm.converters.load import Check, Loaded, Reference, check_shared, load, load_pair
 from odm.converters.pending import SHAPE_WORDS, Request
 from odm.converters.pictures import check_pictures
 from odm.formats import FORMATS
 from odm.issues import CODES, DataError, Issue, Log, UsageError, hint, printable, spell
 from odm.names import number_of
-from odm.tables import Kind
+from odm.tables import Dataset, Kind
 
 LITTER = ("._*", ".DS_Store", ".AppleDouble", ".Spotlight-V100", ".Trashes", "__MACOSX", ".directory")
 """Hidden files that an operating system leaves in a folder."""
@@ -115,6 +117,7 @@ def examine(
     gt: Request | None = None,
     against: Request | None = None,
     tolerance: float = checks.TOLERANCE,
+    take: Callable[[Dataset], Dataset] | None = None,
 ) -> tuple[Loaded, ...]:
     """Read and check one source, or ground truth and detections; issues go to `log`.
 
@@ -128,6 +131,8 @@ def examine(
         The detections that belong to `source`, which is then ground truth.
     tolerance
         Pixels by which a box may reach beyond its image.
+    take
+        Takes a part of a dataset; what is wrong with the rest is left out.
 
     Returns
     -------
@@ -146,7 +151,9 @@ def examine(
     check_tolerance(tolerance)
     source = replace(source, wants=SHAPE_WORDS)
     against = against and replace(against, wants=SHAPE_WORDS)
-    check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
+    check: Check = functools.partial(checks.run, all_rules=True, tolerance=tolerance)
+    if take is not None:
+        check = _check_part(check, take)
     reference = None if gt is None else Reference(gt, log, refuse=False)
     loaded: tuple[Loaded, ...]
     try:
@@ -158,6 +165,8 @@ def examine(
         if not log.errors:
             raise
         return ()
+    if take is not None:
+        loaded = tuple(_take_part(side, take, log) for side in loaded)
     if len(loaded) == 2 and all(len(side.dataset) or not side.dataset.skipped for side in loaded):
         checks.compare(loaded[0].dataset, loaded[1].dataset, log)
     elif reference is not None and reference.held is None:
@@ -179,8 +188,35 @@ def examine(
         folder = {**request.shared, **request.options}.get("images")
         if folder is not None and folder not in folders:
             folders.add(folder)
-            check_pictures(side, request, str(folder), log)
+            check_pictures(side, request, str(folder), log, partial=take is not None)
     return loaded
+
+
+def _check_part(check: Check, take: Callable[[Dataset], Dataset]) -> Check:
+    """Check only a part of each dataset."""
+
+    def check_part(dataset: Dataset, log: Log, options: Collection[str]) -> NDArray[np.bool_]:
+        check(take(dataset), log, options)
+        return np.zeros(len(dataset), np.bool_)  # no row is left out
+
+    return check_part
+
+
+def _take_part(side: Loaded, take: Callable[[Dataset], Dataset], log: Log) -> Loaded:
+    """Take a part of what was read, and withdraw the faults of files that hold images of the rest alone."""
+    dataset, part = side.dataset, take(side.dataset)
+    is_chosen = np.isin(dataset.images.name, part.images.name)
+    chosen_files, other_files = (
+        {*dataset.images.file[rows].tolist(), *dataset.boxes.file[rows[dataset.boxes.image]].tolist()}
+        for rows in (is_chosen, ~is_chosen)
+    )
+    paths = {dataset.files[file].path for file in other_files - chosen_files - {-1}}
+    withdrawn = [issue for issue in log.issues if issue.path in paths]
+    log.counts -= Counter(issue.code for issue in withdrawn)
+    log.issues = [issue for issue in log.issues if issue.path not in paths]
+    rows_of_others = {(issue.path, issue.line, issue.pointer) for issue in withdrawn if CODES[issue.code].row}
+    skipped = max(0, dataset.skipped - len(rows_of_others))
+    return replace(side, dataset=replace(part, skipped=skipped))
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -1,6 +1,7 @@
 """Which images, classes and detections the commands use: `--only-images`, `--only-classes` and scores."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -121,9 +122,75 @@ def test_statistics_differences_and_pages_of_some(tmp_path, capsys):
     assert n
 
 
+def test_an_image_that_only_one_version_has(tmp_path):
+    odm.convert(TRUTH, tmp_path / "a.json", to="coco", only_images=SOME[:1])
+    difference = odm.diff(TRUTH, tmp_path / "a.json", only_images=SOME)
+    assert not difference.equal
+    assert "images: 1 removed" in difference.verdict
+
+
+def write_faults(folder):
+    """YOLO labels of the example with faults of two kinds in each file: a row that is no row, and a box twice."""
+    odm.convert(TRUTH, folder, to="yolo")
+    for path in folder.glob("labels/**/*.txt"):
+        first = path.read_text().splitlines()[0]
+        path.write_text(path.read_text() + first + "\nx 1 2\n")
+    return folder
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_validation_of_some_images_and_classes(tmp_path, capsys, as_object):
+    """Only their faults are reported: those of rows that cannot be read, and those of tables."""
+    faults = write_faults(tmp_path / "faults")
+    whole = odm.validate(faults, image_size="960x600")
+    names = whole.datasets[0].images.name
+    some = [name for name in names if name.split(".")[0] in ("market", "night")]
+    files = {f"{name.split('.')[0]}.txt" for name in some}
+    assert whole.log.counts["wrong-count"] == len(names)
+    source = odm.read(faults, image_size="960x600", skip_bad=True) if as_object else faults
+    part = odm.validate(source, only_images=some, **({} if as_object else {"image_size": "960x600"}))
+    read_faults = ["wrong-count"] * (not as_object)
+    assert {code: n for code, n in part.log.counts.items() if n} == {
+        code: len(files) for code in ["duplicate-box", *read_faults]
+    }
+    assert {Path(issue.path).name for issue in part} == files
+    assert sorted(part.datasets[0].images.name) == sorted(some)
+    if as_object:
+        return
+    assert part.datasets[0].skipped == len(files)
+    labels = [str(path) for path in faults.glob("labels/**/*.txt")]
+    words = ["--image-size", "960x600", "--quiet", "--only-images", ",".join(some)]
+    assert run(["validate", *labels, "--from", "yolo", *words]) == 1
+    assert set(re.findall(r"[a-z-]+\.txt(?=:)", capsys.readouterr().out)) == files
+    first = int((faults / "labels" / "night.txt").read_text().split()[0])
+    chosen = [name for k, name in enumerate(whole.datasets[0].categories.name) if k != first]
+    others = odm.validate(faults, only_images=some, only_classes=chosen, image_size="960x600")
+    assert others.datasets[0].categories.name == tuple(chosen)
+    assert others.log.counts["duplicate-box"] < len(files)
+
+
+def test_faults_beyond_those_that_are_kept_are_those_of_the_chosen_images(tmp_path):
+    """Of each code a log keeps some; those of other images do not fill it."""
+    (tmp_path / "a.txt").write_text("x 1 2\n" * 500)
+    (tmp_path / "b.txt").write_text("0 .5 .5 .1 .1\nx 1 2\n")
+    part = odm.validate(tmp_path, "yolo", only_images=["b"], image_size="640x480", select="wrong-*")
+    assert [(Path(issue.path).name, issue.code) for issue in part] == [("b.txt", "wrong-count")]
+    assert part.log.counts["wrong-count"] == part.errors == 1
+
+
+def test_validation_of_some_images_against_detections_and_pictures():
+    words = {"against": DETECTIONS, "images": STREET / "images"}
+    part = odm.validate(TRUTH, only_images=SOME, **words)
+    assert [sorted(one.images.name) for one in part.datasets] == [SOME, SOME]
+    assert not list(part)
+    with pytest.raises(odm.UsageError, match="fix repairs all of SRC: leave out only_classes"):
+        odm.validate(TRUTH, only_classes="car", fix="clip", out="never")
+
+
 @pytest.mark.parametrize("verb", [
     lambda **o: odm.convert(TRUTH, "never.json", to="coco", **o),
     lambda **o: odm.stats(TRUTH, **o), lambda **o: odm.show(TRUTH, **o), lambda **o: odm.diff(TRUTH, TRUTH, **o),
+    lambda **o: odm.validate(TRUTH, **o), lambda **o: odm.validate(odm.read(TRUTH), **o),
 ])  # fmt: skip
 @pytest.mark.parametrize(("options", "message"), [
     ({"only_images": "marke.jpg"}, r"only_images: there is no image 'marke.jpg' \(did you mean 'market.jpg'"),

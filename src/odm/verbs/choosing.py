@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from odm.converters.edit import Edits, apply, check_classes
 from odm.converters.ledger import Ledger
-from odm.converters.selection import Selection, check_images, select
-from odm.issues import Log
+from odm.converters.selection import Selection, check_images, keep_chosen
 from odm.verbs.options import READING, Options, option
 from odm.verbs.sources import names_in
 from odm.verbs.words import Path
@@ -17,6 +16,7 @@ from odm.verbs.words import Path
 if TYPE_CHECKING:
     from odm.tables import Dataset
 
+ONLY_CLASSES = option("Keep only these classes; @FILE: one name per line.", "A,B|@FILE", default=None)
 ONLY_IMAGES = option("Keep only these images; @FILE: one name per line.", "A,B|@FILE", default=None)
 SCORE_MIN = option("Leave out detections with a lower score.", "SCORE", default=None)
 AT_SCORES = option(
@@ -30,7 +30,7 @@ AT_SCORES = option(
 class ChoiceOptions(Options, heading=READING):
     """Which images and classes of the sources are used."""
 
-    only_classes: str | Sequence[str] | None = option("Keep only these classes.", "A,B", default=None)
+    only_classes: str | Sequence[str] | None = ONLY_CLASSES
     only_images: str | Sequence[str] | None = ONLY_IMAGES
 
 
@@ -55,19 +55,38 @@ def selection_of(
     return Selection(only_images=images, score_min=score_min, at_scores=thresholds)
 
 
-def choose(datasets: Sequence[Dataset], options: ChoiceOptions, encoding: str, log: Log) -> list[Dataset]:
+class Choice:
+    """What the options of a command leave of its datasets, each of which may lack some of the names."""
+
+    def __init__(self, options: ChoiceOptions, encoding: str) -> None:
+        """Read the options. Raises UsageError or PathError for a value or file that cannot be used."""
+        scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
+        self.selection = selection_of(options.only_images, *scores, encoding)
+        self.classes = names_in("only_classes", options.only_classes, encoding) or ()
+        self._class_names: dict[str, None] = {}
+        self._image_names: dict[str, None] = {}
+
+    def take(self, dataset: Dataset) -> Dataset:
+        """Return a dataset with what the options leave of it."""
+        names = dataset.categories.name
+        self._class_names.update(dict.fromkeys(names))
+        self._image_names.update(dict.fromkeys(dataset.images.name))
+        classes = tuple(name for name in self.classes if name in names)
+        edits = Edits(only=classes, drop=names if self.classes and not classes else ())
+        return keep_chosen(self.selection, apply(edits, dataset, Ledger("", "")), Ledger("", ""))
+
+    def check(self) -> None:
+        """Raise UsageError for a name that none of the datasets has that were taken."""
+        check_classes("only_classes", self.classes, list(self._class_names))
+        check_images(self.selection.only_images or (), self._image_names)
+
+
+def choose(datasets: Sequence[Dataset], options: ChoiceOptions, encoding: str) -> list[Dataset]:
     """Return the datasets with what the options leave of them; each may lack some of the names.
 
-    Raises UsageError for a name that none of them has, and DataError if no image is left.
+    Raises UsageError for a name that none of them has.
     """
-    scores = (options.score_min, options.at_scores) if isinstance(options, ScoreOptions) else (None, None)
-    selection = selection_of(options.only_images, *scores, encoding)
-    classes = names_in("only_classes", options.only_classes, encoding) or ()
-    check_classes("only_classes", classes, [name for one in datasets for name in one.categories.name])
-    check_images(selection.only_images or (), [name for one in datasets for name in one.images.name])
-    chosen = []
-    for dataset in datasets:
-        known = Edits(only=tuple(name for name in classes if name in dataset.categories.name))
-        edits = Edits(drop=dataset.categories.name) if classes and not known.only else known
-        chosen.append(select(selection, apply(edits, dataset, Ledger("", "")), Ledger("", ""), log))
+    choice = Choice(options, encoding)
+    chosen = [choice.take(dataset) for dataset in datasets]
+    choice.check()
     return chosen

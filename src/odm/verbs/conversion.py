@@ -17,7 +17,7 @@ from odm.converters.tiles import LEAST, OVERLAP, SAME, Tiling
 from odm.converters.writing import TargetFields
 from odm.issues import Log, UsageError, shorten, spell
 from odm.tables import Dataset, Kind
-from odm.verbs.choosing import AT_SCORES, ONLY_IMAGES, SCORE_MIN, selection_of
+from odm.verbs.choosing import AT_SCORES, ONLY_CLASSES, ONLY_IMAGES, SCORE_MIN, selection_of
 from odm.verbs.options import CONVERT, MERGE, OUTPUT, READING, SOURCE, TARGET, Options, argument, option
 from odm.verbs.shared import ReadingOptions, Side, SkipFilesOptions
 from odm.verbs.sources import (
@@ -26,9 +26,9 @@ from odm.verbs.sources import (
     is_path,
     lines_of_files,
     listed,
+    names_in,
     only,
     renames_of,
-    split_names,
     truth_reader,
     verb,
 )
@@ -167,7 +167,7 @@ def write(options: WriteOptions) -> Ledger:
 class EditOptions(Options, heading=CONVERT):
     """What is changed about classes and shapes."""
 
-    only_classes: str | Sequence[str] | None = option("Keep only these classes.", "A,B", default=None)
+    only_classes: str | Sequence[str] | None = ONLY_CLASSES
     drop: str | Sequence[str] = option(
         "Drop a class and its boxes (repeatable).", "NAME", default=(), repeatable=True
     )
@@ -198,7 +198,7 @@ class EditOptions(Options, heading=CONVERT):
     def to_edits(self, encoding: str) -> Edits:
         """The changes to the classes."""
         return Edits(
-            only=split_names(self.only_classes),
+            only=names_in("only_classes", self.only_classes, encoding) or (),
             drop=tuple(listed(self.drop)),
             rename=renames_of(self.rename, encoding),
             category_ids=self.category_ids,

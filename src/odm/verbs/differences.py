@@ -97,7 +97,7 @@ def find_differences(options: DiffOptions, log: Log) -> Differences:
         wants=SHAPE_WORDS,
         draws=bool(options.report),
     )
-    old, new = choose(datasets, options, options.encoding, log)
+    old, new = choose(datasets, options, options.encoding)
     return diff_boxes(old, new, iou=options.iou, tolerance=options.tolerance)
 
 

@@ -78,7 +78,9 @@ class RuleOptions(Options, heading=PROTOCOL):
 class ScopeOptions(Options, heading=WHAT):
     """Which images, classes and detections are evaluated."""
 
-    only_classes: str | Sequence[str] | None = option("Evaluate only these classes.", "A,B", default=None)
+    only_classes: str | Sequence[str] | None = option(
+        "Evaluate only these classes; @FILE: one name per line.", "A,B|@FILE", default=None
+    )
     only_images: str | Sequence[str] | None = option(
         "Evaluate only these images; @FILE: one name per line.", "A,B|@FILE", default=None
     )

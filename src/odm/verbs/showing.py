@@ -94,7 +94,7 @@ def load_measured(options: StatsOptions, log: Log) -> Loaded | Dataset:
     if options.plots is not None:
         check_matplotlib()
     loaded = _load(options.source, options, log, draws=bool(options.report))[0]
-    (dataset,) = choose([only(loaded)], options, options.encoding, log)
+    (dataset,) = choose([only(loaded)], options, options.encoding)
     return replace(loaded, dataset=dataset) if isinstance(loaded, Loaded) else dataset
 
 
@@ -181,7 +181,7 @@ def show(options: ShowOptions) -> WebPage:
 def load_shown(options: ShowOptions, log: Log) -> tuple[Dataset, list[Dataset]]:
     """The dataset that is shown, and the datasets that may know its pictures and their sizes."""
     loaded, truth = _load(options.source, options, log, draws=True)
-    (dataset,) = choose([only(loaded)], options, options.encoding, log)
+    (dataset,) = choose([only(loaded)], options, options.encoding)
     return dataset, [dataset] if truth is None else [dataset, truth()]
 
 

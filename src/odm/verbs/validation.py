@@ -13,6 +13,7 @@ from odm import checks, converters, evaluate, formats
 from odm.checks import TOLERANCE
 from odm.converters import Ledger, Loaded, chosen, examine, repair
 from odm.converters.repairs import REPAIRS
+from odm.converters.skipping import EVERY
 from odm.converters.validation import check_codes, check_tolerance, first_of_each, sort_issues
 from odm.evaluate import join
 from odm.files import read_bytes
@@ -30,6 +31,7 @@ from odm.issues import (
     spell,
 )
 from odm.tables import Dataset, Kind
+from odm.verbs.choosing import Choice, ChoiceOptions
 from odm.verbs.options import CHECKS, DET, GT, READING, REPAIR, argument, option
 from odm.verbs.reports import PrintLog, check_report, pictures_of, write_report
 from odm.verbs.shared import ReportOptions, Side, SkipFilesOptions
@@ -87,7 +89,7 @@ def all_codes() -> dict[str, Code]:
     return dict(sorted(CODES.items()))
 
 
-class ValidateOptions(ReportOptions, SkipFilesOptions, ValidateFormatOptions, verb="validate"):
+class ValidateOptions(ReportOptions, ChoiceOptions, SkipFilesOptions, ValidateFormatOptions, verb="validate"):
     """The options of `odm.validate`."""
 
     path: Source = argument(kw_only=False)
@@ -157,6 +159,11 @@ class ValidateOptions(ReportOptions, SkipFilesOptions, ValidateFormatOptions, ve
     overwrite: bool = option("Replace existing files in DST, or the report; others are kept.", default=False)
     log: Log | None = None
 
+    def choice(self) -> Choice | None:
+        """Which images and classes are checked, if not all of them."""
+        is_partial = self.only_images is not None or self.only_classes is not None
+        return Choice(self, self.encoding) if is_partial else None
+
     def source_side(self, name: str = "") -> Side:
         """The source, to which the options of the side `name` apply too."""
         kind: Kind | None = self.kind or (None if self.against is None else "gt")
@@ -196,6 +203,8 @@ def validate(options: ValidateOptions) -> Validation:
         Codes, with ``*`` for any text: report only these, do not report these.
     tolerance
         Pixels by which a box may reach beyond its image.
+    only_images, only_classes
+        Names of images and classes: check only these.
     fix, out, to, skip_bad, skip_bad_files, dry_run
         Write a repaired copy to `out`: repairs, or ``"all"``; see `odm.repair`.
     report, report_images, report_size, report_title, language, overwrite
@@ -233,8 +242,11 @@ def validate(options: ValidateOptions) -> Validation:
     else:
         path: Any = options.path
         is_listed = isinstance(path, (list, tuple)) and path and all(map(is_path, path))
+        choice = options.choice()
         for source in path if is_listed else [path]:
-            datasets += examine_source(source, options, log)
+            datasets += examine_source(source, options, log, choice)
+        if choice is not None and datasets:
+            choice.check()
     log = chosen(log, select, ignore)
     if options.log is not None:
         options.log.extend(log)
@@ -267,15 +279,23 @@ def check_options(options: ValidateOptions, *, markdown: bool = False) -> None:
         raise UsageError(f"{fix} writes a copy: say where to with {spell('out')} DST")
     if options.against is not None:
         raise UsageError(f"{fix} repairs SRC only: leave out {against}")
+    for name in ("only_images", "only_classes"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"{fix} repairs all of SRC: leave out {spell(name)}, which convert has, too")
     if not split_names(options.fix):
         raise UsageError(f"{fix} needs at least one of {', '.join(REPAIRS)}")
 
 
-def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Dataset]:
-    """The datasets that could be read of a source and its counterpart; `log` takes what is wrong."""
+def examine_source(
+    source: Any, options: ValidateOptions, log: Log, choice: Choice | None = None
+) -> list[Dataset]:
+    """What is left by a choice of the datasets that could be read of a source and its counterpart.
+
+    `log` takes what is wrong.
+    """
     gt, against = options.gt, options.against
     if is_path(source) and all(side is None or is_path(side) for side in (gt, against)):
-        return [one.dataset for one in examine_files(os.fspath(source), options, log)]
+        return [one.dataset for one in examine_files(os.fspath(source), options, log, choice)]
     check_tolerance(options.tolerance)
 
     def read(one: Any, side: Side, counterpart: Callable[[], Dataset | None] | None = None) -> Dataset:
@@ -287,6 +307,8 @@ def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Data
         datasets = [read(source, options.source_side(), lambda: truth)]
         if against is not None:
             datasets.append(read(against, options.against_side, lambda: datasets[0]))
+        if choice is not None:
+            datasets = [choice.take(one) for one in datasets]
         for side, one in zip((source, against), datasets, strict=False):
             if not is_path(side):  # what is read from files is checked then
                 checks.run(one, log, (), all_rules=True, tolerance=options.tolerance)
@@ -297,19 +319,23 @@ def examine_source(source: Any, options: ValidateOptions, log: Log) -> list[Data
     return []
 
 
-def examine_files(source: str, options: ValidateOptions, log: Log) -> tuple[Loaded, ...]:
+def examine_files(
+    source: str, options: ValidateOptions, log: Log, choice: Choice | None = None
+) -> tuple[Loaded, ...]:
     """Examine a path, and the paths that it refers to or is compared with, as `examine_source` does."""
     gt, against = options.gt, options.against
     if gt is None and against is None and (options.formats["gt"] or options.formats["det"]):
         raise UsageError(_of_one_side(f"need {spell('gt')} or {spell('against')}"))
     side = "gt" if against is not None else "det" if gt is not None else ""
+    log_of_all = log if choice is None else log.fresh(keep=EVERY)  # those of other images are withdrawn
     try:
         loaded = examine(
             request_of(source, options.source_side(side), options),
-            log,
+            log_of_all,
             gt=request_of(gt, options.gt_side, options) if is_path(gt) else None,
             against=request_of(against, options.against_side, options) if is_path(against) else None,
             tolerance=options.tolerance,
+            take=None if choice is None else choice.take,
         )
     except AmbiguousFormat:
         # The text file of an image without objects is right in whichever format it is meant.
@@ -317,6 +343,9 @@ def examine_files(source: str, options: ValidateOptions, log: Log) -> tuple[Load
             raise
         log.note(f"{printable(source)}: empty, as for an image without objects")
         return ()
+    finally:
+        if log_of_all is not log:
+            log.extend(log_of_all)
     if len(loaded) == 2:
         add_refusals(loaded[0].dataset, loaded[1].dataset, log)
     return loaded
