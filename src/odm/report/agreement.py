@@ -20,9 +20,9 @@ from odm.report.words import said
 from odm.tables import rows_without
 
 ONLY_B, ONLY_A, OTHER_CLASS = 1, 2, 8
-"""What became of a box, as bits."""
+"""How the annotators differ about a box, as bits that the script tests; 0 = they agree."""
 KINDS = {"agreed": "OT", "only-a": "FP", "only-b": "TP", "other-class": "FN"}
-"""How it is drawn; the first annotator's box of a pair is ``GT``."""
+"""The style in which boxes of each outcome are drawn; the first annotator's box of a pair is ``GT``."""
 
 
 def agreement_page(
@@ -34,7 +34,7 @@ def agreement_page(
     title: str = "",
     images: int = IMAGES,
 ) -> Page:
-    """Two annotators on one picture.
+    """Make the page of two annotators, with the boxes of both on each picture.
 
     Parameters
     ----------
@@ -56,16 +56,19 @@ def agreement_page(
     """
     if not agreement.sides:
         raise UsageError("an agreement computed from arrays has no page: give datasets")
-    image, category, xyxy, kind, was, change, iou, *rows_of = _drawn(agreement)
-    sets = [dataset for dataset, _ in agreement.sides]
-    used, numbers = np.unique(image, return_inverse=True)
-    counted = (change > 0) & (kind != "GT")
-    weight = np.bincount(numbers[counted], minlength=len(used))
-    rows = np.flatnonzero(counted)
-    cells = by_cell(zip(change[rows].tolist(), category[rows].tolist(), strict=True), numbers[rows].tolist())
-    shown = ShownImages(len(used), weight, [cells], images)
-    at = shown.boxes(numbers, xyxy)
-    on_page = np.flatnonzero(at >= 0)
+    image, category, xyxy, kind, first_class, change, iou, *rows_of = _drawn(agreement)
+    datasets = [dataset for dataset, _ in agreement.sides]
+    used_images, position_of_image = np.unique(image, return_inverse=True)
+    is_disagreement = (change > 0) & (kind != "GT")
+    n_disagreements = np.bincount(position_of_image[is_disagreement], minlength=len(used_images))
+    disagreement_rows = np.flatnonzero(is_disagreement)
+    cells = by_cell(
+        zip(change[disagreement_rows].tolist(), category[disagreement_rows].tolist(), strict=True),
+        position_of_image[disagreement_rows].tolist(),
+    )
+    shown = ShownImages(len(used_images), n_disagreements, [cells], images)
+    page_number = shown.boxes(position_of_image, xyxy)
+    on_page = np.flatnonzero(page_number >= 0)
     names = distinct_parts(sources) if len(sources) == 2 else ["A", "B"]
     contract = agreement.to_dict()
     data: dict[str, Any] = {
@@ -74,22 +77,24 @@ def agreement_page(
         "names": names,
         "numbers": {key: contract[key] for key in ("f1", "f1_location", "mean_iou", "kappa", "boxes")},
         "counts": {key: int(np.count_nonzero(kind == drawn_as)) for key, drawn_as in KINDS.items()},
-        "imageCount": len(used),
+        "imageCount": len(used_images),
         "classes": [{**row, "name": row["class"]} for row in contract["classes"]],
-        "skeletons": skeletons(*sets),
+        "skeletons": skeletons(*datasets),
         "confused": _confused(contract["confusion"]),
         "boxes": {
-            "image": at[on_page].tolist(),
+            "image": page_number[on_page].tolist(),
             "kind": kind[on_page].tolist(),
             "class": category[on_page].tolist(),
-            "was": was[on_page].tolist(),
+            "was": first_class[on_page].tolist(),
             "change": change[on_page].tolist(),
             "iou": plain(iou[on_page].tolist()),
             "box": [rounded(column, 2) for column in xyxy[on_page].T],
-            **shape_columns(*((side.boxes, rows[on_page]) for side, rows in zip(sets, rows_of, strict=True))),
+            **shape_columns(
+                *((side.boxes, rows[on_page]) for side, rows in zip(datasets, rows_of, strict=True))
+            ),
         },
     }
-    return shown.page("agree", data, [pictures[i] for i in used.tolist()])
+    return shown.page("agree", data, [pictures[i] for i in used_images.tolist()])
 
 
 def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
@@ -100,27 +105,42 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     first and in the other dataset, -1 in the one that the box is not from.
     """
     (_, a), (_, b) = agreement.sides
-    alone = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
-    here, there = a.take(agreement.first), b.take(agreement.other)
-    differ = here.category != there.category
-    # What is drawn, how, the class that the first annotator gave, and what became of it.
+    unpaired_rows = rows_without(len(a), agreement.first), rows_without(len(b), agreement.other)
+    first_of_pairs, second_of_pairs = a.take(agreement.first), b.take(agreement.other)
+    has_other_class = first_of_pairs.category != second_of_pairs.category
+    # Each part: boxes, their style, the first annotator's class if it differs, and the bits of the change.
     parts: list[tuple[Annotations, Any, Any, Any]] = [
-        (there, np.where(differ, "FN", "OT"), np.where(differ, here.category, -1), OTHER_CLASS * differ),
-        (here, "GT", -1, OTHER_CLASS * differ),
-        (a.take(alone[0]), "FP", -1, ONLY_A),
-        (b.take(alone[1]), "TP", -1, ONLY_B),
+        (
+            second_of_pairs,
+            np.where(has_other_class, "FN", "OT"),
+            np.where(has_other_class, first_of_pairs.category, -1),
+            OTHER_CLASS * has_other_class,
+        ),
+        (first_of_pairs, "GT", -1, OTHER_CLASS * has_other_class),
+        (a.take(unpaired_rows[0]), "FP", -1, ONLY_A),
+        (b.take(unpaired_rows[1]), "TP", -1, ONLY_B),
     ]
     image, category, xyxy = (
         np.concatenate([getattr(part[0], name) for part in parts]) for name in ("image", "category", "xyxy")
     )
-    kind, was, change = (
+    kind, first_class, change = (
         np.concatenate([np.broadcast_to(value, len(rows)) for rows, value in column])
         for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
     )
-    iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, alone)), np.nan)])
-    of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])
-    row = np.concatenate([rows.row for rows, *_ in parts])
-    return image, category, xyxy, kind, was, change, iou, np.where(of_a, row, -1), np.where(of_a, -1, row)
+    iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, unpaired_rows)), np.nan)])
+    is_of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])
+    dataset_row = np.concatenate([rows.row for rows, *_ in parts])
+    return (
+        image,
+        category,
+        xyxy,
+        kind,
+        first_class,
+        change,
+        iou,
+        np.where(is_of_a, dataset_row, -1),
+        np.where(is_of_a, -1, dataset_row),
+    )
 
 
 def _confused(pairs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

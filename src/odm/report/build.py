@@ -89,7 +89,7 @@ def check_target(target: str, *, overwrite: bool = False, sources: Sequence[str]
 
 
 def is_file(target: str) -> bool:
-    """Whether the report is one file: by the name, ``.html`` or ``.htm``; anything else is a folder."""
+    """Whether the report is one file, by its name: ``.html`` or ``.htm``; any other name is a folder."""
     return target.lower().endswith((".html", ".htm"))
 
 
@@ -142,7 +142,7 @@ def write(
 
 
 def inline(page: Page, *, size: int = SIZE, log: Log | None = None, language: str | None = None) -> str:
-    """The page as one text, for a frame of a notebook; otherwise as `write`."""
+    """Return the page as one text, for a frame of a notebook; parameters and errors are those of `write`."""
     return _filled(page, size, Log() if log is None else log, "the page", None, language).decode()
 
 
@@ -154,41 +154,46 @@ def _filled(
     write: Callable[[str, bytes], object] | None,
     language: str | None,
 ) -> bytes:
-    """Return the page with its pictures embedded, or written beside it by `write`."""
+    """Return the bytes of the page, with its pictures embedded, or written beside it by `write`.
+
+    Notes in the log how many pictures are missing or damaged. `size` is the longest side in pixels, `target`
+    the page's name in messages. Raises UsageError for an unknown language or size, PathError for a page that
+    is too large.
+    """
     if language is not None and language not in words.LANGUAGES:
         raise UsageError(f"language {printable(language)}: expected one of {', '.join(words.LANGUAGES)}")
     if not 16 <= size <= 10_000:
         raise UsageError(f"report_size {size}: expected a number of pixels from 16 to 10000")
     entries: list[list[Any]] = []  # name, width, height and remark of each picture
     sources: list[str] = []
-    room = LARGEST_FILE
+    bytes_left = LARGEST_FILE
     stream = shots(page.pictures, size)
     for number in log.track(range(len(page.pictures)), "pictures"):
         shot = next(stream)
-        size_of = [shot.width, shot.height]
-        if min(size_of) <= 0:  # an image of unknown size is as large as its boxes
-            size_of = [max(edge, 1) for edge in page.extents[number]]
-        entries.append([page.pictures[number].name, *size_of, shot.remark])
+        shown_size = [shot.width, shot.height]
+        if min(shown_size) <= 0:  # an image of unknown size is as large as its boxes
+            shown_size = [max(edge, 1) for edge in page.extents[number]]
+        entries.append([page.pictures[number].name, *shown_size, shot.remark])
         if write is None:
             sources.append(base64.b64encode(shot.jpeg).decode())
-            room -= len(sources[-1])
-            if room < 0:
+            bytes_left -= len(sources[-1])
+            if bytes_left < 0:
                 raise _too_large(target)
         else:
             sources.append(f"pictures/{number:05d}.jpg" if shot.jpeg else "")
             if shot.jpeg:
                 write(sources[-1], shot.jpeg)
-    # The pictures that are there and cannot be shown.
-    odd = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
-    for name, remark in odd[:3]:
+    # Image files that exist and cannot be shown, or have another size.
+    unusable = [(entry[0], entry[3]) for entry in entries if entry[3] and entry[3] != "no picture"]
+    for name, remark in unusable[:3]:
         log.note(f"report: {printable(name)}: {remark}")
-    if (n := len(odd) - 3) > 0:
+    if (n := len(unusable) - 3) > 0:
         log.note(f"report: {n} more pictures are damaged or have another size; the page lists them")
-    lacking = sum(entry[3] == "no picture" for entry in entries)
-    if lacking and lacking == len(entries):
+    n_missing = sum(entry[3] == "no picture" for entry in entries)
+    if n_missing and n_missing == len(entries):
         log.note("report: no pictures found, so boxes are drawn on a blank background; use --images DIR")
-    elif lacking:
-        log.note(f"report: {lacking} of {len(entries)} pictures were not found")
+    elif n_missing:
+        log.note(f"report: {n_missing} of {len(entries)} pictures were not found")
     content = _html(page, entries, sources, language, single=write is None)
     if write is None and len(content) > LARGEST_FILE:
         raise _too_large(target)
@@ -208,7 +213,10 @@ def _too_large(target: str) -> PathError:
 def _html(
     page: Page, entries: list[list[Any]], pictures: list[str], language: str | None, *, single: bool
 ) -> bytes:
-    """Fill the template of a page with its style, script and data."""
+    """Fill the template of a page with its style, script and data, and return the bytes.
+
+    `entries` has [name, width, height, remark] for each picture, `pictures` its base64 text or its file.
+    """
     data = {
         "kind": page.kind,
         "odm": VERSION,
@@ -223,7 +231,7 @@ def _html(
     files = (*SHARED, *SCRIPTS[page.kind], "end.js")
     script = words.script(tables) + "\n".join(map(_asset, files))
     images = "data:" if single else "file: 'self'"
-    holes = {
+    value_of_hole = {
         # The content security policy: this script, this style, these pictures, and no connection at all.
         "POLICY": f"default-src 'none'; script-src {_sha(script)}; style-src {_sha(style)}; "
         f"img-src {images}; base-uri 'none'; form-action 'none'",
@@ -236,7 +244,7 @@ def _html(
         "PICTURES": "\n".join(pictures),
     }
     parts = _asset("template.html").split("@@")  # names of holes stand at the odd places
-    parts[1::2] = [holes[name] for name in parts[1::2]]
+    parts[1::2] = [value_of_hole[name] for name in parts[1::2]]
     return "".join(parts).encode("utf-8", "backslashreplace")
 
 

@@ -30,7 +30,7 @@ def rounded(values: NDArray[Any], digits: int) -> list[Any]:
 
 
 def reading(log: Log, sources: Sequence[str], doubtful: Sequence[Code] = ()) -> dict[str, Any]:
-    """Return the messages from reading: doubts about the numbers, decisions, and other warnings.
+    """Return the messages from reading, as the script takes them: doubts, notes, and other warnings.
 
     Paths of the sources are cut to their last part, so that a page does not tell where they lay.
     """
@@ -50,16 +50,16 @@ def last_part(path: str) -> str:
 
 
 def without_folders(text: str, sources: Sequence[str]) -> str:
-    """A message in which the paths of the sources are their last part only."""
+    """Shorten the paths of the sources in a message to their last part."""
     for path in sorted(sources, key=len, reverse=True):
-        cut = os.path.dirname(path.rstrip("/\\"))
-        if cut:
-            text = text.replace(printable(cut) + os.sep, "")
+        folder = os.path.dirname(path.rstrip("/\\"))
+        if folder:
+            text = text.replace(printable(folder) + os.sep, "")
     return text
 
 
 def issue_row(issue: Issue, sources: Sequence[str]) -> dict[str, str]:
-    """An issue for a page."""
+    """Return an issue as the script takes it, without the folders of the sources."""
     return {
         "code": issue.code,
         "severity": issue.severity,
@@ -74,15 +74,18 @@ FEWEST, MOST = 24, 200
 
 
 def curve_points(curves: Mapping[str, Any], names: Sequence[str]) -> list[list[list[float]] | None]:
-    """Recall and precision of every class at a bounded number of points, None without a curve."""
-    most = int(np.clip(CURVE_POINTS // max(len(curves), 1), FEWEST, MOST))
+    """Return for each class of `names` the points to draw: [recalls, precisions], None without a curve.
+
+    The points are spread evenly over the curve, and their number is bounded by `CURVE_POINTS`.
+    """
+    n_points = int(np.clip(CURVE_POINTS // max(len(curves), 1), FEWEST, MOST))
     points_of_classes: list[list[list[float]] | None] = []
     for name in names:
         curve = curves.get(name)
         if curve is None or not (n := len(curve.recall)):
             points_of_classes.append(None)
         else:
-            kept = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+            kept = np.unique(np.linspace(0, n - 1, min(n, n_points)).astype(int))
             points_of_classes.append([rounded(column[kept], 4) for column in (curve.recall, curve.precision)])
     return points_of_classes
 
@@ -111,23 +114,23 @@ def choose(
     weight
         (n_images,) how much there is to see in each.
     cells
-        For whatever can be asked for (a class with a kind of error) the images that show it, best first.
-        Three quarters of the images are those of the highest weight; the rest is taken from the cells in
-        turn, so that few of them are left without an image.
+        Tables of the images that show one thing, such as false positives of one class, best first, by that
+        thing. Three quarters of the images are those of the highest weight; the rest is taken from the cells
+        in turn, so that few of them are left without an image.
     """
     limit = min(limit, n_images)
-    order = np.argsort(-weight, kind="stable").tolist()
-    chosen = dict.fromkeys(order[: limit - limit // RESERVED])
-    lists = [images for table in cells for images in table.values() if images]
-    depth = 0
-    while len(chosen) < limit and lists:
-        for images in lists:
+    images_by_weight = np.argsort(-weight, kind="stable").tolist()
+    chosen = dict.fromkeys(images_by_weight[: limit - limit // RESERVED])
+    image_lists = [images for table in cells for images in table.values() if images]
+    depth = 0  # in each round, the next image of every cell
+    while len(chosen) < limit and image_lists:
+        for images in image_lists:
             if len(chosen) >= limit:
                 break
             chosen.setdefault(images[depth])
         depth += 1
-        lists = [images for images in lists if len(images) > depth]
-    for image in order:
+        image_lists = [images for images in image_lists if len(images) > depth]
+    for image in images_by_weight:
         if len(chosen) >= limit:
             break
         chosen.setdefault(image)
@@ -135,9 +138,10 @@ def choose(
 
 
 class ShownImages:
-    """The images that a page shows, and how far their boxes reach.
+    """The images that a page shows, and how far to the right and down their boxes reach.
 
-    ``images`` are their numbers; UsageError if `limit` is below 1.
+    ``images`` are their rows among the `n_images`, in the order of the page; the parameters are those of
+    `choose`. Raises UsageError if `limit` is below 1.
     """
 
     def __init__(
@@ -152,12 +156,15 @@ class ShownImages:
         self._extents = np.zeros((len(self.images), 2))
 
     def boxes(self, image: NDArray[Any], xyxy: Floats) -> Ints:
-        """(n,) the numbers on the page of the images of some boxes, whose edges count for `page`."""
-        number: Ints = self.number[image]
-        rows = np.flatnonzero(number >= 0)  # of all images only few are shown
-        rows = rows[(np.abs(xyxy[rows]) < HUGE).all(axis=1)]
-        np.maximum.at(self._extents, number[rows], xyxy[rows, 2:])
-        return number
+        """Return (n,) the number on the page of the image of each box, -1 = not shown.
+
+        `image` (n,) are rows among all images, `xyxy` (n, 4) the boxes; `page` makes room for those shown.
+        """
+        page_number: Ints = self.number[image]
+        shown_rows = np.flatnonzero(page_number >= 0)  # of all images only few are shown
+        shown_rows = shown_rows[(np.abs(xyxy[shown_rows]) < HUGE).all(axis=1)]
+        np.maximum.at(self._extents, page_number[shown_rows], xyxy[shown_rows, 2:])
+        return page_number
 
     def page(self, kind: str, data: dict[str, Any], pictures: Sequence[Picture]) -> Page:
         """Make the page of these images; `pictures` are those of all images."""
@@ -166,7 +173,10 @@ class ShownImages:
 
 
 def by_cell(keys: Iterable[Hashable], images: Iterable[int]) -> dict[Hashable, list[int]]:
-    """Return the first distinct images of every key, at most 12."""
+    """Group images by key: a cell of `choose` for each, with its first 12 distinct images.
+
+    `keys` and `images` have one entry per box.
+    """
     cells: dict[Hashable, list[int]] = {}
     for key, image in zip(keys, images, strict=True):
         cell_images = cells.setdefault(key, [])

@@ -104,70 +104,83 @@ def changes_of(
     datasets
         Of each run; without them only boxes are drawn.
     """
-    at = (first.best, other.best) if levels is None else levels
+    run_levels = (first.best, other.best) if levels is None else levels
     names = list(dict.fromkeys((*first.images, *other.images)))
     number = {name: i for i, name in enumerate(names)}
     errors = np.zeros((2, len(names)), np.int64)
-    for run, table, level in zip((0, 1), (first, other), at, strict=True):
+    for run, table, level in zip((0, 1), (first, other), run_levels, strict=True):
         image_rows = np.array([number[name] for name in table.images], np.int64)
         errors[run, image_rows] = table.wrong_at(level)[2]
-    wrong = errors > 0
-    what = {
-        FIXED: wrong[0] & ~wrong[1],
-        BROKEN: wrong[1] & ~wrong[0],
-        BOTH: wrong[0] & wrong[1],
-        RIGHT: ~wrong[0] & ~wrong[1],
+    is_wrong = errors > 0
+    is_outcome = {
+        FIXED: is_wrong[0] & ~is_wrong[1],
+        BROKEN: is_wrong[1] & ~is_wrong[0],
+        BOTH: is_wrong[0] & is_wrong[1],
+        RIGHT: ~is_wrong[0] & ~is_wrong[1],
     }
-    change = np.abs(errors[0] - errors[1])
+    error_change = np.abs(errors[0] - errors[1])
     cells: dict[Hashable, list[int]] = {}
     for key in (FIXED, BROKEN, BOTH):
-        image_rows = np.flatnonzero(what[key])
-        cells[key] = image_rows[np.argsort(-change[image_rows], kind="stable")].tolist()
-    shown = choose(len(names), change, [cells], images)
-    shown_names = [names[i] for i in shown]
+        images_of_key = np.flatnonzero(is_outcome[key])
+        cells[key] = images_of_key[np.argsort(-error_change[images_of_key], kind="stable")].tolist()
+    shown_images = choose(len(names), error_change, [cells], images)
+    shown_names = [names[i] for i in shown_images]
     boxes = [
-        _run_boxes(table, level, shown_names, image_rows)
-        for table, level, image_rows in zip((first, other), at, datasets, strict=True)
+        _run_boxes(table, level, shown_names, run_datasets)
+        for table, level, run_datasets in zip((first, other), run_levels, datasets, strict=True)
     ]
     return Changes(
-        {key: int(np.count_nonzero(mask)) for key, mask in what.items()},
+        {key: int(np.count_nonzero(mask)) for key, mask in is_outcome.items()},
         [
             ImageChange(names[i], boxes[0][n], boxes[1][n], int(errors[0, i]), int(errors[1, i]))
-            for n, i in enumerate(shown)
+            for n, i in enumerate(shown_images)
         ],
-        (float(first.levels[at[0]]), float(other.levels[at[1]])),
+        (float(first.levels[run_levels[0]]), float(other.levels[run_levels[1]])),
         skeletons(*datasets[0], *datasets[1]),
     )
 
 
 def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets: Datasets) -> list[RunBoxes]:
-    """Return the boxes of one run on each image that is shown."""
+    """Return the boxes of one run on each of the images `names`: the detections with a score of at least that
+    of `level`, then the ground truth.
+    """
     detections, truth = table.detections, table.truth
-    number = {name: i for i, name in enumerate(table.images)}
-    is_found = table.found_at(level)
-    kept = table.level >= level
-    parts = []
+    image_of_name = {name: i for i, name in enumerate(table.images)}
+    is_gt_found = table.found_at(level)
+    is_det_kept = table.level >= level
+    boxes_of_images = []
     for name in names:
-        image = number.get(name, -1)
-        d, g = np.flatnonzero((detections.image == image) & kept), np.flatnonzero(truth.image == image)
-        kinds = table.kind[d].tolist()
-        state = [
-            "IG" if not c else "GT" if f else "FN" for c, f in zip(truth.counts[g], is_found[g], strict=True)
-        ]
-        why = [_kind_words(kind) for kind in kinds]
-        # Ground truth and detections one after the other, as rows of either.
-        shown_rows = (
-            np.append(np.full(len(d), -1), truth.row[g]),
-            np.append(detections.row[d], np.full(len(g), -1)),
+        image = image_of_name.get(name, -1)
+        det_rows, gt_rows = (
+            np.flatnonzero((detections.image == image) & is_det_kept),
+            np.flatnonzero(truth.image == image),
         )
-        parts.append(
+        det_kinds = table.kind[det_rows].tolist()
+        gt_kinds = [
+            "IG" if not c else "GT" if f else "FN"
+            for c, f in zip(truth.counts[gt_rows], is_gt_found[gt_rows], strict=True)
+        ]
+        why = [_kind_words(kind) for kind in det_kinds]
+        # The boxes are the detections, then the ground truth. shape_columns takes for each box its row in the
+        # ground truth and its row in the detections: -1 in the one that it is not from.
+        shown_rows = (
+            np.append(np.full(len(det_rows), -1), truth.row[gt_rows]),
+            np.append(detections.row[det_rows], np.full(len(gt_rows), -1)),
+        )
+        boxes_of_images.append(
             RunBoxes(
-                kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in kinds] + state,
-                category=[table.classes[c] for c in (*detections.category[d], *truth.category[g])],
-                xyxy=np.concatenate([detections.xyxy[d], truth.xyxy[g]]),
-                score=np.concatenate([detections.score[d], np.full(len(g), np.nan)]),
+                kind=["TP" if k == 0 else "IG" if k == len(KINDS) - 1 else "FP" for k in det_kinds]
+                + gt_kinds,
+                category=[
+                    table.classes[c] for c in (*detections.category[det_rows], *truth.category[gt_rows])
+                ],
+                xyxy=np.concatenate([detections.xyxy[det_rows], truth.xyxy[gt_rows]]),
+                score=np.concatenate([detections.score[det_rows], np.full(len(gt_rows), np.nan)]),
                 why=why
-                + [_truth_words(table, row, kind) for row, kind in zip(g.tolist(), state, strict=True)],
+                + [
+                    _truth_words(table, row, kind)
+                    for row, kind in zip(gt_rows.tolist(), gt_kinds, strict=True)
+                ],
                 shapes=shape_columns(
                     *(
                         (side.boxes if side else None, rows)
@@ -176,7 +189,7 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
                 ),
             )
         )
-    return parts
+    return boxes_of_images
 
 
 def _kind_words(kind: int) -> words.Said:
@@ -227,7 +240,7 @@ def compare_page(
     verdict: str = "",
     ranking: Sequence[Mapping[str, Any]] = (),
 ) -> Page:
-    """The report of a comparison of two runs, or of more with the first of them.
+    """Make the page that compares two runs, or several with the first of them.
 
     Parameters
     ----------
@@ -263,9 +276,9 @@ def compare_page(
     pairs = [RunPair(names[1], summary, classes, changes, curves, slices), *more]
     first, *others = distinct_parts([names[0], *(pair.name for pair in pairs)])
     shown = list(dict.fromkeys(image.name for pair in pairs for image in pair.changes.images))
-    number = {name: i for i, name in enumerate(shown)}
-    short = {names[0]: first, **{pair.name: name for pair, name in zip(pairs, others, strict=True)}}
-    parts = [_pair(pair, (first, name), number) for pair, name in zip(pairs, others, strict=True)]
+    number_of_name = {name: i for i, name in enumerate(shown)}
+    short_names = {names[0]: first, **{pair.name: name for pair, name in zip(pairs, others, strict=True)}}
+    parts = [_pair(pair, (first, name), number_of_name) for pair, name in zip(pairs, others, strict=True)]
     data = {
         **reading(log or Log(), sources, doubtful),
         "title": title or words.said("title.compare", first=first, other=others[0])
@@ -274,7 +287,7 @@ def compare_page(
         "definition": definition,
         "metric": metric,
         "verdict": verdict if more else "",
-        "ranking": _ranked(ranking, short) if more else [],
+        "ranking": _ranked(ranking, short_names) if more else [],
         "imageCount": sum(changes.counts.values()) or len(changes.images),
         **parts[0],
         "more": parts[1:],
@@ -282,14 +295,14 @@ def compare_page(
     extents = np.zeros((len(shown), 2))
     for image in (image for pair in pairs for image in pair.changes.images):
         xyxy = np.concatenate([np.zeros((1, 4)), image.first.xyxy, image.other.xyxy])
-        at = number[image.name]
-        extents[at] = np.maximum(extents[at], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
+        page_number = number_of_name[image.name]
+        extents[page_number] = np.maximum(extents[page_number], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
     shown_pictures = [pictures.get(name, Picture(name)) for name in shown]
     return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
 
 
 def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the places of the runs under their short names, as the page shows them."""
+    """Return the rows of the leaderboard, with short names of the runs and the keys that the script reads."""
     return [
         {
             **{key: row[key] for key in ("key", "value", "low", "high", "delta")},
@@ -329,12 +342,15 @@ def _pair(pair: RunPair, names: tuple[str, str], image: Mapping[str, int]) -> di
 
 
 def _curves(result: Result, table: ReportData, names: Sequence[str]) -> list[Any]:
-    """Recall and precision over all classes, at every level of score, and then of each class."""
+    """Return the curve of all classes together, then that of each class: lists of recall and of precision."""
     outcomes = table.outcomes.dense().sum(axis=0)[:, ::-1].cumsum(axis=1)
-    tp, fp, n = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
-    some = np.flatnonzero((tp > 0) & (n > 0))
-    everything = [rounded(tp[some] / max(n, 1), 4), rounded(tp[some] / (tp + fp)[some], 4)]
-    return [everything, *curve_points(result.curves, names)]
+    tp, fp, n_objects = outcomes[0], outcomes[1:-1].sum(axis=0), int(table.truth.counts.sum())
+    has_point = np.flatnonzero((tp > 0) & (n_objects > 0))
+    overall = [
+        rounded(tp[has_point] / max(n_objects, 1), 4),
+        rounded(tp[has_point] / (tp + fp)[has_point], 4),
+    ]
+    return [overall, *curve_points(result.curves, names)]
 
 
 def _run(boxes: Sequence[RunBoxes], number: Mapping[str, int]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def dataset_page(
     title: str = "",
     images: int = IMAGES,
 ) -> Page:
-    """A gallery of annotations or detections.
+    """Make the page of a gallery of annotations or detections.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_
         has_box[boxes.image[rows]] = True
         return has_box
 
-    some = having(np.ones(len(boxes), np.bool_))
-    masks: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): some, ("empty", ""): ~some}
+    has_boxes = having(np.ones(len(boxes), np.bool_))
+    masks: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): has_boxes, ("empty", ""): ~has_boxes}
     for flag, name in zip(Flag, FLAG_NAMES, strict=True):
         masks["flag", name] = having(boxes.has(flag))
     if boxes.shapes is not None:
@@ -120,19 +120,23 @@ def _data(
     dataset: Dataset, shown: ShownImages, log: Log | None, sources: Sequence[str], title: str
 ) -> dict[str, Any]:
     """Return the data that the pages of one dataset share."""
-    boxes, n = dataset.boxes, len(dataset.categories)
-    objects = ~boxes.has(Flag.REGION)
-    pairs = np.unique((boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[objects])
-    per_class = np.bincount(boxes.category[objects], minlength=n).tolist()
-    in_images = np.bincount(pairs // max(len(dataset.images), 1), minlength=n).tolist()
-    classes = zip(dataset.categories.name, per_class, in_images, strict=True)
+    boxes, n_classes = dataset.boxes, len(dataset.categories)
+    is_object = ~boxes.has(Flag.REGION)
+    class_image_keys = np.unique(
+        (boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[is_object]
+    )
+    per_class = np.bincount(boxes.category[is_object], minlength=n_classes).tolist()
+    images_per_class = np.bincount(
+        class_image_keys // max(len(dataset.images), 1), minlength=n_classes
+    ).tolist()
+    classes = zip(dataset.categories.name, per_class, images_per_class, strict=True)
     scores = boxes.score[np.isfinite(boxes.score)] if dataset.kind == "det" else np.zeros(0)
     return {
         **reading(log or Log(), sources),
         "title": title or words.listed([*map(last_part, sources)]) or words.said("title.dataset"),
         "side": dataset.kind,
         "imageCount": len(dataset.images),
-        "boxCount": int(np.count_nonzero(objects)),
+        "boxCount": int(np.count_nonzero(is_object)),
         "kinds": [
             {"key": key, "name": name, "n": int(np.count_nonzero(mask)), "shown": mask[shown.images].tolist()}
             for (key, name), mask in _kinds_of_images(dataset).items()

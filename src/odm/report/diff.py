@@ -48,25 +48,27 @@ def diff_page(
         If `images` is below 1.
     """
     names, image, change = differences.names, differences.image, differences.change
-    weight = np.bincount(image[change > 0], minlength=len(names))
+    n_changes = np.bincount(image[change > 0], minlength=len(names))
     by_class = differences.class_rows()
-    number = {row["class"]: i for i, row in enumerate(by_class)}
-    category = []
+    class_number = {row["class"]: i for i, row in enumerate(by_class)}
+    class_of_box = []
     for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
-        table = np.array([*map(number.__getitem__, dataset.categories.name), -1], np.int64)
-        category.append(table[np.append(dataset.boxes.category, -1)[rows]])
-    shown_category = np.where(category[1] >= 0, category[1], category[0])
-    old_class = np.where(category[0] >= 0, category[0], category[1])
+        number_of_category = np.array([*map(class_number.__getitem__, dataset.categories.name), -1], np.int64)
+        class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
+    shown_category = np.where(class_of_box[1] >= 0, class_of_box[1], class_of_box[0])
+    old_class = np.where(class_of_box[0] >= 0, class_of_box[0], class_of_box[1])
     # A box that moved and has another shape is one box.
-    changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
-    classes = [{**row, "name": row["class"], "changed": n} for row, n in zip(by_class, changed, strict=True)]
+    n_changed = np.bincount(old_class[(change & sum(OF_BOTH)) > 0], minlength=len(by_class)).tolist()
+    classes = [
+        {**row, "name": row["class"], "changed": n} for row, n in zip(by_class, n_changed, strict=True)
+    ]
     rows = np.flatnonzero(change)
-    rows = rows[np.argsort(-weight[image[rows]], kind="stable")]
+    rows = rows[np.argsort(-n_changes[image[rows]], kind="stable")]
     cells = by_cell(
         zip(change[rows].tolist(), shown_category[rows].tolist(), strict=True), image[rows].tolist()
     )
-    shown = ShownImages(len(names), weight, [cells], images)
-    what = {row["image"]: row["change"] for row in differences.image_rows()}
+    shown = ShownImages(len(names), n_changes, [cells], images)
+    change_of_image = {row["image"]: row["change"] for row in differences.image_rows()}
     old, new = distinct_parts(sources) if len(sources) == 2 else ("old", "new")
     data = {
         **reading(log or Log(), sources),
@@ -87,31 +89,32 @@ def diff_page(
             "removed": len(differences.removed),
             "renamed": int(np.count_nonzero(differences.renamed)),
             "resized": len(differences.resized),
-            "changed": int(np.count_nonzero(weight)),
+            "changed": int(np.count_nonzero(n_changes)),
         },
         "classes": classes,
         "skeletons": skeletons(differences.old, differences.new),
         "relabelled": differences.relabelled(),
-        "imageChanges": [what.get(names[i], "") for i in shown.images],
+        "imageChanges": [change_of_image.get(names[i], "") for i in shown.images],
         "oldNames": [_old_name(differences, i) for i in shown.images],
-        "boxes": _boxes(differences, shown, category),
+        "boxes": _boxes(differences, shown, class_of_box),
     }
     return shown.page("diff", data, pictures)
 
 
 def _old_name(differences: Differences, image: int) -> str:
-    """The name that a renamed image had."""
+    """Return the old name of an image that was renamed, else nothing."""
     if image >= len(differences.renamed) or not differences.renamed[image]:
         return ""
     return str(differences.old.images.name[differences.partner[image]])
 
 
-def _boxes(differences: Differences, shown: ShownImages, category: Sequence[Longs]) -> dict[str, Any]:
+def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[Longs]) -> dict[str, Any]:
     """Return the boxes of the images that are shown as columns.
 
-    A box that moved or changed its shape is there twice.
+    `class_of_box` has the class of each change in the old and in the new version, -1 = not in it. A box that
+    moved or changed its shape is there twice, first as it is and once more where it was.
 
-    They are drawn in the styles that all pages have: added as found, removed as false, changed as missed
+    Boxes are drawn in the styles that all pages have: added as found, removed as false, changed as missed
     (dashed), where it was as truth (dotted), and unchanged ones thin.
     """
     old, new = (
@@ -120,43 +123,53 @@ def _boxes(differences: Differences, shown: ShownImages, category: Sequence[Long
     )
     present = differences.other >= 0
     moved = np.flatnonzero(differences.change & (Change.MOVED | Change.SHAPE))
-    row = np.append(np.arange(len(present)), moved)
-    before = np.arange(len(row)) >= len(present)
-    is_new = present[row] & ~before
-    xyxy = np.where(is_new[:, None], new[row], old[row])
-    at = shown.boxes(differences.image[row], xyxy)
-    on_page = at >= 0
-    row, before, is_new, at, xyxy = row[on_page], before[on_page], is_new[on_page], at[on_page], xyxy[on_page]
-    bits = differences.change[row]
-    kind = np.where(bits == 0, "OT", "FN")
-    kind[(bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
-    kind[(bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
-    kind[before] = "GT"
-    relabelled = ((bits & Change.RELABELLED) > 0) & ~before
-    version = np.where(is_new, category[1][row], category[0][row])
+    change_row = np.append(np.arange(len(present)), moved)
+    is_old_place = np.arange(len(change_row)) >= len(present)
+    is_new = present[change_row] & ~is_old_place
+    xyxy = np.where(is_new[:, None], new[change_row], old[change_row])
+    page_number = shown.boxes(differences.image[change_row], xyxy)
+    on_page = page_number >= 0
+    change_row, is_old_place, is_new, page_number, xyxy = (
+        change_row[on_page],
+        is_old_place[on_page],
+        is_new[on_page],
+        page_number[on_page],
+        xyxy[on_page],
+    )
+    change_bits = differences.change[change_row]
+    kind = np.where(change_bits == 0, "OT", "FN")
+    kind[(change_bits & (Change.ADDED | Change.IMAGE_ADDED)) > 0] = "TP"
+    kind[(change_bits & (Change.REMOVED | Change.IMAGE_REMOVED)) > 0] = "FP"
+    kind[is_old_place] = "GT"
+    relabelled = ((change_bits & Change.RELABELLED) > 0) & ~is_old_place
+    version = np.where(is_new, class_of_box[1][change_row], class_of_box[0][change_row])
     flags = [np.append(side.boxes.flags, 0) for side in (differences.old, differences.new)]
-    shift = np.where(bits & Change.MOVED, differences.shift[row], 0)
-    changes = zip(
-        flags[0][differences.first[row]].tolist(), flags[1][differences.other[row]].tolist(), strict=True
+    shift = np.where(change_bits & Change.MOVED, differences.shift[change_row], 0)
+    flag_pairs = zip(
+        flags[0][differences.first[change_row]].tolist(),
+        flags[1][differences.other[change_row]].tolist(),
+        strict=True,
     )
     return {
-        "image": at.tolist(),
+        "image": page_number.tolist(),
         "kind": kind.tolist(),
         "class": version.tolist(),
-        "was": np.where(relabelled, category[0][row], -1).tolist(),
-        "change": bits.tolist(),
+        "was": np.where(relabelled, class_of_box[0][change_row], -1).tolist(),
+        "change": change_bits.tolist(),
         "shift": [f"{pixels:.3g}" if pixels else "" for pixels in shift.tolist()],
-        "flags": [_flags(*pair, changed=bit) for pair, bit in zip(changes, bits.tolist(), strict=True)],
+        "flags": [
+            _flags(*pair, changed=bit) for pair, bit in zip(flag_pairs, change_bits.tolist(), strict=True)
+        ],
         "box": [rounded(column, 2) for column in xyxy.T],
         **shape_columns(
-            (differences.old.boxes, np.where(is_new, -1, differences.first[row])),
-            (differences.new.boxes, np.where(is_new, differences.other[row], -1)),
+            (differences.old.boxes, np.where(is_new, -1, differences.first[change_row])),
+            (differences.new.boxes, np.where(is_new, differences.other[change_row], -1)),
         ),
     }
 
 
 def _flags(old: int, new: int, *, changed: int) -> str:
-    """The flags of a box, and its old flags if they differ."""
+    """Return the flags of a box in words, as "old → new" if they changed."""
     if changed & Change.FLAGS:
         return f"{flag_words(old) or '-'} → {flag_words(new) or '-'}"
     return flag_words(old | new)

@@ -29,7 +29,7 @@ def evaluation_page(
     images: int = IMAGES,
     doubtful: Sequence[Code] = (),
 ) -> Page:
-    """The report of an evaluation, to be written by `odm.report.write`.
+    """Make the page of an evaluation, to be written by `odm.report.write`.
 
     Parameters
     ----------
@@ -56,20 +56,22 @@ def evaluation_page(
     suspects = [result.report_suspects() for result in evaluation.results]
     names, join = evaluation.joined.images, evaluation.join
     image_of_name = {name: image for image, name in enumerate(names)}
-    weight = np.zeros(len(names), np.int64)
-    disputed = dict.fromkeys(row["image"] for rows in suspects for row in rows[:PICTURED])
-    cells: list[dict[Hashable, list[int]]] = [{name: [image_of_name[name]] for name in disputed}]
+    n_errors = np.zeros(len(names), np.int64)
+    images_to_review = dict.fromkeys(row["image"] for rows in suspects for row in rows[:PICTURED])
+    cells: list[dict[Hashable, list[int]]] = [{name: [image_of_name[name]] for name in images_to_review}]
     for table in tables:  # the errors at the best score, and for every class and kind of error its images
         detections, truth = table.detections, table.truth
-        false, missed, errors = table.wrong_at(table.best)
-        false = false[np.argsort(-detections.score[false], kind="stable")]
-        keys = list(zip(detections.category[false].tolist(), table.kind[false].tolist(), strict=True))
-        keys += [(category, len(KINDS)) for category in truth.category[missed].tolist()]
-        cell_images = [*detections.image[false].tolist(), *truth.image[missed].tolist()]
-        weight += errors
+        false_rows, missed_rows, errors = table.wrong_at(table.best)
+        false_rows = false_rows[np.argsort(-detections.score[false_rows], kind="stable")]
+        keys = list(
+            zip(detections.category[false_rows].tolist(), table.kind[false_rows].tolist(), strict=True)
+        )
+        keys += [(category, len(KINDS)) for category in truth.category[missed_rows].tolist()]
+        cell_images = [*detections.image[false_rows].tolist(), *truth.image[missed_rows].tolist()]
+        n_errors += errors
         cells.append(by_cell(keys, cell_images))
-    shown = ShownImages(len(names), weight, cells, images)
-    only = {
+    shown = ShownImages(len(names), n_errors, cells, images)
+    unpaired_names = {
         "classes only in the ground truth": join.classes_gt_only,
         "classes only in the detections": join.classes_det_only,
         "images only in the detections": join.images_det_only,
@@ -88,7 +90,7 @@ def evaluation_page(
             for tag, numbers in evaluation.tags.items()
             if len(on_page := shown.number[numbers][shown.number[numbers] >= 0])
         },
-        "join": {key: [n[:80] for n in value[:20]] for key, value in only.items() if value},
+        "join": {key: [n[:80] for n in value[:20]] for key, value in unpaired_names.items() if value},
         "results": [
             {**_result(evaluation, result, table, shown), "review": _review(rows, shown, image_of_name)}
             for result, table, rows in zip(evaluation.results, tables, suspects, strict=True)
@@ -174,26 +176,29 @@ def _review(
 
 
 def _misses(result: Result) -> list[dict[str, Any]]:
-    """The miss rates over the logarithm of false positives per image, of protocols that have them."""
+    """Return the curves of miss rate over log10(false positives per image); empty if a protocol has none.
+
+    Each has at most `MOST` points.
+    """
     rules = result.rules
     rows = []
     for curve in result.miss_curves:
-        row, n = result.classes[curve.category], len(curve.miss_rate)
-        kept = np.unique(np.linspace(0, n - 1, min(n, MOST)).astype(int))
-        at = np.log10(np.maximum(curve.false_per_image[kept], min(rules.rates) / 2))
+        row, n_points = result.classes[curve.category], len(curve.miss_rate)
+        kept_points = np.unique(np.linspace(0, n_points - 1, min(n_points, MOST)).astype(int))
+        log_rate = np.log10(np.maximum(curve.false_per_image[kept_points], min(rules.rates) / 2))
         rows.append(
             {
                 "class": row.name,
                 "setUp": rules.areas[curve.area].name if len(rules.areas) > 1 else "",
                 "rate": plain(row.extra.get(f"MR@{rules.areas[curve.area].name}", row.extra.get("MR"))),
-                "points": [rounded(at, 4), rounded(curve.miss_rate[kept], 4)],
+                "points": [rounded(log_rate, 4), rounded(curve.miss_rate[kept_points], 4)],
             }
         )
     return rows
 
 
 def _analysis(result: Result) -> dict[str, Any]:
-    """The analyses of the JSON contract, with rounded numbers and only the worst images."""
+    """Return the analyses as in the JSON contract, with rounded numbers and only the worst images."""
     analyses = {name: data for name, data in result.analysis.items() if name != "confusion"}
     if result.scores_from and "thresholds" not in analyses:
         rows = {
@@ -227,11 +232,14 @@ WORST = 12
 """How many of the images with the largest error are listed."""
 
 ROW_KEYS = ("class", "gt", "ap", "AP50", "AP75", "corloc", "frequency")
-"""What a class row of the page takes from the JSON contract; the other numbers follow the slider."""
+"""The keys of a class row of the JSON contract that the page shows; the script counts the other numbers."""
 
 
 def _sparse(counts: Counts) -> dict[str, Any]:
-    """The places are given by how far each is from the one before."""
+    """Pack counts that are mostly 0: their shape, and of those above 0 the flat index and the count.
+
+    The first index stands as it is, each further one as its distance from the one before: 3 7 8 -> 3 4 1.
+    """
     return {
         "shape": list(counts.shape),
         "at": np.diff(counts.key, prepend=0).tolist(),
@@ -240,31 +248,33 @@ def _sparse(counts: Counts) -> dict[str, Any]:
 
 
 def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, Any] | None:
-    """Return what a report shows at other IoU thresholds, as changes from the one nearer to the protocol's.
+    """Return the data of the IoU slider; None if the result cannot be matched anew at other thresholds.
 
-    ``own`` is the position of the protocol's threshold in ``values``. The kind of each box that is shown is
-    a digit. Objects are listed if another detection is matched to them than at the protocol's threshold.
+    Counts are stored as changes from the neighbouring threshold on the side of the protocol's, whose position
+    in ``values`` is ``own``. ``kind`` has for each threshold a text of one digit per detection shown. ``by``
+    has for each threshold two lists: the objects shown whose detection is not that at the protocol's
+    threshold, and the number of this detection on the page.
     """
     results_at_ious = result.report_ious()
     if not results_at_ious:
         return None
     reference = [at_iou.iou for at_iou in results_at_ious].index(result.rules.ious[result.rules.reference])
-    of_det, of_gt = _places(table, on_page)
-    shown_det, shown_gt = np.flatnonzero(of_det[:-1] >= 0), np.flatnonzero(of_gt[:-1] >= 0)
+    number_of_det, number_of_gt = _places(table, on_page)
+    det_rows, gt_rows = np.flatnonzero(number_of_det[:-1] >= 0), np.flatnonzero(number_of_gt[:-1] >= 0)
     tables = [table if i == reference else table.at(at_iou) for i, at_iou in enumerate(results_at_ious)]
-    nearer = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
-    by = [of_det[at_iou.truth.found_by[shown_gt]] for at_iou in tables]
-    changed = [np.flatnonzero(at_iou != by[reference]) for at_iou in by]
+    next_tables = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
+    finder_of_gt = [number_of_det[at_iou.truth.found_by[gt_rows]] for at_iou in tables]
+    changed = [np.flatnonzero(at_iou != finder_of_gt[reference]) for at_iou in finder_of_gt]
     return {
         "values": [at_iou.iou for at_iou in results_at_ious],
         "own": reference,
         "averaged": result.rules.averaged,
         "ap": [[None if math.isnan(v) else v for v in at_iou.ap.tolist()] for at_iou in results_at_ious],
         "wrong": [at_iou.wrong_images for at_iou in tables],
-        "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, nearer, strict=True)],
-        "objects": [_change(a.objects, b.objects) for a, b in zip(tables, nearer, strict=True)],
-        "kind": ["".join(map(str, at_iou.kind[shown_det].tolist())) for at_iou in tables],
-        "by": [[at.tolist(), at_iou[at].tolist()] for at, at_iou in zip(changed, by, strict=True)],
+        "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, next_tables, strict=True)],
+        "objects": [_change(a.objects, b.objects) for a, b in zip(tables, next_tables, strict=True)],
+        "kind": ["".join(map(str, at_iou.kind[det_rows].tolist())) for at_iou in tables],
+        "by": [[at.tolist(), at_iou[at].tolist()] for at, at_iou in zip(changed, finder_of_gt, strict=True)],
     }
 
 
@@ -275,60 +285,68 @@ def _floored(iou: NDArray[np.float64]) -> list[float]:
 
 def _change(counts: Counts, before: Counts) -> dict[str, Any]:
     change = (counts.dense() - before.dense()).ravel()
-    at = np.flatnonzero(change)
-    return {"at": np.diff(at, prepend=0).tolist(), "n": change[at].tolist()}
+    changed_keys = np.flatnonzero(change)
+    return {"at": np.diff(changed_keys, prepend=0).tolist(), "n": change[changed_keys].tolist()}
 
 
 def _places(table: ReportData, on_page: ShownImages) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return (rows + 1,) the number on the page of each detection, and of each ground truth.
+    """Return for the detections, and for the ground truth, (rows + 1,) the number of each box on the page.
 
-    -1 is not shown; the last one stands for none.
+    -1 is not shown. The last entry is also -1, so that the row -1 (no box) leads to -1.
     """
     detections, truth = table.detections, table.truth
-    places = []
+    numbers_of_sides = []
     for side in (detections, truth):
         rows = np.flatnonzero(on_page.boxes(side.image, side.xyxy) >= 0)
-        place = np.full(len(side.image) + 1, -1, np.int32)
-        place[rows] = np.arange(len(rows), dtype=np.int32)
-        places.append(place)
-    return places[0], places[1]
+        number_on_page = np.full(len(side.image) + 1, -1, np.int32)
+        number_on_page[rows] = np.arange(len(rows), dtype=np.int32)
+        numbers_of_sides.append(number_on_page)
+    return numbers_of_sides[0], numbers_of_sides[1]
 
 
 def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> dict[str, Any]:
-    """Return the boxes of the images that are shown as columns; boxes refer to each other by position."""
+    """Return the boxes of the images that are shown as columns of detections and of ground truth.
+
+    ``by`` and ``pairs`` refer to boxes by their position in these columns.
+    """
     detections, truth, pairing = table.detections, table.truth, table.pairing
-    of_det, of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
-    own_det, own_gt = np.flatnonzero(of_det >= 0), np.flatnonzero(of_gt >= 0)
-    place_det, place_gt = _places(table, on_page)
-    shown = place_det[pairing.det] >= 0
+    image_of_det, image_of_gt = (on_page.boxes(side.image, side.xyxy) for side in (detections, truth))
+    det_rows, gt_rows = np.flatnonzero(image_of_det >= 0), np.flatnonzero(image_of_gt >= 0)
+    number_of_det, number_of_gt = _places(table, on_page)
+    is_pair_shown = number_of_det[pairing.det] >= 0
     detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
-    least = 0.5 * table.levels[table.best]  # the shapes of doubtful detections would be most of the page
-    sure = np.where(detections.score[own_det] >= least, detections.row[own_det], -1)
+    least_score = (
+        0.5 * table.levels[table.best]
+    )  # the shapes of doubtful detections would be most of the page
+    rows_with_shape = np.where(detections.score[det_rows] >= least_score, detections.row[det_rows], -1)
     return {
         "det": {
-            "image": of_det[own_det].tolist(),
-            "class": detections.category[own_det].tolist(),
-            "row": detections.row[own_det].tolist(),
-            "level": table.level[own_det].tolist(),
-            "score": rounded(detections.score[own_det], 4),
-            "kind": table.kind[own_det].tolist(),
-            "iou": rounded(detections.best_iou[own_det], 3),
-            "spared": pairing.spared[own_det].astype(int).tolist(),
-            "box": [rounded(column, 1) for column in detections.xyxy[own_det].T],
-            **shape_columns((detections_dataset.boxes if detections_dataset else None, sure)),
+            "image": image_of_det[det_rows].tolist(),
+            "class": detections.category[det_rows].tolist(),
+            "row": detections.row[det_rows].tolist(),
+            "level": table.level[det_rows].tolist(),
+            "score": rounded(detections.score[det_rows], 4),
+            "kind": table.kind[det_rows].tolist(),
+            "iou": rounded(detections.best_iou[det_rows], 3),
+            "spared": pairing.spared[det_rows].astype(int).tolist(),
+            "box": [rounded(column, 1) for column in detections.xyxy[det_rows].T],
+            **shape_columns((detections_dataset.boxes if detections_dataset else None, rows_with_shape)),
         },
         "gt": {
-            "image": of_gt[own_gt].tolist(),
-            "class": truth.category[own_gt].tolist(),
-            "row": truth.row[own_gt].tolist(),
-            "counts": truth.counts[own_gt].astype(int).tolist(),
-            "paired": pairing.eligible[own_gt].astype(int).tolist(),
-            "by": place_det[truth.found_by[own_gt]].tolist(),
-            "miss": truth.miss[own_gt].tolist(),
-            "same": _floored(truth.same_iou[own_gt]),
-            "other": _floored(truth.other_iou[own_gt]),
-            "box": [rounded(column, 1) for column in truth.xyxy[own_gt].T],
-            **shape_columns((truth_dataset.boxes if truth_dataset else None, truth.row[own_gt])),
+            "image": image_of_gt[gt_rows].tolist(),
+            "class": truth.category[gt_rows].tolist(),
+            "row": truth.row[gt_rows].tolist(),
+            "counts": truth.counts[gt_rows].astype(int).tolist(),
+            "paired": pairing.eligible[gt_rows].astype(int).tolist(),
+            "by": number_of_det[truth.found_by[gt_rows]].tolist(),
+            "miss": truth.miss[gt_rows].tolist(),
+            "same": _floored(truth.same_iou[gt_rows]),
+            "other": _floored(truth.other_iou[gt_rows]),
+            "box": [rounded(column, 1) for column in truth.xyxy[gt_rows].T],
+            **shape_columns((truth_dataset.boxes if truth_dataset else None, truth.row[gt_rows])),
         },
-        "pairs": [place_det[pairing.det[shown]].tolist(), place_gt[pairing.gt[shown]].tolist()],
+        "pairs": [
+            number_of_det[pairing.det[is_pair_shown]].tolist(),
+            number_of_gt[pairing.gt[is_pair_shown]].tolist(),
+        ],
     }

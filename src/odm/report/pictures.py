@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 QUALITY = 75
-"""Of JPEG."""
+"""Quality of JPEG, 1 to 95, as Pillow takes it."""
 
 SAME_SHAPE = 0.02
 """By how much the ratio of width to height may differ where a picture is a scaled copy of an image."""
@@ -59,9 +59,9 @@ class Shot(msgspec.Struct, frozen=True):
 
 
 def shots(pictures: Sequence[Picture], size: int) -> Iterator[Shot]:
-    """The pictures with a longest side of at most `size` pixels, in order.
+    """Yield each picture in order, with a longest side of at most `size` pixels.
 
-    Only a few are held at a time. A picture that cannot be shown is answered with the reason.
+    Only a few are held at a time. A picture that cannot be shown has no JPEG, and a remark with the reason.
     """
     workers = min(4, os.cpu_count() or 1)
     pending: deque[Future[Shot]] = deque()
@@ -84,34 +84,34 @@ def _shared_blocks() -> Iterator[None]:
     from PIL import Image
 
     core = Image.core  # type: ignore[attr-defined]
-    before = core.get_blocks_max()
+    n_blocks = core.get_blocks_max()
     core.set_blocks_max(BUDGET // core.get_block_size() + 1)
     try:
         yield
     finally:
-        core.set_blocks_max(before)
+        core.set_blocks_max(n_blocks)
         core.clear_cache()
 
 
 def _shot(picture: Picture, size: int) -> Shot:
     """Open, shrink and encode one picture, with a remark if that is not possible."""
-    known = picture.width, picture.height
+    declared_size = picture.width, picture.height
     if not picture.path:
-        return Shot(b"", *known, "no picture")
+        return Shot(b"", *declared_size, "no picture")
     from PIL import UnidentifiedImageError
 
     try:
         with open_binary(picture.path) as stream, open_picture(stream) as image:
             # Pillow turns a TIFF picture itself when it is decoded.
             turns = 1 if image.format == "TIFF" else orientation(image, stream)
-            return _shrink(image, turns, known, size)
+            return _shrink(image, turns, declared_size, size)
     except Unreadable as e:
         reason = str(e)
     except UnidentifiedImageError:
         reason = "it is truncated or of an unknown type"
     except Exception as e:  # noqa: BLE001 -- a damaged picture makes Pillow raise almost anything
         reason = f"it is damaged ({type(e).__name__})"
-    return Shot(b"", *known, f"the picture cannot be read: {reason}")
+    return Shot(b"", *declared_size, f"the picture cannot be read: {reason}")
 
 
 class _Budget:
@@ -125,58 +125,66 @@ class _Budget:
     def hold(self, image: Image.Image) -> Iterator[None]:
         """Wait until a picture fits, and close it at the end. Raises Unreadable if it never fits."""
         width, height = image.size
-        need = width * height * _BYTES.get(image.format or "", 4)
+        n_bytes = width * height * _BYTES.get(image.format or "", 4)
         if image.info.get("progressive"):  # whose coefficients are held at full size, whatever is drawn
-            need = math.prod(image.info["stored"]) * 6
-        if need > BUDGET:
+            n_bytes = math.prod(image.info["stored"]) * 6
+        if n_bytes > BUDGET:
             width, height = image.info["stored"]
             raise Unreadable(
-                f"its {width} x {height} pixels take {need >> 20} MB to decode, the limit is {BUDGET >> 20}"
+                f"its {width} x {height} pixels take {n_bytes >> 20} MB to decode, "
+                f"the limit is {BUDGET >> 20}"
             )
         with self._changed:
-            self._changed.wait_for(lambda: self._left >= need)
-            self._left -= need
+            self._changed.wait_for(lambda: self._left >= n_bytes)
+            self._left -= n_bytes
         try:
             yield
         finally:
             image.close()  # lets go of the pixels
             with self._changed:
-                self._left += need
+                self._left += n_bytes
                 self._changed.notify_all()
 
 
 _budget = _Budget()
 
 
-def _shrink(image: Image.Image, turns: int, known: tuple[int, int], size: int) -> Shot:
-    """Shrink a picture to at most `size` pixels, turned as its EXIF orientation says."""
+def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size: int) -> Shot:
+    """Shrink a picture to a longest side of at most `size` pixels, turned as its EXIF orientation says.
+
+    `turns` is that orientation, 1 to 8, and `declared_size` the width and height in the dataset, 0 = unknown.
+    A picture whose declared size is that before turning is left as it is stored. One of another shape than
+    declared is not shown; a scaled one is, with a remark.
+    """
     from PIL import ExifTags, ImageOps
 
-    stored = image.size
-    turned = stored[::-1] if turns in TURNED else stored
-    is_known = min(known) > 0
-    turn = not is_known or known == turned or known != stored
-    shape = turned if turn else stored
+    stored_size = image.size
+    turned_size = stored_size[::-1] if turns in TURNED else stored_size
+    is_known = min(declared_size) > 0
+    is_turned = not is_known or declared_size == turned_size or declared_size != stored_size
+    shown_size = turned_size if is_turned else stored_size
     remark = ""
-    if is_known and known != shape:
-        if not _same_shape(known, shape) and _same_shape(known, stored):
-            turn, shape = False, stored
-        text = f"{shape[0]} x {shape[1]}, but the dataset says {known[0]} x {known[1]}"
-        if not _same_shape(known, shape):
-            return Shot(b"", *known, f"the picture is {text}")
-        remark = f"scaled: the picture is {text}"
-    image.info["stored"] = stored
+    if is_known and declared_size != shown_size:
+        if not _same_shape(declared_size, shown_size) and _same_shape(declared_size, stored_size):
+            is_turned, shown_size = False, stored_size
+        sizes = (
+            f"{shown_size[0]} x {shown_size[1]}, but the dataset says {declared_size[0]} x {declared_size[1]}"
+        )
+        if not _same_shape(declared_size, shown_size):
+            return Shot(b"", *declared_size, f"the picture is {sizes}")
+        remark = f"scaled: the picture is {sizes}"
+    image.info["stored"] = stored_size
     image.draft("RGB", (size, size))
     with _budget.hold(image):
-        small = _small(image, size)
-    if turn and turns != 1:
-        small.getexif()[ExifTags.Base.Orientation] = turns
-        small = ImageOps.exif_transpose(small)
-    out = io.BytesIO()
-    small.info.clear()  # no profile, no comment, no place where it was taken
-    small.save(out, "JPEG", quality=QUALITY)
-    width, height = known if is_known else shape
-    return Shot(out.getvalue(), width, height, remark)
+        shrunk = _small(image, size)
+    if is_turned and turns != 1:
+        shrunk.getexif()[ExifTags.Base.Orientation] = turns
+        shrunk = ImageOps.exif_transpose(shrunk)
+    jpeg = io.BytesIO()
+    shrunk.info.clear()  # no profile, no comment, no place where it was taken
+    shrunk.save(jpeg, "JPEG", quality=QUALITY)
+    width, height = declared_size if is_known else shown_size
+    return Shot(jpeg.getvalue(), width, height, remark)
 
 
 def _same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
@@ -184,27 +192,27 @@ def _same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
 
 
 def _small(image: Image.Image, size: int) -> Image.Image:
-    """The picture in RGB with a longest side of at most `size`.
+    """Return the picture in RGB with a longest side of at most `size`.
 
-    It is converted and averaged in strips, for each step of that takes as much memory as the whole picture.
+    It is converted and averaged in strips, as each of these steps needs memory for all pixels it works on.
     """
     from PIL import Image
 
     width, height = image.size
     factor = max(1, max(width, height) // (2 * size))
-    rows = max(1, _STRIP // (width * factor)) * factor
-    strips = [(0, top, width, min(top + rows, height)) for top in range(0, height, rows)]
+    strip_height = max(1, _STRIP // (width * factor)) * factor
+    strips = [(0, top, width, min(top + strip_height, height)) for top in range(0, height, strip_height)]
     low, high = 0.0, 0.0
     if image.mode.startswith(("I", "F")):
-        ends: list[Any] = [image.crop(box).convert("F").getextrema() for box in strips]
-        low, high = min(a for a, _ in ends), max(b for _, b in ends)
+        extrema: list[Any] = [image.crop(box).convert("F").getextrema() for box in strips]
+        low, high = min(a for a, _ in extrema), max(b for _, b in extrema)
     reduced = Image.new("RGB", (-(-width // factor), -(-height // factor)))
     for box in strips:
         reduced.paste(_rgb(image.crop(box), low, high).reduce(factor), (0, box[1] // factor))
     scale = min(1.0, size / max(width, height))
-    target = max(1, round(width * scale)), max(1, round(height * scale))
-    part = 0.0, 0.0, width / factor, height / factor
-    return reduced.resize(target, Image.Resampling.BILINEAR, part)
+    new_size = max(1, round(width * scale)), max(1, round(height * scale))
+    kept_area = 0.0, 0.0, width / factor, height / factor
+    return reduced.resize(new_size, Image.Resampling.BILINEAR, kept_area)
 
 
 def _rgb(image: Image.Image, low: float, high: float) -> Image.Image:

@@ -11,7 +11,7 @@ from odm.report.columns import HUGE
 from odm.tables import Boxes, Dataset, Keypoints, Longs, Shapes
 
 BLANK: dict[str, Any] = {"shape": 0, "points": []}
-"""What the columns have for a box without."""
+"""What each column has for a box without shape or without keypoints."""
 
 
 def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[Any]]:
@@ -46,8 +46,8 @@ def _points(points: Keypoints, row: int) -> list[int]:
 
 
 def _tenths(xy: NDArray[Any]) -> Longs:
-    whole: Longs = np.round(np.clip(np.nan_to_num(xy), -HUGE, HUGE) * 10).astype(np.int64)
-    return whole
+    tenths: Longs = np.round(np.clip(np.nan_to_num(xy), -HUGE, HUGE) * 10).astype(np.int64)
+    return tenths
 
 
 def _shape(shapes: Shapes, row: int) -> Any:

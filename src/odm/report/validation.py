@@ -56,8 +56,10 @@ def validation_page(
         If `images` is below 1.
     """
     names = list(dict.fromkeys(name for d in datasets for name in d.images.name))
-    number = {name: i for i, name in enumerate(names)}
-    sides = [_DatasetOnPage(d, np.array([number[n] for n in d.images.name], np.int64)) for d in datasets]
+    number_of_name = {name: i for i, name in enumerate(names)}
+    sides = [
+        _DatasetOnPage(d, np.array([number_of_name[n] for n in d.images.name], np.int64)) for d in datasets
+    ]
     places = [_find(issue, sides) for issue in issues[:LISTED]]
     weight = np.zeros(len(names), np.int64)
     for issue, (_, _, image) in zip(issues, places, strict=False):
@@ -70,11 +72,11 @@ def validation_page(
     ]
     listed = []
     for issue, (side, box, image) in zip(issues, places, strict=False):
-        at = int(shown.number[image]) if image >= 0 else -1
-        row = int(np.searchsorted(boxes[side]["row"], box)) if at >= 0 and box >= 0 else -1
-        listed.append({**issue_row(issue, sources), "side": side, "box": row, "image": at})
-    known = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
-    # The codes that were found, errors and the most frequent ones first.
+        page_number = int(shown.number[image]) if image >= 0 else -1
+        box_on_page = int(np.searchsorted(boxes[side]["row"], box)) if page_number >= 0 and box >= 0 else -1
+        listed.append({**issue_row(issue, sources), "side": side, "box": box_on_page, "image": page_number})
+    picture_of_name = {picture.name: picture for side_pictures in pictures for picture in side_pictures}
+    # The codes that occur, errors and the most frequent ones first.
     codes = [(CODES[name], n) for name, n in log.counts.items() if n]
     codes.sort(key=lambda pair: (pair[0].severity != "error", -pair[1], pair[0].name))
     data = {
@@ -94,7 +96,7 @@ def validation_page(
         ],
         "issues": listed,
     }
-    return shown.page("validation", data, [known[name] for name in names])
+    return shown.page("validation", data, [picture_of_name[name] for name in names])
 
 
 def _title(sources: Sequence[str]) -> words.Said:
@@ -115,7 +117,10 @@ Index = tuple[Longs, Longs]
 
 
 class _DatasetOnPage:
-    """A dataset, and the numbers (images,) of its images among all of the page."""
+    """A dataset, and (images,) the numbers of its images among those of all datasets of the page.
+
+    Finds the box or image of an issue by its file and line, or by its JSON pointer.
+    """
 
     def __init__(self, dataset: Dataset, number: Longs) -> None:
         self.dataset, self.number = dataset, number
@@ -131,9 +136,9 @@ class _DatasetOnPage:
         for number, pointer in self._files.get(issue.path, ()):
             line = issue.line
             if issue.pointer:
-                begins = issue.pointer.startswith(pointer + "/")
-                part = issue.pointer[len(pointer) + 1 :].partition("/")[0] if begins else ""
-                line = number_of(part)
+                is_inside = issue.pointer.startswith(pointer + "/")
+                item = issue.pointer[len(pointer) + 1 :].partition("/")[0] if is_inside else ""
+                line = number_of(item)
                 if line < 0:
                     continue
             elif pointer or not line:
@@ -161,5 +166,5 @@ def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
 def _look_up(index: Index, file: int, line: int) -> int:
     keys, order = index
     key = file * 2**40 + line
-    at = int(np.searchsorted(keys, key))
-    return int(order[at]) if at < len(keys) and keys[at] == key else -1
+    position = int(np.searchsorted(keys, key))
+    return int(order[position]) if position < len(keys) and keys[position] == key else -1

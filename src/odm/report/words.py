@@ -30,12 +30,12 @@ def table(language: str) -> dict[str, Any]:
 
 
 def said(key: str, **values: Said) -> Said:
-    """A text without plural forms, with values in its places."""
+    """Name a text by key, with the values for its places; it has no plural forms."""
     return [key, values]
 
 
 def english(text: Said) -> str:
-    """A text in the first language."""
+    """Put a text into words in the first language, English."""
     if isinstance(text, str):
         return text
     key, values = text
@@ -43,7 +43,7 @@ def english(text: Said) -> str:
 
 
 def listed(names: Sequence[str]) -> Said:
-    """Names with "and" between them; empty if there are none."""
+    """Join names with "and" between them; empty if there are none."""
     text: Said = ""
     for name in names:
         text = said("and", a=text, b=name) if text else name
@@ -56,6 +56,6 @@ def tables(language: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def script(tables: dict[str, dict[str, Any]]) -> str:
-    """The beginning of the script of a page."""
+    """Return the beginning of the script of a page: the constant with the texts of `tables`."""
     text = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     return f'"use strict";\nconst LANGUAGES = {text};\n'
