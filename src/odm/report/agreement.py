@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odm.evaluate.analysis.agree import Agreement, Annotations
+from odm.evaluate.analysis.agree import Agreement
 from odm.evaluate.results import plain
 from odm.issues import Log, UsageError
 from odm.names import distinct_parts
@@ -109,7 +109,7 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
     first_of_pairs, second_of_pairs = a.take(agreement.first), b.take(agreement.other)
     has_other_class = first_of_pairs.category != second_of_pairs.category
     # Each part: boxes, their style, the first annotator's class if it differs, and the bits of the change.
-    parts: list[tuple[Annotations, Any, Any, Any]] = [
+    parts: list[tuple[Any, ...]] = [
         (
             second_of_pairs,
             np.where(has_other_class, "FN", "OT"),
@@ -124,8 +124,7 @@ def _drawn(agreement: Agreement) -> tuple[NDArray[Any], ...]:
         np.concatenate([getattr(part[0], name) for part in parts]) for name in ("image", "category", "xyxy")
     )
     kind, first_class, change = (
-        np.concatenate([np.broadcast_to(value, len(rows)) for rows, value in column])
-        for column in ([(part[0], part[1:][i]) for part in parts] for i in range(3))
+        np.concatenate([np.broadcast_to(part[i], len(part[0])) for part in parts]) for i in (1, 2, 3)
     )
     iou = np.concatenate([agreement.iou, agreement.iou, np.full(sum(map(len, unpaired_rows)), np.nan)])
     is_of_a = np.repeat([False, True, True, False], [len(rows) for rows, *_ in parts])

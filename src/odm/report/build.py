@@ -72,7 +72,7 @@ class Page(msgspec.Struct, frozen=True, eq=False):
     data
         Plain data for the script.
     pictures
-        Its images, in the order in which ``data`` counts them.
+        The pictures of the images, in the order in which ``data`` counts them.
     extents
         For each image the width and height that its boxes reach, for images of unknown size.
     """
@@ -84,7 +84,13 @@ class Page(msgspec.Struct, frozen=True, eq=False):
 
 
 def check_target(target: str, *, overwrite: bool = False, sources: Sequence[str] = ()) -> None:
-    """Make sure that a report can be written there: PathError if not."""
+    """Check that a report can be written to `target`; parameters as of `write`.
+
+    Raises
+    ------
+    PathError
+        If the target exists and may not be replaced, or is one of the sources or inside one.
+    """
     Output(target, single=is_file(target), overwrite=overwrite, sources=sources, dry_run=True)
 
 
@@ -243,18 +249,21 @@ def _html(
         "DATA": base64.b64encode(zlib.compress(text.encode(), 5)).decode(),
         "PICTURES": "\n".join(pictures),
     }
-    parts = _asset("template.html").split("@@")  # names of holes stand at the odd places
+    # "<title>@@TITLE@@</title>" -> "<title>", "TITLE", "</title>": the names stand at odd positions.
+    parts = _asset("template.html").split("@@")
     parts[1::2] = [value_of_hole[name] for name in parts[1::2]]
     return "".join(parts).encode("utf-8", "backslashreplace")
 
 
 def _asset(name: str) -> str:
+    """Read a file of ``page/``, with lines that end in LF."""
     data = pkgutil.get_data("odm.report", f"page/{name}")
     assert data is not None
     return data.decode().replace("\r\n", "\n")
 
 
 def _sha(text: str) -> str:
+    """Return the hash by which the content security policy admits a script or a style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

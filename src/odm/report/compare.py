@@ -193,12 +193,14 @@ def _run_boxes(table: ReportData, level: int, names: Sequence[str], run_datasets
 
 
 def _kind_words(kind: int) -> words.Said:
+    """Say of which kind a detection is; `kind` is its position in `KINDS`."""
     if kind in (0, len(KINDS) - 1):
         return words.said("ignored" if kind else "found")
     return words.said("false", kind=words.said("kind." + KINDS[kind]))
 
 
 def _truth_words(table: ReportData, row: int, kind: str) -> words.Said:
+    """Say what became of an object: of one that is missed, at which score it is found, or why it is not."""
     if kind != "FN":
         return words.said("truth" if kind == "GT" else "ignored")
     if table.truth.found_by[row] >= 0:
@@ -281,9 +283,7 @@ def compare_page(
     parts = [_pair(pair, (first, name), number_of_name) for pair, name in zip(pairs, others, strict=True)]
     data = {
         **reading(log or Log(), sources, doubtful),
-        "title": title or words.said("title.compare", first=first, other=others[0])
-        if len(pairs) == 1
-        else title or words.said("title.compare-many", n=str(1 + len(others))),
+        "title": title or _title(first, others),
         "definition": definition,
         "metric": metric,
         "verdict": verdict if more else "",
@@ -299,6 +299,13 @@ def compare_page(
         extents[page_number] = np.maximum(extents[page_number], np.nan_to_num(xyxy[:, 2:]).max(axis=0))
     shown_pictures = [pictures.get(name, Picture(name)) for name in shown]
     return Page("compare", data, shown_pictures, np.ceil(extents).astype(int).tolist())
+
+
+def _title(first: str, others: Sequence[str]) -> words.Said:
+    """Name the two runs, or say how many there are."""
+    if len(others) == 1:
+        return words.said("title.compare", first=first, other=others[0])
+    return words.said("title.compare-many", n=str(1 + len(others)))
 
 
 def _ranked(ranking: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:

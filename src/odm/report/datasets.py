@@ -56,7 +56,7 @@ def dataset_page(
     UsageError
         If `images` is below 1.
     """
-    shown = _chosen(dataset, np.zeros(len(dataset.images), np.int64), images)
+    shown = _choose_images(dataset, np.zeros(len(dataset.images), np.int64), images)
     return shown.page("dataset", _data(dataset, shown, log, sources, title), pictures)
 
 
@@ -76,12 +76,15 @@ def statistics_page(
     except that all images shown are samples of the classes.
     """
     per_image = np.bincount(dataset.boxes.image, minlength=len(dataset.images))
-    shown = _chosen(dataset, np.minimum(per_image, 1).astype(np.int64), images)
+    shown = _choose_images(dataset, np.minimum(per_image, 1).astype(np.int64), images)
     data = _data(dataset, shown, log, sources, title) | {"statistics": dict(statistics)}
     return shown.page("statistics", data, pictures)
 
 
-def _chosen(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
+def _choose_images(dataset: Dataset, weight: Longs, images: int) -> ShownImages:
+    """Choose at most `images` images of a dataset: those of the highest `weight` (images,), and some that
+    show every class and every kind of content.
+    """
     boxes = dataset.boxes
     # The least crowded images show a class best.
     per_image = np.bincount(boxes.image, minlength=len(dataset.images))
@@ -97,19 +100,20 @@ def _kinds_of_images(dataset: Dataset) -> dict[tuple[str, str], NDArray[np.bool_
     """Return (images,) masks by kind of content: a key, and the name of a flag or split."""
     boxes, n = dataset.boxes, len(dataset.images)
 
-    def having(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def images_with(is_box: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(images,) whether an image has one of the boxes under a mask."""
         has_box = np.zeros(n, np.bool_)
-        has_box[boxes.image[rows]] = True
+        has_box[boxes.image[is_box]] = True
         return has_box
 
-    has_boxes = having(np.ones(len(boxes), np.bool_))
+    has_boxes = images_with(np.ones(len(boxes), np.bool_))
     masks: dict[tuple[str, str], NDArray[np.bool_]] = {("boxes", ""): has_boxes, ("empty", ""): ~has_boxes}
     for flag, name in zip(Flag, FLAG_NAMES, strict=True):
-        masks["flag", name] = having(boxes.has(flag))
+        masks["flag", name] = images_with(boxes.has(flag))
     if boxes.shapes is not None:
-        masks["shapes", ""] = having(boxes.shapes.kind > 0)
+        masks["shapes", ""] = images_with(boxes.shapes.kind > 0)
     if boxes.keypoints is not None:
-        masks["keypoints", ""] = having(boxes.keypoints.counts() > 0)
+        masks["keypoints", ""] = images_with(boxes.keypoints.counts() > 0)
     splits = np.array(dataset.images.split, object)
     for name in dict.fromkeys(filter(None, dataset.images.split)):
         masks["split", name] = splits == name
@@ -122,6 +126,7 @@ def _data(
     """Return the data that the pages of one dataset share."""
     boxes, n_classes = dataset.boxes, len(dataset.categories)
     is_object = ~boxes.has(Flag.REGION)
+    # One key for each class and each image that has a box of it: class * images + image.
     class_image_keys = np.unique(
         (boxes.category.astype(np.int64) * max(len(dataset.images), 1) + boxes.image)[is_object]
     )

@@ -51,7 +51,7 @@ def diff_page(
     n_changes = np.bincount(image[change > 0], minlength=len(names))
     by_class = differences.class_rows()
     class_number = {row["class"]: i for i, row in enumerate(by_class)}
-    class_of_box = []
+    class_of_box = []  # for the old and the new version (n,) the row in `by_class`, -1 = not in this version
     for dataset, rows in ((differences.old, differences.first), (differences.new, differences.other)):
         number_of_category = np.array([*map(class_number.__getitem__, dataset.categories.name), -1], np.int64)
         class_of_box.append(number_of_category[np.append(dataset.boxes.category, -1)[rows]])
@@ -117,6 +117,7 @@ def _boxes(differences: Differences, shown: ShownImages, class_of_box: Sequence[
     Boxes are drawn in the styles that all pages have: added as found, removed as false, changed as missed
     (dashed), where it was as truth (dotted), and unchanged ones thin.
     """
+    # Rows are -1 where a box is not in a version; a last row of zeros stands for it.
     old, new = (
         np.append(version.boxes.xyxy, np.zeros((1, 4)), axis=0)[rows]
         for version, rows in ((differences.old, differences.first), (differences.new, differences.other))

@@ -100,6 +100,7 @@ def evaluation_page(
 
 
 def _title(sources: Sequence[str]) -> words.Said:
+    """Name the ground truth and the detections, if both have a path."""
     if len(sources) != 2:
         return words.said("page.detections")
     gt, det = map(last_part, sources)
@@ -107,7 +108,7 @@ def _title(sources: Sequence[str]) -> words.Said:
 
 
 def _result(evaluation: Evaluation, result: Result, table: ReportData, shown: ShownImages) -> dict[str, Any]:
-    """Return the data of one result."""
+    """Return the data of one result, which fills a tab: numbers, counts by score, boxes and analyses."""
     contract = result.to_dict()
     rows = [
         {
@@ -262,9 +263,10 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
     number_of_det, number_of_gt = _places(table, on_page)
     det_rows, gt_rows = np.flatnonzero(number_of_det[:-1] >= 0), np.flatnonzero(number_of_gt[:-1] >= 0)
     tables = [table if i == reference else table.at(at_iou) for i, at_iou in enumerate(results_at_ious)]
+    # The neighbour towards the protocol's threshold: with reference 2 of 5, of 0 1 2 3 4 it is 1 2 2 2 3.
     next_tables = [tables[i + (i < reference) - (i > reference)] for i in range(len(tables))]
     finder_of_gt = [number_of_det[at_iou.truth.found_by[gt_rows]] for at_iou in tables]
-    changed = [np.flatnonzero(at_iou != finder_of_gt[reference]) for at_iou in finder_of_gt]
+    changed = [np.flatnonzero(finders != finder_of_gt[reference]) for finders in finder_of_gt]
     return {
         "values": [at_iou.iou for at_iou in results_at_ious],
         "own": reference,
@@ -274,7 +276,10 @@ def _ious(result: Result, table: ReportData, on_page: ShownImages) -> dict[str, 
         "outcomes": [_change(a.outcomes, b.outcomes) for a, b in zip(tables, next_tables, strict=True)],
         "objects": [_change(a.objects, b.objects) for a, b in zip(tables, next_tables, strict=True)],
         "kind": ["".join(map(str, at_iou.kind[det_rows].tolist())) for at_iou in tables],
-        "by": [[at.tolist(), at_iou[at].tolist()] for at, at_iou in zip(changed, finder_of_gt, strict=True)],
+        "by": [
+            [rows.tolist(), finders[rows].tolist()]
+            for rows, finders in zip(changed, finder_of_gt, strict=True)
+        ],
     }
 
 
@@ -284,6 +289,7 @@ def _floored(iou: NDArray[np.float64]) -> list[float]:
 
 
 def _change(counts: Counts, before: Counts) -> dict[str, Any]:
+    """Pack the changes from the counts `before`, as `_sparse` packs counts; ``n`` may be below 0."""
     change = (counts.dense() - before.dense()).ravel()
     changed_keys = np.flatnonzero(change)
     return {"at": np.diff(changed_keys, prepend=0).tolist(), "n": change[changed_keys].tolist()}
@@ -315,9 +321,8 @@ def _boxes(evaluation: Evaluation, table: ReportData, on_page: ShownImages) -> d
     number_of_det, number_of_gt = _places(table, on_page)
     is_pair_shown = number_of_det[pairing.det] >= 0
     detections_dataset, truth_dataset = evaluation.detections_dataset, evaluation.truth_dataset
-    least_score = (
-        0.5 * table.levels[table.best]
-    )  # the shapes of doubtful detections would be most of the page
+    # Only detections of at least half the best score have their shapes: those of all would fill the page.
+    least_score = 0.5 * table.levels[table.best]
     rows_with_shape = np.where(detections.score[det_rows] >= least_score, detections.row[det_rows], -1)
     return {
         "det": {

@@ -188,6 +188,7 @@ def _shrink(image: Image.Image, turns: int, declared_size: tuple[int, int], size
 
 
 def _same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Whether two sizes have about the same ratio of width to height."""
     return abs(first[0] * second[1] / (first[1] * second[0]) - 1) <= SAME_SHAPE
 
 
@@ -198,6 +199,8 @@ def _small(image: Image.Image, size: int) -> Image.Image:
     """
     from PIL import Image
 
+    # First each block of factor x factor pixels is averaged, which leaves at least twice the size asked for,
+    # then the rest is resampled. The last blocks may reach beyond the picture: `kept_area` cuts them.
     width, height = image.size
     factor = max(1, max(width, height) // (2 * size))
     strip_height = max(1, _STRIP // (width * factor)) * factor

@@ -40,17 +40,20 @@ def shape_columns(*sides: tuple[Boxes | None, NDArray[Any]]) -> dict[str, list[A
 
 
 def _points(points: Keypoints, row: int) -> list[int]:
+    """Return the keypoints of a box: x, y, visibility, x, y, ...; x and y in tenths of a pixel."""
     xyv = points.points(row)
     flat: list[int] = np.column_stack([_tenths(xyv[:, :2]), xyv[:, 2]]).astype(int).ravel().tolist()
     return flat
 
 
 def _tenths(xy: NDArray[Any]) -> Longs:
+    """Round coordinates to whole tenths of a pixel; NaN becomes 0."""
     tenths: Longs = np.round(np.clip(np.nan_to_num(xy), -HUGE, HUGE) * 10).astype(np.int64)
     return tenths
 
 
 def _shape(shapes: Shapes, row: int) -> Any:
+    """Return the shape of a box as in a column of `shape_columns`: text of a mask, outlines, or 0."""
     if text := shapes.counts(row):
         return text.decode("ascii", "replace")
     rings = [np.diff(_tenths(ring), axis=0, prepend=0).ravel().tolist() for ring in shapes.polygons(row)]

@@ -100,6 +100,7 @@ def validation_page(
 
 
 def _title(sources: Sequence[str]) -> words.Said:
+    """Name the sources, if there are any."""
     names = words.listed([*map(last_part, sources)])
     return words.said("title.check-of", names=names) if names else words.said("title.check")
 
@@ -114,6 +115,7 @@ def _find(issue: Issue, sides: Sequence[_DatasetOnPage]) -> tuple[int, int, int]
 
 
 Index = tuple[Longs, Longs]
+"""Sorted keys, file * 2**40 + line, and the row of each."""
 
 
 class _DatasetOnPage:
@@ -158,12 +160,14 @@ class _DatasetOnPage:
 
 
 def _index(file: NDArray[Any], line: NDArray[Any]) -> Index:
+    """Sort rows for `_look_up`, by `file` (n,), the row of the file in the dataset, and `line` (n,)."""
     key = file.astype(np.int64) * 2**40 + line
     order = np.argsort(key, kind="stable")
     return key[order], order
 
 
 def _look_up(index: Index, file: int, line: int) -> int:
+    """Return the first row of a file and line, -1 = none."""
     keys, order = index
     key = file * 2**40 + line
     position = int(np.searchsorted(keys, key))
