@@ -148,12 +148,12 @@ def for_target(path: str) -> Format:
 
     Where several formats have the suffix, the one that owns it is meant.
     """
-    low = path.lower()
-    fitting = [f for name in WRITTEN if (f := FORMATS[name]).single and low.endswith(f.suffixes)]
-    fits = [f.name for f in fitting if f.owns_suffix] or [f.name for f in fitting]
-    if len(fits) == 1:
-        return FORMATS[fits[0]]
+    lower_path = path.lower()
+    formats = [f for name in WRITTEN if (f := FORMATS[name]).single and lower_path.endswith(f.suffixes)]
+    format_names = [f.name for f in formats if f.owns_suffix] or [f.name for f in formats]
+    if len(format_names) == 1:
+        return FORMATS[format_names[0]]
     unknown = f"the suffix of {printable(path)} does not determine the format"
-    which = "several formats use it" if fits else unknown
-    names = ", ".join(fits) if 0 < len(fits) <= 10 else "odm formats lists them"
-    raise UsageError(f"{which}; set it with {spell('to')} ({names})")
+    problem = "several formats use it" if format_names else unknown
+    choices = ", ".join(format_names) if 0 < len(format_names) <= 10 else "odm formats lists them"
+    raise UsageError(f"{problem}; set it with {spell('to')} ({choices})")

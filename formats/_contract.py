@@ -277,12 +277,12 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
         kind = hints[field.name]
         parse = field.metadata["parse"]
         if parse is None:
-            plain = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
-            usual = {bool: parse_bool, int: int, float: float}
-            parse = usual.get(plain[0], str) if len(plain) == 1 else str
-        about: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
-        about["type"] = kind | os.PathLike[str] if field.metadata["spec"]["is_path"] else kind
-        specs.append(OptionSpec(parse=parse, **about, **field.metadata["spec"]))
+            types = [t for t in (typing.get_args(kind) or (kind,)) if t is not type(None)]
+            parsers = {bool: parse_bool, int: int, float: float}
+            parse = parsers.get(types[0], str) if len(types) == 1 else str
+        fields: dict[str, Any] = {"name": field.name, "default": field.default, "is_switch": kind is bool}
+        fields["type"] = kind | os.PathLike[str] if field.metadata["spec"]["is_path"] else kind
+        specs.append(OptionSpec(parse=parse, **fields, **field.metadata["spec"]))
     return _SPECS.setdefault(options, tuple(specs))
 
 

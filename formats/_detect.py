@@ -15,20 +15,20 @@ _LIST = "odm formats lists all"
 def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
     """The formats that may recognise a source, by their signs; one without signs always may."""
     if source.is_dir:
-        ends = {file.rpartition("/")[2].rpartition(".") for file in source.files}
-        suffixes = {"", *(dot + end.lower() if dot else "." for _, dot, end in ends)}
-        head = first = ""
+        name_parts = {file.rpartition("/")[2].rpartition(".") for file in source.files}
+        suffixes = {"", *(dot + end.lower() if dot else "." for _, dot, end in name_parts)}
+        head = first_character = ""
     else:
         suffixes = {"." + source.relative().rpartition(".")[2].lower()}
         head = source.head().decode("latin-1")
-        first = head.lstrip("\xef\xbb\xbf \t\r\n")[:1]
+        first_character = head.lstrip("\xef\xbb\xbf \t\r\n")[:1]
 
     def fits(looks_at: Sequence[str], begins: str | None, holds: Sequence[str]) -> bool:
         if source.is_dir or (holds and not any(word in head for word in holds)):
             return source.is_dir and not suffixes.isdisjoint(looks_at)
         if not suffixes.isdisjoint(looks_at) or begins is None:
             return True
-        return first != "" and (first in begins) is not begins.startswith("^")
+        return first_character != "" and (first_character in begins) is not begins.startswith("^")
 
     return [name for name in names if name not in signs or fits(*signs[name])]
 
@@ -47,33 +47,33 @@ def detect(
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
     }
-    shown, option = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
+    path, option = printable(source.path), spell(flag.removeprefix("--").replace("-", "_"))
     if not answers:
         if not any(source.head(file).strip() for file in source.files[:1000]):
             _report_unreadable(source, log)
             kind = (
                 "an empty file" if not source.is_dir else "empty files" if source.files else "an empty folder"
             )
-            raise UsageError(f"{shown}: no format recognises {kind}; name one with {option} ({_LIST})")
+            raise UsageError(f"{path}: no format recognises {kind}; name one with {option} ({_LIST})")
         text, is_other_task = explain(source)
         if is_other_task:
-            raise UsageError(f"{shown}: {text}")
+            raise UsageError(f"{path}: {text}")
         _report_unreadable(source, log)
         n_files = plural(len(source.files), "file") if source.is_dir else "this file"
         raise UsageError(
-            f"{shown}: no format recognises {n_files}: {text}; name another with {option} ({_LIST})"
+            f"{path}: no format recognises {n_files}: {text}; name another with {option} ({_LIST})"
         )
-    best = max(answer.confidence for answer in answers.values())
-    winners = {name: answer for name, answer in answers.items() if answer.confidence == best}
+    best_confidence = max(answer.confidence for answer in answers.values())
+    winners = {name: answer for name, answer in answers.items() if answer.confidence == best_confidence}
     if len(winners) > 1:
         _report_unreadable(source, log)
         reasons = "; ".join(f"{name}: {answer.reason}" for name, answer in winners.items())
         flags = " or ".join(f"{option} {name}" for name in winners)
-        raise AmbiguousFormat(f"{shown}: more than one format fits ({reasons}); set {flags}")
+        raise AmbiguousFormat(f"{path}: more than one format fits ({reasons}); set {flags}")
     (name, answer), *_ = winners.items()
-    others = [other for other in answers if other != name and best < SURE]
-    note = f"{shown}: read as {name}, because {answer.reason}"
-    log.note(f"{note} (or is it {' or '.join(others)}? Then use {flag})" if others else Usual(note))
+    other_names = [other for other in answers if other != name and best_confidence < SURE]
+    note = f"{path}: read as {name}, because {answer.reason}"
+    log.note(f"{note} (or is it {' or '.join(other_names)}? Then use {flag})" if other_names else Usual(note))
     return formats[name]
 
 

@@ -87,20 +87,20 @@ class AutomlOptions(SplitOptions):
 
 def sniff(source: Source) -> Sniff | None:
     """Rows of a set, a path, a label and corners in 0..1."""
-    lines = fits = 0
+    n_rows = n_fitting = 0
     for file in source.with_suffix(".csv")[:20]:
         for cells in head_rows(source, file):
-            lines += 1
+            n_rows += 1
             if len(cells) not in (10, 11, 12) and not (len(cells) > 1 and cells[1].startswith("gs://")):
                 continue
             row = cells if cells[0].strip().upper() in SPLITS else ["", *cells]
             corners = [cell.strip() for cell in row[3:11]]
-            inside = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
-            fits += inside and bool(cells[0].strip()) and (sum(map(bool, corners)) in (0, 4, 8))
-    if not lines or 3 * fits < 2 * lines:
+            is_relative = all(not c or (is_number(c) and -1 <= float(c) <= 2) for c in corners)
+            n_fitting += is_relative and bool(cells[0].strip()) and (sum(map(bool, corners)) in (0, 4, 8))
+    if not n_rows or 3 * n_fitting < 2 * n_rows:
         return None
     return Sniff(
-        SURE, f"{fits} of {lines} rows have a set, a path, a label and corners in 0..1, as in AutoML"
+        SURE, f"{n_fitting} of {n_rows} rows have a set, a path, a label and corners in 0..1, as in AutoML"
     )
 
 
@@ -108,10 +108,10 @@ def _edges(corners: Floats) -> Floats:
     """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
     points = corners.reshape(-1, 4, 2)
     is_filled = ~np.isnan(points)
-    whole = (is_filled[:, :, 0] == is_filled[:, :, 1]).all(axis=1) & (is_filled[:, :, 0].sum(axis=1) >= 2)
+    is_usable = (is_filled[:, :, 0] == is_filled[:, :, 1]).all(axis=1) & (is_filled[:, :, 0].sum(axis=1) >= 2)
     low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
     edges = np.concatenate([low, high], axis=1)
-    edges[~whole] = np.nan
+    edges[~is_usable] = np.nan
     return edges
 
 
@@ -130,39 +130,41 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     """Read a file, or every CSV file of a folder."""
     table = TableReader(source, builder, log, options)
     files = list(tables(source, builder, log, options))
-    sets: dict[str, str] = {}
+    split_of_image: dict[str, str] = {}
     for _, rows in files:
         for _, cells in rows:
             split, path, _ = _parts(cells)
             if split:
-                sets.setdefault(_name(path), split)
-    wanted = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
-    if miss_split(wanted, (*sets.values(), ""), source, log):
+                split_of_image.setdefault(_name(path), split)
+    wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
+    if miss_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
-    paths: dict[str, str] = {}
+    path_of_image: dict[str, str] = {}
     for file, rows in files:
-        kept: Rows = []
+        kept_rows: Rows = []
         for line, cells in rows:
             split, path, row = _parts(cells)
-            name, path, n = _name(path), path.strip(" \t"), len(row)
-            set_of_image = sets.get(name, "")
-            if split is not None and wanted not in (None, set_of_image):
+            name, path, n_cells = _name(path), path.strip(" \t"), len(row)
+            image_split = split_of_image.get(name, "")
+            if split is not None and wanted_split not in (None, image_split):
                 continue
             if split is None:
                 log.report(BAD_SET, file, line=line, field="set", value=cells[0])
-            elif n > 12 or n < 2 or 3 < n < 9:
-                expected, shown = "a set, a path, a label and 8 cells of corners", f"{n} cells"
+            elif n_cells > 12 or n_cells < 2 or 3 < n_cells < 9:
+                expected, shown = "a set, a path, a label and 8 cells of corners", f"{n_cells} cells"
                 log.report(WRONG_COUNT, file, line=line, expected=expected, found=shown)
-            elif paths.setdefault(name, path) != path:
-                log.report(DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=paths[name])
-            elif split and split != set_of_image:
-                shown, other = _WRITTEN[split], _WRITTEN[set_of_image]
+            elif path_of_image.setdefault(name, path) != path:
+                log.report(
+                    DUPLICATE_IMAGE, file, line=line, field="path", value=name, first=path_of_image[name]
+                )
+            elif split and split != image_split:
+                shown, other = _WRITTEN[split], _WRITTEN[image_split]
                 log.report(SET_CONFLICT, file, line=line, field="set", value=name, found=shown, other=other)
             else:
-                kept.append((line, [set_of_image, name, *row[2:], *[""] * (12 - n)]))
+                kept_rows.append((line, [image_split, name, *row[2:], *[""] * (12 - n_cells)]))
                 continue
             builder.skipped += 1
-        table.add(file, LAYOUT, kept)
+        table.add(file, LAYOUT, kept_rows)
     table.finish()
 
 
@@ -187,24 +189,24 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     edges = relative_to_images(dataset, boxes.xyxy, log)
     if (name and not target.plan([name], ["the boxes"], log)) or edges is None:
         return
-    if others := sorted({split for split in images.split if split not in _WRITTEN}):
-        log.note(f"images of the splits {', '.join(others)} are written as UNASSIGNED")
+    if other_splits := sorted({split for split in images.split if split not in _WRITTEN}):
+        log.note(f"images of the splits {', '.join(other_splits)} are written as UNASSIGNED")
     quote = Quote(",")
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    sets = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
-    starts = [f"{word},{quote(prefix + text)}" for word, text in zip(sets, images.name, strict=True)]
+    set_words = [_WRITTEN.get(split, "UNASSIGNED") for split in images.split]
+    row_starts = [f"{word},{quote(prefix + text)}" for word, text in zip(set_words, images.name, strict=True)]
     classes = [quote(text) for text in dataset.categories.name]
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
     places = decimals_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = fixed(edges.ravel(), max(13, places))
-    none = [""] * len(boxes)
+    no_cells = [""] * len(boxes)
     columns = [
-        of_boxes(starts, boxes.image),
+        of_boxes(row_starts, boxes.image),
         of_boxes(classes, boxes.category),
-        *(texts[0::4], texts[1::4], none, none, texts[2::4], texts[3::4], none, none),
+        *(texts[0::4], texts[1::4], no_cells, no_cells, texts[2::4], texts[3::4], no_cells, no_cells),
         *([decimals(boxes.score)] if dataset.kind == "det" else []),
     ]
-    lines = box_lines(dataset, ",", columns, [start + "," * 9 for start in starts])
+    lines = box_lines(dataset, ",", columns, [start + "," * 9 for start in row_starts])
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

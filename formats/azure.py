@@ -103,8 +103,8 @@ def read(source: Source, builder: Builder, log: Log, options: AzureOptions) -> N
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     for file in log.track(choose_files(source, looks_like, "JSON of Azure", log, _SUFFIXES), "reading"):
-        whole = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
-        single = file_item if b'"predictions"' in whole and whole.startswith(b"{") else None
+        first_bytes = source.head(file).lstrip(b"\xef\xbb\xbf \t\r\n")
+        single = file_item if b'"predictions"' in first_bytes and first_bytes.startswith(b"{") else None
         with contextlib.suppress(BadRecord):
             records = [single(reader, file)] if single else list(line_items(reader, file))
             texts = (record.get(_url_key(record)) for record in records)
@@ -134,16 +134,20 @@ def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None
     reader = record.reader
     size = record.size("width", "height")
     if "predictions" in record:
-        base = reader.source.relative(file).rpartition(".")[0]
-        name, key, rows = with_extension(base, reader.pictures.find(base)), "", "predictions"
+        image_stem = reader.source.relative(file).rpartition(".")[0]
+        name, name_key, list_key = (
+            with_extension(image_stem, reader.pictures.find(image_stem)),
+            "",
+            "predictions",
+        )
     else:
-        key = _url_key(record)
-        name = name_of(url) if isinstance(url := record.get(key), str) else url
-        rows = record.first_key("label", "boxes", "regions")
-    is_label = rows in ("label", "boxes")
+        name_key = _url_key(record)
+        name = name_of(url) if isinstance(url := record.get(name_key), str) else url
+        list_key = record.first_key("label", "boxes", "regions")
+    is_label = list_key in ("label", "boxes")
     size = (_details(record) if is_label else None) or size
-    image = record.image_named(name, field=key, size=size)
-    record.rows(rows).read_relative(image, record, name, size, _read_label if is_label else _read_region)
+    image = record.image_named(name, field=name_key, size=size)
+    record.rows(list_key).read_relative(image, record, name, size, _read_label if is_label else _read_region)
 
 
 def _details(record: Item) -> Size | None:
@@ -159,9 +163,9 @@ def _read_label(label: Row, size: Size) -> None:
     category, score = label.category("label"), label.score("score")
     if "polygon" in label:
         parts: list[list[tuple[float, float]]] = []
-        for polygon in label.array("polygon"):
-            numbers = in_pixels(polygon, size) if _are_numbers(polygon) else []
-            parts += [list(zip(numbers[0::2], numbers[1::2], strict=False))] if numbers else []
+        for flat_points in label.array("polygon"):
+            xy_pixels = in_pixels(flat_points, size) if _are_numbers(flat_points) else []
+            parts += [list(zip(xy_pixels[0::2], xy_pixels[1::2], strict=False))] if xy_pixels else []
         if not any(parts):
             label.wrong("polygon", "a list of lists of numbers")
             raise BadRecord
@@ -193,23 +197,23 @@ def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> 
     if not have_sizes(dataset, log) or name is None:
         return
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    places = relative_places(dataset, form="ltrb")
+    relative_edges = relative_places(dataset, form="ltrb")
     texts = []
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
-            place: dict[str, Any] = dict(zip(_EDGES, places(box.row), strict=True))
+            place: dict[str, Any] = dict(zip(_EDGES, relative_edges(box.row), strict=True))
             size = image.width, image.height
             parts = [[v for point in relative_points(ring, size) for v in point] for ring in box.outlines]
-            drawn: dict[str, Any] = {"polygon": parts} if parts else {}
+            polygon: dict[str, Any] = {"polygon": parts} if parts else {}
             if dataset.kind == "det":
-                labels.append({"box": place, "label": box.label, **drawn, **box.scored("score")})
+                labels.append({"box": place, "label": box.label, **polygon, **box.scored("score")})
             else:
                 crowd = int(bool(box.flags & Flag.CROWD))
-                labels.append({"label": box.label, **(drawn or place), "isCrowd": crowd})
-        key, rows = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
+                labels.append({"label": box.label, **(polygon or place), "isCrowd": crowd})
+        name_key, list_key = ("filename", "boxes") if dataset.kind == "det" else ("image_url", "label")
         details = {"image_details": image.size} if image.size else {}
-        texts.append(dump({key: prefix + image.name, **details, rows: labels}) + "\n")
+        texts.append(dump({name_key: prefix + image.name, **details, list_key: labels}) + "\n")
     target.write(name, "".join(texts).encode())
 
 

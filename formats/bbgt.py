@@ -44,23 +44,23 @@ def sniff(source: Source) -> Sniff | None:
     if not label_rows.are_text(source):
         return None
     files = label_rows.label_files(source, GRAMMAR)[:50]
-    fits = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
+    n_fitting = sum(source.head(file).lstrip().startswith(_HEAD) for file in files)
     return (
         Sniff(SURE, "its files begin with '% bbGt version='")
-        if files and 3 * fits >= 2 * len(files)
+        if files and 3 * n_fitting >= 2 * len(files)
         else None
     )
 
 
-def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
     """A class and 11 numbers, or 12 with a score."""
-    if n < 12:
+    if n_cells < 12:
         return None
-    if n >= 24 and all(kind(k) == "number" for k in range(1, 11)):  # two rows whose line break was lost
+    if n_cells >= 24 and all(kind(k) == "number" for k in range(1, 11)):  # two rows whose line break was lost
         return None
-    scored = n >= 13 and kind(n - 12) == "number"
-    words = n - 11 - scored
-    return label_rows.Shape(range(words, words + 11), n - 1 if scored else -1, (0, words))
+    has_score = n_cells >= 13 and kind(n_cells - 12) == "number"
+    n_words = n_cells - 11 - has_score
+    return label_rows.Shape(range(n_words, n_words + 11), n_cells - 1 if has_score else -1, (0, n_words))
 
 
 GRAMMAR = label_rows.Grammar(

@@ -50,30 +50,34 @@ def sniff(source: Source) -> Sniff | None:
     """Look for files that begin with the number of the lines below, which are of four numbers and a class."""
     if not label_rows.are_text(source):
         return None
-    files = label_rows.label_files(source, _grammar(first=False))[:50]
-    fits = boxes = 0
+    files = label_rows.label_files(source, _grammar(class_first=False))[:50]
+    n_fitting = n_boxes = 0
     for file in files:
         head, *rows = list(label_rows.sampled(source, [file])) or [[]]
-        fits += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
-        boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
-    if not boxes or 3 * fits < 2 * len(files):
+        n_fitting += len(head) == 1 and _COUNT.fullmatch(head[0]) is not None and int(head[0]) >= len(rows)
+        n_boxes += sum(sum(NUMBER.fullmatch(cell) is not None for cell in row) >= 4 for row in rows)
+    if not n_boxes or 3 * n_fitting < 2 * len(files):
         return None
     return Sniff(SURE, "its files begin with the number of their boxes, as those of BBox-Label-Tool do")
 
 
-def _grammar(*, first: bool) -> label_rows.Grammar:
+def _grammar(*, class_first: bool) -> label_rows.Grammar:
     """Rows of four numbers and a class, which is the first value or the last one before a score."""
 
-    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-        if n == 1:  # the number of boxes
+    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+        if n_cells == 1:  # the number of boxes
             return label_rows.Shape([0])
-        if n < 4 or (first and n > 6):
+        if n_cells < 4 or (class_first and n_cells > 6):
             return None
-        scored = n >= 6 and kind(n - 1) == "number"
-        at = int(first and n > 4)
-        return label_rows.Shape(range(at, at + 4), n - 1 if scored else -1, (4 - 4 * at, n - 4 - scored))
+        has_score = n_cells >= 6 and kind(n_cells - 1) == "number"
+        n_cells_before = int(class_first and n_cells > 4)
+        return label_rows.Shape(
+            range(n_cells_before, n_cells_before + 4),
+            n_cells - 1 if has_score else -1,
+            (4 - 4 * n_cells_before, n_cells - 4 - has_score),
+        )
 
-    expected = "four numbers, a class before" if first else "four numbers, or also a class"
+    expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
     return label_rows.Grammar(
         shape, _EDGES, f"{expected}, and a score if any", default=np.nan, folders=_FOLDERS
     )
@@ -81,16 +85,16 @@ def _grammar(*, first: bool) -> label_rows.Grammar:
 
 def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> None:
     """Read a folder of label files, or one."""
-    files = label_rows.label_files(source, _grammar(first=False))
+    files = label_rows.label_files(source, _grammar(class_first=False))
     label_rows.report_files(source, files, log)
     names = [source.relative(file).lower().removesuffix(".txt") for file in files]
-    first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
+    class_first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
     gather = label_rows.gather_labels(source, builder, log, options)
-    labels = label_rows.read_labels(gather, files, _grammar(first=first))
+    labels = label_rows.read_labels(gather, files, _grammar(class_first=class_first))
     is_count = np.isnan(labels.values[:, 1])
-    n_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
-    first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
-    is_wrong_count = is_count & ~(first_line & (labels.values[:, 0] == n_in_file))
+    n_boxes_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
+    is_first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]
+    is_wrong_count = is_count & ~(is_first_line & (labels.values[:, 0] == n_boxes_in_file))
     if not labels.lost:
         labels.report(COUNT_DIFFERS, is_wrong_count, 0, "count")
     labels.keep(~is_count)

@@ -73,10 +73,10 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the keys of the first frame."""
     if look.top == "[":
-        first = look.first.get("", {})
-        if first.get("name") == '"' and first.get("labels") in ("[", "n"):
+        first_frame = look.first.get("", {})
+        if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
             return SURE, "it is a list of frames with name and labels, as in BDD100K"
-        if first.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first.keys():
+        if first_frame.get("name") == '"' and {"timestamp", "videoName", "frameIndex"} & first_frame.keys():
             return LIKELY, "it is a list of frames with name and time, as in BDD100K"
     frames = look.first.get("frames", {})
     if look.top == "{" and frames.keys() & {"labels", "objects", "timestamp", "name"}:
@@ -92,9 +92,15 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             frames = list(_frames(reader, file))
-            names = [(name, frame.get("videoName")) for frame, name, _ in frames]
-            name_of = choose_url_names((name for name, _ in names), _image_name, source.full(file), log)
-            is_repeated = len({repr(name) for name, _ in names}) < len(set(map(repr, names))) == len(names)
+            names_and_videos = [(name, frame.get("videoName")) for frame, name, _ in frames]
+            name_of = choose_url_names(
+                (name for name, _ in names_and_videos), _image_name, source.full(file), log
+            )
+            is_repeated = (
+                len({repr(name) for name, _ in names_and_videos})
+                < len(set(map(repr, names_and_videos)))
+                == len(names_and_videos)
+            )
             for frame, name, size in frames:
                 name = name_of(name) if isinstance(name, str) else name  # noqa: PLW2901
                 video = frame.get("videoName")
@@ -117,9 +123,9 @@ def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]
             reader.category(name, config.at / "categories" / i, listed=True)
         size_object = config.object(config.first_key("imageSize", "image_size"), optional=True)
         size = size_object.size("width", "height")
-        single = len(record.array("frames")) == 1
+        is_single = len(record.array("frames")) == 1
         for frame in record.items("frames"):
-            yield frame, record.get("name") if single and "name" not in frame else frame.get("name"), size
+            yield frame, record.get("name") if is_single and "name" not in frame else frame.get("name"), size
 
 
 def _image_name(name: str) -> str:
@@ -133,14 +139,14 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
     frame_size = None
     with contextlib.suppress(BadRecord):
         frame_size = frame.object("size", optional=True).size("width", "height")
-    video, number = frame.get("videoName"), frame.get("frameIndex")
+    video, frame_number = frame.get("videoName"), frame.get("frameIndex")
     if video is not None and not isinstance(video, str):
         frame.wrong("videoName", "text")
         video = None
     columns: dict[str, Any] = {}
     if video:
-        whole = type(number) is int and 0 <= number < 2**31
-        columns = {"video": frame.reader.builder.video(video), "frame": number if whole else -1}
+        is_valid = type(frame_number) is int and 0 <= frame_number < 2**31
+        columns = {"video": frame.reader.builder.video(video), "frame": frame_number if is_valid else -1}
     size = frame_size or size or _size_of_mask(labels)
     image = frame.image_named(name, field="name", size=size, split=split, **columns)
     labels.read(image, _read_label, None if video is None else columns.get("video", -1))
@@ -148,8 +154,8 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
 
 def _size_of_mask(labels: Rows) -> Size | None:
     """The size of an image that the first of its masks has; None without a mask."""
-    sizes = (label.object("rle").get("size") for label in labels if isinstance(label.get("rle"), dict))
-    size = next(sizes, None)
+    mask_sizes = (label.object("rle").get("size") for label in labels if isinstance(label.get("rle"), dict))
+    size = next(mask_sizes, None)
     if (
         not isinstance(size, list)
         or len(size) != 2
@@ -178,8 +184,8 @@ def _read_label(label: Row, video: int | None) -> None:
     flags = label.flags("attributes", _FLAGS, ("NA", "none", False))
     label.count_unread(_LABEL if corners is None or not shape else _LABEL | {shape})
     id_, track = label.get("id"), -1
-    named = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
-    if named and video is not None and not label.bad:
+    has_id = isinstance(id_, (int, str)) and id_ not in ("", -1, "-1")
+    if has_id and video is not None and not label.bad:
         track = label.reader.builder.track(video, id_)
     label.add(category, corners, score=score, flags=flags, track=track)
 
@@ -199,8 +205,10 @@ def _read_shape(label: Row, key: str) -> Corners | None:
     parts = label.all_objects("poly2d", "a list of outlines")
     if any(part.get("closed") is False or "C" in str(part.get("types", "")) for part in parts):
         return None
-    least = 1 if len(parts) > 1 or label.get("box2d") else 3  # short parts are left out, with a warning
-    outlines = [part.points("vertices", least) for part in parts]
+    least_points = (
+        1 if len(parts) > 1 or label.get("box2d") else 3
+    )  # short parts are left out, with a warning
+    outlines = [part.points("vertices", least_points) for part in parts]
     label.draw("polygons", outlines, "polygons")
     return bounds([point for outline in outlines for point in outline])
 
@@ -211,19 +219,23 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if name is None:
         return
     images, videos = dataset.images, dataset.images.video
-    ids = [*(i if isinstance(i, str) else int(i) for i in dataset.tracks.source_id.tolist()), None]
+    track_ids = [*(i if isinstance(i, str) else int(i) for i in dataset.tracks.source_id.tolist()), None]
     track_column = dataset.boxes.track
-    tracks = np.full(len(dataset.boxes), -1) if track_column is None else track_column
+    track_of_box = np.full(len(dataset.boxes), -1) if track_column is None else track_column
     frames, numbers = [], itertools.count(1)
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
-            n, is_set, track = next(numbers), box.flags_in(_WRITTEN), ids[tracks[box.row]]
-            label: dict[str, Any] = {"id": str(n) if track is None else track}
-            if track is None and (videos is not None or track_column is not None):
+            label_number, flag_names, track_id = (
+                next(numbers),
+                box.flags_in(_WRITTEN),
+                track_ids[track_of_box[box.row]],
+            )
+            label: dict[str, Any] = {"id": str(label_number) if track_id is None else track_id}
+            if track_id is None and (videos is not None or track_column is not None):
                 del label["id"]  # in a video it would be a track
             label["category"] = box.label
-            label["attributes"] = {key: key in is_set for key in _WRITTEN}
+            label["attributes"] = {key: key in flag_names for key in _WRITTEN}
             if box.flags & Flag.REGION:
                 label["attributes"]["ignored"] = True
             label["box2d"] = dict(zip(("x1", "y1", "x2", "y2"), box.xyxy, strict=True))

@@ -62,9 +62,9 @@ class CreatemlOptions(SplitOptions):
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the keys of the first record."""
-    first = look.first.get("", {})
+    first_record = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
-        if look.top == "[" and first.get(image) == '"' and first.get(boxes) in ("[", "n"):
+        if look.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
             return SURE, f"it is a list of records with {image} and {boxes}, as in Create ML"
     return None
 
@@ -91,7 +91,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
 
 def _are_relative(images: Iterable[Item]) -> bool:
     """Whether there are boxes and all their numbers lie in 0..1, some of them not whole."""
-    fraction = False
+    has_fraction = False
     for image in images:
         boxes = image.get(image.first_key("annotations", "annotation"))
         for box in boxes if isinstance(boxes, list) else ():
@@ -100,8 +100,8 @@ def _are_relative(images: Iterable[Item]) -> bool:
                 if type(value) in (int, float):
                     if not 0 <= value <= 1:
                         return False
-                    fraction |= 0 < value < 1
-    return fraction
+                    has_fraction |= 0 < value < 1
+    return has_fraction
 
 
 def _read_image(record: Item, split: str, *, relative: bool) -> None:
@@ -111,18 +111,18 @@ def _read_image(record: Item, split: str, *, relative: bool) -> None:
         record.missing(list_key)
     boxes = record.rows(list_key)
     image = record.image(name_key, split=split)
-    size: Size = (1, 1)
+    unit: Size = (1, 1)
     if relative and boxes and image is not None:
-        size = record.reader.size_of_unit(image, record.get(name_key), record.at)
-    boxes.read(image, _read_box, size)
+        unit = record.reader.size_of_unit(image, record.get(name_key), record.at)
+    boxes.read(image, _read_box, unit)
 
 
-def _read_box(box: Row, size: Size) -> None:
+def _read_box(box: Row, unit: Size) -> None:
     box.need("label", "coordinates")
     category, score = box.category("label"), box.score("confidence")
     x, y, width, height = box.object("coordinates").numbers(*_PLACE)
-    width, height = width * size[0], height * size[1]
-    left, top = x * size[0] - width / 2, y * size[1] - height / 2
+    width, height = width * unit[0], height * unit[1]
+    left, top = x * unit[0] - width / 2, y * unit[1] - height / 2
     box.add(category, (left, top, left + width, top + height), wh=(width, height), score=score)
 
 
@@ -132,24 +132,24 @@ def _centres(low: Floats, wh: Floats) -> Floats:
     If no number leads back to them, because subtracting half of the size rounds, the edge that is read back
     replaces them until it no longer changes, so that a second round trip changes nothing.
     """
-    half = wh / 2
-    result = low + half
+    half_wh = wh / 2
+    centres = low + half_wh
     for _ in range(8):
-        open_ = np.nonzero(np.ones(low.shape, bool))
+        open_positions = np.nonzero(np.ones(low.shape, bool))
         for places in range(17):
-            tried = np.round(low[open_] + half[open_], places)
-            fits = tried - half[open_] == low[open_]
-            done = tuple(index[fits] for index in open_)
-            result[done] = tried[fits]
-            open_ = tuple(index[~fits] for index in open_)
-            if not len(open_[0]):
+            candidates = np.round(low[open_positions] + half_wh[open_positions], places)
+            is_exact = candidates - half_wh[open_positions] == low[open_positions]
+            exact_positions = tuple(index[is_exact] for index in open_positions)
+            centres[exact_positions] = candidates[is_exact]
+            open_positions = tuple(index[~is_exact] for index in open_positions)
+            if not len(open_positions[0]):
                 break
-        result[open_] = low[open_] + half[open_]
-        again = result - half
-        if bool((again == low).all()):
+        centres[open_positions] = low[open_positions] + half_wh[open_positions]
+        low_read_back = centres - half_wh
+        if bool((low_read_back == low).all()):
             break
-        low = again
-    return result
+        low = low_read_back
+    return centres
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> None:

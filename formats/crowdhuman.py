@@ -86,8 +86,10 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
     path = source.path.replace("\\", "/")
     files = source.with_suffix(".odgt") if source.is_dir else []
     files = files or choose_files(source, looks_like, "CrowdHuman", log, _SUFFIXES)
-    wanted = usual_split(options.split)
-    files = files_of_split(files, lambda file: split_in_name(file or path, folder=False), wanted, source, log)
+    wanted_split = usual_split(options.split)
+    files = files_of_split(
+        files, lambda file: split_in_name(file or path, folder=False), wanted_split, source, log
+    )
     records_of: dict[str, list[tuple[Item, int | None]]] = {key: [] for key in _LISTS}
     """The records that have such a list and their images, until the kind of the whole is known."""
     for file in log.track(files, "reading"):
@@ -131,21 +133,21 @@ def _add_image(record: Item, split: str) -> int | None:
     return record.image_named(name, field="ID", size=size, picture=picture, split=split)
 
 
-def _read_truth(box: Row, key: str) -> None:
+def _read_truth(box: Row, box_key: str) -> None:
     tag = box.text("tag")
-    corners, wh = box.ltwh(key)
-    about = box.object("head_attr" if key == "hbox" else "extra", optional=True)
+    corners, wh = box.ltwh(box_key)
+    attributes = box.object("head_attr" if box_key == "hbox" else "extra", optional=True)
     category = box.category_named(PERSON if tag == "mask" else tag, box.at / "tag")
     flags = Flag(0)
     if tag == "mask":
         flags |= Flag.REGION
-    elif about.flag("ignore"):
+    elif attributes.flag("ignore"):
         flags |= Flag.CROWD
-    if about.flag("occ"):
+    if attributes.flag("occ"):
         flags |= Flag.OCCLUDED
-    for other in ("fbox", "vbox", "hbox"):
-        if other != key and box.get(other) and not box.bad:
-            box.reader.count(other)
+    for other_key in ("fbox", "vbox", "hbox"):
+        if other_key != box_key and box.get(other_key) and not box.bad:
+            box.reader.count(other_key)
     box.add(category, corners, wh=wh, flags=int(flags))
 
 
@@ -159,13 +161,15 @@ def _read_found(box: Row, _: str) -> None:
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write one file for each split."""
     files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
-    fits = may_write(dataset, log) & target.plan(list(files.values()), [f"the split {s}" for s in files], log)
-    first: dict[str, str] = {}
+    may_go_on = may_write(dataset, log) & target.plan(
+        list(files.values()), [f"the split {s}" for s in files], log
+    )
+    name_of_id: dict[str, str] = {}
     for name in dataset.images.name:
-        if (other := first.setdefault(stem(name), name)) != name:
-            log.report(COLLISION, "", first=other, second=name, value=f"ID {stem(name)}")
-            fits = False
-    if not fits:
+        if (first_name := name_of_id.setdefault(stem(name), name)) != name:
+            log.report(COLLISION, "", first=first_name, second=name, value=f"ID {stem(name)}")
+            may_go_on = False
+    if not may_go_on:
         return
     lines = []
     for image in images_of(dataset):
@@ -176,11 +180,11 @@ def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> N
     write_splits(dataset, target, files, lines)
 
 
-def _record_of(box: Box, number: int) -> dict[str, Any]:
+def _record_of(box: Box, box_id: int) -> dict[str, Any]:
     place = [*box.xyxy[:2], *box.wh]
     if box.score is not None:
         return {"box": place, "score": box.score, "tag": 1 if box.label == PERSON else box.label}
-    extra = {"box_id": number}
+    extra = {"box_id": box_id}
     if box.flags & Flag.OCCLUDED:
         extra["occ"] = 1
     if box.flags & (Flag.CROWD | Flag.REGION):

@@ -48,8 +48,12 @@ _PLACE = ("center_x", "center_y", "width", "height")
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the keys of the first image."""
-    first = look.first.get("", {})
-    if look.top == "[" and first.get("objects") == "[" and {"frame_id", "filename"} & first.keys():
+    first_image = look.first.get("", {})
+    if (
+        look.top == "["
+        and first_image.get("objects") == "["
+        and {"frame_id", "filename"} & first_image.keys()
+    ):
         return SURE, "its records have a frame_id and objects, as darknet's result.json has"
     return None
 
@@ -82,13 +86,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     name = one_file(dataset, target, "result.json", "detections", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    numbers = class_ids(dataset)
-    places = relative_places(dataset, form="cxcywh")
+    class_numbers = class_ids(dataset)
+    relative_places_of = relative_places(dataset, form="cxcywh")
     texts = []
     for image in images_of(dataset):
         objects = [
-            {"class_id": numbers[box.label], "name": box.label}
-            | {"relative_coordinates": dict(zip(_PLACE, places(box.row), strict=True))}
+            {"class_id": class_numbers[box.label], "name": box.label}
+            | {"relative_coordinates": dict(zip(_PLACE, relative_places_of(box.row), strict=True))}
             | box.scored("confidence")
             for box in image.boxes
         ]
