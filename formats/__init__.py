@@ -93,7 +93,7 @@ WRITTEN = tuple(name for name in FORMATS if name not in READ_ONLY)
 
 
 def get(name: str) -> Format:
-    """The format of that name. UsageError, with the names there are, if there is none."""
+    """The format called `name`. Raises UsageError, with similar names as a hint, if there is none."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -102,7 +102,7 @@ def get(name: str) -> Format:
 
 
 def get_target(name: str) -> Format:
-    """The format of that name, to be written. Raises UsageError if there is none, or if it is only read."""
+    """The format called `name`, to be written. Raises UsageError if there is none, or if it is only read."""
     format_ = get(name)
     if format_.write is None:
         raise UsageError(f"{name} is only read; choose another format for what is written (see odm formats)")
@@ -110,14 +110,14 @@ def get_target(name: str) -> Format:
 
 
 def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str, ...] = ()) -> Format:
-    """The one format that a source has; the reason is noted in the log.
+    """Detect the format of a source, and note the reason in the log.
 
     Parameters
     ----------
     flag
         The option that names the format, for messages.
     among
-        If given, only these names come into question.
+        The names of the formats that may be detected; empty for all.
 
     Raises
     ------
@@ -138,7 +138,11 @@ def detect(source: Source, log: Log, *, flag: str = "--format", among: tuple[str
 
 
 def with_flags(flags: Iterable[str]) -> list[str]:
-    """The formats to import so that long flags mean what they mean among all formats."""
+    """The names of the formats that must be imported to know what each of some long flags means.
+
+    These are the formats that declare one of `flags`, such as ``--classes``, and those added by other
+    packages, whose flags are known only after their import.
+    """
     needed = {name for flag in flags for name in FLAGS.get(flag, ())}
     return [name for name in FORMATS if name in needed or name not in SIGNS]
 

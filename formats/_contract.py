@@ -86,12 +86,12 @@ class Options:
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows of a source that are read together."""
+    """Some detections of a source, which are read at one go: all or some rows of one file."""
 
     file: str
     """One of `Source.files`."""
     rows: int
-    """How many there are, or so many as would take the memory that reading takes."""
+    """The number of rows, or of rows that would need as much memory as reading the part does."""
     options: Any
     """The options to read them with, for `file` only."""
 
@@ -187,7 +187,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.looks_at or self.suffixes, self.begins, self.holds
 
     def shape_advice(self, word: str) -> str:
-        """In brackets, the option with which shapes of a word in ``keeps`` are written, if there is one."""
+        """Advice in brackets, as in " (-O task=segment writes them)", on how to write one kind of shape.
+
+        `word` is the kind as in ``keeps``; the advice is empty if no option writes it.
+        """
         option = self.shape_options.get(word)
         return f" (-O {option} writes them)" if option else ""
 
@@ -205,10 +208,11 @@ _DEFINED = ("sniff", "read", "write", "parts", "decide_together", "begin", "adap
 
 
 def format_of(module: str, **declared: Any) -> Format:
-    """The format that a module defines, from what it holds and the fields that are `declared`.
+    """Make the format that a module defines.
 
-    Its docstring, the last part of its name, its functions called as fields of `Format`, and the class of the
-    options that its ``read`` takes are fields; it is no single file unless declared.
+    Fields of `Format` that are not `declared` come from the module: `doc` is its docstring, `name` the last
+    part of its name, `options` the class annotated in its ``read``, and functions such as ``sniff`` and
+    ``write`` are fields of the same name. `single` is False unless declared.
     """
     members = vars(sys.modules[module])
     fields = {key: members[key] for key in _DEFINED if key in members}
@@ -266,7 +270,7 @@ _SPECS: dict[type[Options], tuple[OptionSpec, ...]] = {}
 
 
 def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
-    """The options that a format declares."""
+    """The options that a format declares, one for each field of the class `options`. Results are cached."""
     if options in _SPECS:
         return _SPECS[options]
     hints = typing.get_type_hints(options)
@@ -287,7 +291,7 @@ def option_specs(options: type[Options]) -> tuple[OptionSpec, ...]:
 
 
 def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002 -- the field's word
-    """The options object of a format from values by name; strings are parsed.
+    """Make the options of a format from values by name; strings are parsed.
 
     Raises
     ------
@@ -316,7 +320,7 @@ def make_options(format: Format, given: Mapping[str, Any]) -> Any:  # noqa: A002
 
 
 def parse_bool(text: str) -> bool:
-    """``true`` or ``false``, in the usual spellings."""
+    """Parse true, yes, 1 or on as True, and false, no, 0 or off as False. Raises ValueError otherwise."""
     word = text.strip().lower()
     if word not in ("true", "yes", "1", "on", "false", "no", "0", "off"):
         raise ValueError("not true or false")
@@ -324,7 +328,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """``WxH`` in pixels."""
+    """Parse ``640x480`` as (640, 480): width and height in pixels. Raises ValueError otherwise."""
     match = re.fullmatch(r"\s*([1-9][0-9]{0,9})\s*[xX*,]\s*([1-9][0-9]{0,9})\s*", text, re.ASCII)
     if not match or max(size := (int(match[1]), int(match[2]))) >= 2**31:
         raise ValueError("expected width and height in pixels, as in 640x480")
@@ -332,7 +336,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def parse_mapping(text: str) -> dict[str, str]:
-    """``a:b,c:d``."""
+    """Parse ``a:b,c:d`` as {"a": "b", "c": "d"}. Raises ValueError if a pair has no colon or no name."""
     pairs = [pair.split(":", 1) for pair in text.split(",") if pair.strip()]
     if not pairs or any(len(pair) != 2 or not pair[0].strip() for pair in pairs):
         raise ValueError("expected name:value pairs separated by commas")

@@ -13,8 +13,12 @@ _LIST = "odm formats lists all"
 
 
 def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -> list[str]:
-    """The formats that may recognise a source, by their signs; one without signs always may."""
+    """The names of the formats that may recognise a source, by its suffixes and first bytes.
+
+    `signs` are the `Signs` of formats by name; a format without signs may recognise any source.
+    """
     if source.is_dir:
+        # Suffixes of the files in lower case, "." for files without one; "" is there for all folders.
         name_parts = {file.rpartition("/")[2].rpartition(".") for file in source.files}
         suffixes = {"", *(dot + end.lower() if dot else "." for _, dot, end in name_parts)}
         head = first_character = ""
@@ -24,10 +28,12 @@ def possible(source: Source, names: Sequence[str], signs: Mapping[str, Signs]) -
         first_character = head.lstrip("\xef\xbb\xbf \t\r\n")[:1]
 
     def fits(looks_at: Sequence[str], begins: str | None, holds: Sequence[str]) -> bool:
+        """Whether the source has the signs of a format; see the fields of `Format` for what they mean."""
         if source.is_dir or (holds and not any(word in head for word in holds)):
             return source.is_dir and not suffixes.isdisjoint(looks_at)
         if not suffixes.isdisjoint(looks_at) or begins is None:
             return True
+        # "[{" wants one of these characters, "^[{" any character but these.
         return first_character != "" and (first_character in begins) is not begins.startswith("^")
 
     return [name for name in names if name not in signs or fits(*signs[name])]
@@ -40,9 +46,16 @@ def detect(
     explain: Callable[[Source], tuple[str, bool]],
     flag: str,
 ) -> Format:
-    """The format of a source, one of `formats`, which are the `possible` ones.
+    """Choose the most confident of the `possible` formats for a source, and note the reason in the log.
 
-    `explain` says of a source that has none what it is, and whether a file of another task.
+    `explain` describes a source that no format recognises, and says whether it belongs to another task.
+
+    Raises
+    ------
+    UsageError
+        If no format recognises the source. `AmbiguousFormat`, a kind of it, if several are as confident.
+    DataError
+        If the format cannot be detected and files are damaged.
     """
     answers = {
         name: answer for name, format_ in formats.items() if (answer := format_.sniff(source)) is not None
@@ -51,9 +64,8 @@ def detect(
     if not answers:
         if not any(source.head(file).strip() for file in source.files[:1000]):
             _report_unreadable(source, log)
-            kind = (
-                "an empty file" if not source.is_dir else "empty files" if source.files else "an empty folder"
-            )
+            folder = "empty files" if source.files else "an empty folder"
+            kind = folder if source.is_dir else "an empty file"
             raise UsageError(f"{path}: no format recognises {kind}; name one with {option} ({_LIST})")
         text, is_other_task = explain(source)
         if is_other_task:

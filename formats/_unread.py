@@ -44,16 +44,16 @@ def _find_other_task(source: Source, file: str) -> str:
     head = source.head(file)
     lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
     lines = lines[: max(1, len(lines) - 1) if len(head) > 4096 else None]  # the last may be cut
-    cells = [[cell.strip() for cell in line.split(",")] for line in lines[:LOOKED_AT]]
-    if len(cells) > 1 and cells[0][0].lower() in ("filename", "image", "image_name") and len(cells[0]) > 1:
-        width = len(cells[0])
-        if all(len(row) == width and {"0", "1"}.issuperset(row[1:]) for row in cells[1:]):
+    table = [[cell.strip() for cell in line.split(",")] for line in lines[:LOOKED_AT]]
+    if len(table) > 1 and table[0][0].lower() in ("filename", "image", "image_name") and len(table[0]) > 1:
+        n_columns = len(table[0])
+        if all(len(row) == n_columns and {"0", "1"}.issuperset(row[1:]) for row in table[1:]):
             return (
                 "a table of classes of whole images, without boxes (multi-label classification, as Roboflow "
                 "exports it); export the boxes as COCO, YOLO or VOC"
             )
-    for tail, text in _LISTS.items() if lines else ():
-        if all(re.fullmatch(_PICTURE + tail, line.strip(), re.IGNORECASE) for line in lines):
+    for pattern, text in _LISTS.items() if lines else ():
+        if all(re.fullmatch(_PICTURE + pattern, line.strip(), re.IGNORECASE) for line in lines):
             return text
     return ""
 
@@ -65,86 +65,104 @@ def explain(source: Source, formats: Mapping[str, Format], signs: Mapping[str, S
     -------
     The end of the message, and whether it is a file of another task, so that no format would help.
     """
-    data = [file for file in source.files if not file.lower().endswith(tuple(PICTURE_SUFFIXES))]
-    if not data:
-        n = plural(len(source.files), "image file")
+    data_files = [file for file in source.files if not file.lower().endswith(tuple(PICTURE_SUFFIXES))]
+    if not data_files:
+        n_images, option = plural(len(source.files), "image file"), spell("images")
         return (
-            f"{n} and no annotations; give the annotations, and the folder of images as {spell('images')}",
+            f"{n_images} and no annotations; give the annotations, and the folder of images as {option}",
             True,
         )
-    texts = [_find_other_task(source, file) for file in data[:LOOKED_AT]]
-    if all(texts):
-        shown = f"{printable(data[0])} is " if data[0] else "this is "
-        return shown + texts[0], True
+    task_descriptions = [_find_other_task(source, file) for file in data_files[:LOOKED_AT]]
+    if all(task_descriptions):
+        subject = f"{printable(data_files[0])} is " if data_files[0] else "this is "
+        return subject + task_descriptions[0], True
     suffixes_of = {
         name: {suffix for suffix in signs[name][0] if suffix} if name in signs else set(format_.suffixes)
         for name, format_ in formats.items()
     }
-    known = set[str]().union(*suffixes_of.values())
-    file = next((file for file in data if _suffix_of(source, file) in known), data[0])
+    known_suffixes = set[str]().union(*suffixes_of.values())
+    file = next((file for file in data_files if _suffix_of(source, file) in known_suffixes), data_files[0])
     suffix, head = _suffix_of(source, file), source.head(file).decode("utf-8", "replace")
-    what = _describe(head, suffix)
+    description = _describe(head, suffix)
     if source.is_dir:
-        kinds = Counter(_suffix_of(source, each) or "no suffix" for each in data)
-        counts = ", ".join(f"{n} with {kind}" for kind, n in kinds.most_common(3))
-        what = f"{printable(file)}{f' of {len(data)} files ({counts})' * (len(data) > 1)}, {what}"
-    near = []
+        suffix_counts = Counter(_suffix_of(source, each) or "no suffix" for each in data_files)
+        counts = ", ".join(f"{n_of_kind} with {kind}" for kind, n_of_kind in suffix_counts.most_common(3))
+        among = f" of {len(data_files)} files ({counts})" if len(data_files) > 1 else ""
+        description = f"{printable(file)}{among}, {description}"
+    comparisons = []  # sorts by the share of keywords, then usual before unusual suffixes, then by use
     for name, format_ in formats.items():
-        marks = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
-        if suffix in suffixes_of[name] and marks:
-            share, reason = _compare(head, marks, needs_all=bool(format_.expects))
-            near.append((-share, suffix not in format_.suffixes, USES.index(format_.use), name, reason))
-    reasons = "; ".join(f"{name}, but {reason}" for *_, name, reason in sorted(near)[:3])
+        keywords = format_.expects or tuple(word.strip('"') for word in format_.holds if word.isprintable())
+        if suffix in suffixes_of[name] and keywords:
+            share, reason = _compare(head, keywords, needs_all=bool(format_.expects))
+            comparisons.append(
+                (-share, suffix not in format_.suffixes, USES.index(format_.use), name, reason)
+            )
+    reasons = "; ".join(f"{name}, but {reason}" for *_, name, reason in sorted(comparisons)[:3])
     nearest = (
-        f"the nearest formats are {reasons}" if near else f"no format has files with {suffix or 'no suffix'}"
+        f"the nearest formats are {reasons}"
+        if comparisons
+        else f"no format has files with {suffix or 'no suffix'}"
     )
-    return f"looked at {what}; {nearest}", False
+    return f"looked at {description}; {nearest}", False
 
 
 def _suffix_of(source: Source, file: str) -> str:
-    last = source.relative(file).rpartition("/")[2]
-    return "." + last.rpartition(".")[2].lower() if "." in last else ""
+    """The suffix of a file in lower case, such as ``.json``; ``""`` for a name without a dot."""
+    file_name = source.relative(file).rpartition("/")[2]
+    return "." + file_name.rpartition(".")[2].lower() if "." in file_name else ""
 
 
 def _describe(head: str, suffix: str) -> str:
-    """What the first characters of a file show, as a noun."""
+    """Describe a file by its first characters, as in "JSON of records with the keys name and labels"."""
     text = head.lstrip("\ufeff \t\r\n")
     if "\0" in text:
         return "binary data"
     if text[:1] in ("{", "["):
         look = glance(head.encode())
         keys = [*(look.keys if look.top == "{" else look.first.get("", {}))]
-        return f"JSON{' of records' if look.top == '[' else ''} with {_names(keys, 'key')}"
+        return f"JSON{' of records' if look.top == '[' else ''} with {_list_names(keys, 'key')}"
     if match := re.match(r"(?:<[?!][^>]*>\s*)*<([\w.:-]+)", text):
         return f"XML with the root {shorten(match[1], 30)}"
     line = next(iter(text.splitlines()), "").strip()
     if suffix in (".csv", ".tsv"):
-        return f"a table with {_names(_CELLS.split(line), 'column')}"
+        return f"a table with {_list_names(_CELLS.split(line), 'column')}"
     return f"text with the first line {shorten(line, 40)!r}" if line else "empty"
 
 
-def _names(names: list[str], what: str) -> str:
+def _list_names(names: list[str], noun: str) -> str:
+    """Words for the keys or columns that a file has, as in "the keys name and labels" or "no keys"."""
     return (
-        f"the {what}{'s' * (len(names) > 1)} {first_few(names, 5, lambda name: shorten(name, 20))}"
+        f"the {noun}{'s' * (len(names) > 1)} {first_few(names, 5, lambda name: shorten(name, 20))}"
         if names
-        else f"no {what}s"
+        else f"no {noun}s"
     )
 
 
-def _compare(head: str, marks: tuple[str, ...], *, needs_all: bool) -> tuple[float, str]:
-    """How near a text is to a format, 0 to 1, and what is not as the format has it.
+def _compare(head: str, keywords: tuple[str, ...], *, needs_all: bool) -> tuple[float, str]:
+    """Compare the first characters of a file with the keywords of a format.
 
-    One mark with spaces names the values of a row; otherwise marks are keys, elements or columns.
+    Parameters
+    ----------
+    keywords
+        Keys, elements or columns; or one entry with the names of the values of a row, separated by spaces.
+    needs_all
+        Whether a file of the format has all keywords, not just one of them.
+
+    Returns
+    -------
+    How near the file is to the format, 0 to 1, and the difference in words.
     """
-    if " " in marks[0]:
+    if " " in keywords[0]:  # 1/2 for rows with the right number of values, 1/3 for one more or less, ...
         row = next(iter(head.split("\n")), "").strip()
-        difference = len(_SPACE.split(row)) - len(marks[0].split())
-        return 1 / (2 + abs(difference)), f"its rows are '{marks[0]}'"
-    missing = [word for word in marks if not re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])", head)]
-    share = 1 - len(missing) / len(marks)
+        n_extra_values = len(_SPACE.split(row)) - len(keywords[0].split())
+        return 1 / (2 + abs(n_extra_values)), f"its rows are '{keywords[0]}'"
+    missing = [
+        word for word in keywords if not re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![A-Za-z])", head)
+    ]
+    share = 1 - len(missing) / len(keywords)
     if missing and (needs_all or share == 0):
         words = listed(missing, 3)
         return share, f"there is no {words}" if needs_all else f"there is none of {words}"
-    present = [word for word in marks if word not in missing]
+    present = [word for word in keywords if word not in missing]
     place = "is not where the format has it" if len(present) == 1 else "are not where the format has them"
     return share, f"{listed(present, 3)} {place}"

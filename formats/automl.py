@@ -86,7 +86,7 @@ class AutomlOptions(SplitOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Rows of a set, a path, a label and corners in 0..1."""
+    """Recognise CSV files of which two thirds of the rows have a set, a path, a label and corners in 0..1."""
     n_rows = n_fitting = 0
     for file in source.with_suffix(".csv")[:20]:
         for cells in head_rows(source, file):
@@ -105,9 +105,19 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _edges(corners: Floats) -> Floats:
-    """The upright box around the corners that are given; NaN where less than two, or half of one, are."""
+    """The upright box around the corners of each row.
+
+    Parameters
+    ----------
+    corners
+        (n, 8) x1, y1, ..., x4, y4; NaN where a cell is empty.
+
+    Returns
+    -------
+    (n, 4) left, top, right and bottom; NaN where a row has fewer than two corners, or half of one.
+    """
     points = corners.reshape(-1, 4, 2)
-    is_filled = ~np.isnan(points)
+    is_filled = ~np.isnan(points)  # (n, 4, 2)
     is_usable = (is_filled[:, :, 0] == is_filled[:, :, 1]).all(axis=1) & (is_filled[:, :, 0].sum(axis=1) >= 2)
     low, high = np.fmin.reduce(points, axis=1), np.fmax.reduce(points, axis=1)
     edges = np.concatenate([low, high], axis=1)
@@ -133,9 +143,9 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     split_of_image: dict[str, str] = {}
     for _, rows in files:
         for _, cells in rows:
-            split, path, _ = _parts(cells)
+            split, path, _ = _parse_row(cells)
             if split:
-                split_of_image.setdefault(_name(path), split)
+                split_of_image.setdefault(_drop_bucket(path), split)
     wanted_split = None if options.split is None else SPLITS.get(options.split.upper(), options.split)
     if miss_split(wanted_split, (*split_of_image.values(), ""), source, log):
         return
@@ -143,8 +153,8 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     for file, rows in files:
         kept_rows: Rows = []
         for line, cells in rows:
-            split, path, row = _parts(cells)
-            name, path, n_cells = _name(path), path.strip(" \t"), len(row)
+            split, path, row = _parse_row(cells)
+            name, path, n_cells = _drop_bucket(path), path.strip(" \t"), len(row)
             image_split = split_of_image.get(name, "")
             if split is not None and wanted_split not in (None, image_split):
                 continue
@@ -168,22 +178,27 @@ def read(source: Source, builder: Builder, log: Log, options: AutomlOptions) -> 
     table.finish()
 
 
-def _parts(cells: list[str]) -> tuple[str | None, str, list[str]]:
-    """The split that a row names, None if that is no set, the path, and all cells with that of the set."""
+def _parse_row(cells: list[str]) -> tuple[str | None, str, list[str]]:
+    """Divide a row, whose first cell is the set or, without a set, the path.
+
+    Returns
+    -------
+    The split (None if the first cell is neither a set nor a path), the path, and the cells from the set on.
+    """
     split = SPLITS.get(cells[0].strip().upper())
     if split is None and ("/" in cells[0] or "." in cells[0]):
         split, cells = "", ["", *cells]
     return split, cells[1] if len(cells) > 1 else "", cells
 
 
-def _name(path: str) -> str:
-    """The path without the bucket."""
+def _drop_bucket(path: str) -> str:
+    """The image name: ``folder/a.jpg`` for ``gs://bucket/folder/a.jpg``, any other path unchanged."""
     text = path.strip(" \t")
     return text.partition("://")[2].partition("/")[2] if text.startswith("gs://") else path
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) -> None:
-    """Write one file."""
+    """Write a row for each box, with its corners relative to the image size, and for each empty image."""
     name = "" if target.single else "import.csv"
     boxes, images = dataset.boxes, dataset.images
     edges = relative_to_images(dataset, boxes.xyxy, log)
@@ -199,7 +214,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: AutomlOptions) ->
     # Fine enough that half a step of another format's decimals is a whole number of steps here.
     places = decimals_for(int(images.width.max(initial=0)), int(images.height.max(initial=0))) + 3
     texts = fixed(edges.ravel(), max(13, places))
-    no_cells = [""] * len(boxes)
+    no_cells = [""] * len(boxes)  # the second and fourth corner are left out, as in left,top,,,right,bottom,,
     columns = [
         of_boxes(row_starts, boxes.image),
         of_boxes(classes, boxes.category),

@@ -82,7 +82,7 @@ class AzureOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise records of Azure Machine Learning and Custom Vision by the keys of the first one."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("image_url") == '"' and keys.get("label") == "[":
         return SURE, "its records have an image_url and a list of labels, as in Azure Machine Learning"
@@ -131,27 +131,28 @@ def _url_key(record: Item) -> str:
 
 
 def _read_record(record: Item, file: str, name_of: Callable[[str], str]) -> None:
+    """Add an image and its boxes; `name_of` turns a URL into an image name.
+
+    The predictions for one image have no URL: its name is that of the file.
+    """
     reader = record.reader
     size = record.size("width", "height")
     if "predictions" in record:
         image_stem = reader.source.relative(file).rpartition(".")[0]
-        name, name_key, list_key = (
-            with_extension(image_stem, reader.pictures.find(image_stem)),
-            "",
-            "predictions",
-        )
+        name = with_extension(image_stem, reader.pictures.find(image_stem))
+        name_key, list_key = "", "predictions"
     else:
         name_key = _url_key(record)
         name = name_of(url) if isinstance(url := record.get(name_key), str) else url
         list_key = record.first_key("label", "boxes", "regions")
     is_label = list_key in ("label", "boxes")
-    size = (_details(record) if is_label else None) or size
+    size = (_read_details(record) if is_label else None) or size
     image = record.image_named(name, field=name_key, size=size)
     record.rows(list_key).read_relative(image, record, name, size, _read_label if is_label else _read_region)
 
 
-def _details(record: Item) -> Size | None:
-    """The size of an image, whose numbers may be text as in 640px."""
+def _read_details(record: Item) -> Size | None:
+    """The (width, height) in ``image_details``, whose numbers may be text as in 640px; None without any."""
     details = record.object("image_details", optional=True)
     sides = {key: details.get(key) for key in ("width", "height") if key in details}
     texts = {key: numeral(text.removesuffix("px")) for key, text in sides.items() if isinstance(text, str)}
@@ -160,6 +161,7 @@ def _details(record: Item) -> Size | None:
 
 
 def _read_label(label: Row, size: Size) -> None:
+    """Add an object with a polygon, or edges, relative to the `size` of its image in pixels."""
     category, score = label.category("label"), label.score("score")
     if "polygon" in label:
         parts: list[list[tuple[float, float]]] = []
@@ -185,6 +187,7 @@ def _are_numbers(values: object) -> bool:
 
 
 def _read_region(region: Row, size: Size) -> None:
+    """Add a region or prediction of Custom Vision, relative to the `size` of its image in pixels."""
     category, score = region.category("tagName"), region.score("probability")
     place = region.object("boundingBox") if "boundingBox" in region else region
     left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
@@ -192,7 +195,7 @@ def _read_region(region: Row, size: Size) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: AzureOptions) -> None:
-    """Write one file."""
+    """Write JSON lines of Azure Machine Learning, one for each image."""
     name = one_file(dataset, target, "labels.jsonl", "records", log)
     if not have_sizes(dataset, log) or name is None:
         return

@@ -40,7 +40,7 @@ _FIELDS = (
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Look at the first lines of some files."""
+    """Recognise text files of which two thirds begin with the header of bbGt."""
     if not label_rows.are_text(source):
         return None
     files = label_rows.label_files(source, GRAMMAR)[:50]
@@ -53,7 +53,11 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    """A class and 11 numbers, or 12 with a score."""
+    """The columns of a row: a class of one or more words, 11 numbers, and a score if any.
+
+    As the class may have several words, columns are counted from the right:
+    "traffic light 10 20 100 200 0 0 0 0 0 0 0" has 13 cells, of which the first 2 are the class.
+    """
     if n_cells < 12:
         return None
     if n_cells >= 24 and all(kind(k) == "number" for k in range(1, 11)):  # two rows whose line break was lost

@@ -47,7 +47,7 @@ _EDGES = ("left", "top", "right", "bottom")
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Look for files that begin with the number of the lines below, which are of four numbers and a class."""
+    """Recognise text files that begin with the number of the lines below, which have four numbers or more."""
     if not label_rows.are_text(source):
         return None
     files = label_rows.label_files(source, _grammar(class_first=False))[:50]
@@ -62,7 +62,11 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _grammar(*, class_first: bool) -> label_rows.Grammar:
-    """Rows of four numbers and a class, which is the first value or the last one before a score."""
+    """The grammar of rows of four numbers, a class if any, and a score if any.
+
+    With `class_first` the class is the one value before the numbers, as in WiderPerson; else it may have
+    several words, which follow the numbers.
+    """
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         if n_cells == 1:  # the number of boxes
@@ -70,12 +74,9 @@ def _grammar(*, class_first: bool) -> label_rows.Grammar:
         if n_cells < 4 or (class_first and n_cells > 6):
             return None
         has_score = n_cells >= 6 and kind(n_cells - 1) == "number"
-        n_cells_before = int(class_first and n_cells > 4)
-        return label_rows.Shape(
-            range(n_cells_before, n_cells_before + 4),
-            n_cells - 1 if has_score else -1,
-            (4 - 4 * n_cells_before, n_cells - 4 - has_score),
-        )
+        start = int(class_first and n_cells > 4)  # of the numbers: 1 after a class, else 0
+        name = 0 if start else 4, n_cells - 4 - has_score
+        return label_rows.Shape(range(start, start + 4), n_cells - 1 if has_score else -1, name)
 
     expected = "four numbers, a class before" if class_first else "four numbers, or also a class"
     return label_rows.Grammar(
@@ -91,6 +92,7 @@ def read(source: Source, builder: Builder, log: Log, options: SpacesOptions) -> 
     class_first = bool(names) and all(name.endswith(tuple(PICTURE_SUFFIXES)) for name in names)
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, _grammar(class_first=class_first))
+    # Rows of one value are the counts: their other numbers are NaN, the default of the grammar.
     is_count = np.isnan(labels.values[:, 1])
     n_boxes_in_file = np.bincount(labels.rows.file[~is_count], minlength=len(files))[labels.rows.file]
     is_first_line = np.append(True, labels.rows.file[1:] != labels.rows.file[:-1])[: len(labels)]

@@ -71,7 +71,7 @@ _OTHER_SHAPES = ("poly2d", "box3d", "rle", "graph")
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first frame."""
+    """Recognise a list of frames, or an object with one, by the keys of the first frame."""
     if look.top == "[":
         first_frame = look.first.get("", {})
         if first_frame.get("name") == '"' and first_frame.get("labels") in ("[", "n"):
@@ -96,11 +96,10 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
             name_of = choose_url_names(
                 (name for name, _ in names_and_videos), _image_name, source.full(file), log
             )
-            is_repeated = (
-                len({repr(name) for name, _ in names_and_videos})
-                < len(set(map(repr, names_and_videos)))
-                == len(names_and_videos)
-            )
+            # Frames of several videos may have the same names; then names begin with that of the video.
+            n_names = len({repr(name) for name, _ in names_and_videos})
+            n_pairs = len(set(map(repr, names_and_videos)))
+            is_repeated = n_names < n_pairs == len(names_and_videos)
             for frame, name, size in frames:
                 name = name_of(name) if isinstance(name, str) else name  # noqa: PLW2901
                 video = frame.get("videoName")
@@ -111,9 +110,12 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _frames(reader: Reader, file: str) -> Iterator[tuple[Item, Any, Size | None]]:
-    """The frames of a file, each with its name and the size that the file gives for all."""
+    """The frames of a file: each with its name and the (width, height) that the file states for all, if any.
+
+    The classes that the file lists are added to the dataset.
+    """
     for record in file_items(reader, file, "a list of frames", alone=True):
-        if record.at.pointer:
+        if record.at.pointer:  # a frame in a list, not an object with frames
             yield record, record.get("name"), None
             continue
         record.need("frames")
@@ -134,6 +136,7 @@ def _image_name(name: str) -> str:
 
 
 def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
+    """Add the image of a frame and its labels; `size` is used if the frame does not state one."""
     frame.count_unread(_FRAME)
     labels = frame.rows("objects" if "objects" in frame and "labels" not in frame else "labels")
     frame_size = None
@@ -153,7 +156,7 @@ def _read_frame(frame: Item, name: Any, size: Size | None, split: str) -> None:
 
 
 def _size_of_mask(labels: Rows) -> Size | None:
-    """The size of an image that the first of its masks has; None without a mask."""
+    """The (width, height) that the first mask of an image has; None without a mask, or if it is unusable."""
     mask_sizes = (label.object("rle").get("size") for label in labels if isinstance(label.get("rle"), dict))
     size = next(mask_sizes, None)
     if (
@@ -166,7 +169,11 @@ def _size_of_mask(labels: Rows) -> Size | None:
 
 
 def _read_label(label: Row, video: int | None) -> None:
-    """Read one label, whose id is that of a track in frames of a video, -1 for one without a name."""
+    """Add the object of a label.
+
+    `video` is the row of the frame's video, within which the id of the label is its track; -1 for a video
+    without a name, None for an image outside of videos.
+    """
     has_box = label.get("box2d") is not None
     shapes = ("poly2d", "rle") if label.wants or not has_box else ()
     shape = next((key for key in shapes if label.get(key)), "")
@@ -191,7 +198,12 @@ def _read_label(label: Row, video: int | None) -> None:
 
 
 def _read_shape(label: Row, key: str) -> Corners | None:
-    """The corners around an outline or a mask; None where it is a line, or has curves."""
+    """Add the polygons or the mask under `key` to the object, ``poly2d`` or ``rle``.
+
+    Returns
+    -------
+    The corners of the box around it; None for open lines and curves, which are not read, and bad masks.
+    """
     if key == "rle":
         rle = label.object("rle")
         try:
@@ -205,16 +217,15 @@ def _read_shape(label: Row, key: str) -> Corners | None:
     parts = label.all_objects("poly2d", "a list of outlines")
     if any(part.get("closed") is False or "C" in str(part.get("types", "")) for part in parts):
         return None
-    least_points = (
-        1 if len(parts) > 1 or label.get("box2d") else 3
-    )  # short parts are left out, with a warning
+    # Parts of fewer than 3 points are left out, with a warning, if there are other parts or a box.
+    least_points = 1 if len(parts) > 1 or label.get("box2d") else 3
     outlines = [part.points("vertices", least_points) for part in parts]
     label.draw("polygons", outlines, "polygons")
     return bounds([point for outline in outlines for point in outline])
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
-    """Write one file."""
+    """Write a list of frames, in which tracks and videos keep their names."""
     name = one_file(dataset, target, "labels.json", "labels", log)
     if name is None:
         return
@@ -226,11 +237,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     for image in images_of(dataset):
         labels = []
         for box in image.boxes:
-            label_number, flag_names, track_id = (
-                next(numbers),
-                box.flags_in(_WRITTEN),
-                track_ids[track_of_box[box.row]],
-            )
+            label_number, flag_names = next(numbers), box.flags_in(_WRITTEN)
+            track_id = track_ids[track_of_box[box.row]]  # None, the last entry, for track -1
             label: dict[str, Any] = {"id": str(label_number) if track_id is None else track_id}
             if track_id is None and (videos is not None or track_column is not None):
                 del label["id"]  # in a video it would be a track

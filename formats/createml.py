@@ -61,7 +61,7 @@ class CreatemlOptions(SplitOptions):
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise a list of images with annotations by the keys of the first one."""
     first_record = look.first.get("", {})
     for image, boxes in (("image", "annotations"), ("imagefilename", "annotation")):
         if look.top == "[" and first_record.get(image) == '"' and first_record.get(boxes) in ("[", "n"):
@@ -90,7 +90,7 @@ def read(source: Source, builder: Builder, log: Log, options: CreatemlOptions) -
 
 
 def _are_relative(images: Iterable[Item]) -> bool:
-    """Whether there are boxes and all their numbers lie in 0..1, some of them not whole."""
+    """Whether there are boxes and all their numbers lie in 0..1, at least one of them strictly between."""
     has_fraction = False
     for image in images:
         boxes = image.get(image.first_key("annotations", "annotation"))
@@ -105,6 +105,7 @@ def _are_relative(images: Iterable[Item]) -> bool:
 
 
 def _read_image(record: Item, split: str, *, relative: bool) -> None:
+    """Add an image and its boxes, whose numbers are `relative` to the image size or pixels."""
     name_key = record.first_key("image", "imagefilename")
     list_key = record.first_key("annotations", "annotation")
     if list_key not in record:
@@ -118,6 +119,7 @@ def _read_image(record: Item, split: str, *, relative: bool) -> None:
 
 
 def _read_box(box: Row, unit: Size) -> None:
+    """Add a box from its centre and size in units of (width, height) pixels: the image size, or (1, 1)."""
     box.need("label", "coordinates")
     category, score = box.category("label"), box.score("confidence")
     x, y, width, height = box.object("coordinates").numbers(*_PLACE)
@@ -127,16 +129,25 @@ def _read_box(box: Row, unit: Size) -> None:
 
 
 def _centres(low: Floats, wh: Floats) -> Floats:
-    """(n, 2) centres to write: with the fewest decimals from which the same left and top are read.
+    """The centres to write for boxes, with the fewest decimals from which the same left and top are read.
 
     If no number leads back to them, because subtracting half of the size rounds, the edge that is read back
     replaces them until it no longer changes, so that a second round trip changes nothing.
+
+    Parameters
+    ----------
+    low, wh
+        (n, 2) left and top; width and height, in pixels.
+
+    Returns
+    -------
+    (n, 2) x and y of the centres, in pixels.
     """
     half_wh = wh / 2
     centres = low + half_wh
     for _ in range(8):
-        open_positions = np.nonzero(np.ones(low.shape, bool))
-        for places in range(17):
+        open_positions = np.nonzero(np.ones(low.shape, bool))  # row and column of each number, as two arrays
+        for places in range(17):  # low 0.1, half 0.2: 0 and 0.3 are tried; 0.3 - 0.2 == 0.1 if nothing rounds
             candidates = np.round(low[open_positions] + half_wh[open_positions], places)
             is_exact = candidates - half_wh[open_positions] == low[open_positions]
             exact_positions = tuple(index[is_exact] for index in open_positions)
@@ -153,7 +164,7 @@ def _centres(low: Floats, wh: Floats) -> Floats:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: CreatemlOptions) -> None:
-    """Write one file."""
+    """Write a list of images, with the centres and sizes of their boxes in pixels."""
     name = one_file(dataset, target, "annotations.createml.json", "annotations", log)
     if name is None:
         return

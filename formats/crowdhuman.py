@@ -73,7 +73,7 @@ class CrowdhumanOptions(SplitOptions):
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise lines with an ID and a list of boxes by the keys of the first one."""
     if look.top == "{" and "ID" in look.keys and any(look.keys.get(key) == "[" for key in _LISTS):
         return SURE, "its records have an ID and gtboxes, as CrowdHuman has"
     return None
@@ -103,22 +103,25 @@ def read(source: Source, builder: Builder, log: Log, options: CrowdhumanOptions)
         if all(records_of.values()):
             log.note(f"{printable(source.path)}: the gtboxes are read, not the dtboxes (--kind det)")
     else:
-        truth, detections = (
+        counts_and_places = [
             (
                 sum(len(record.array(key)) for record, _ in records),
                 records[0][0].at / key if records else None,
             )
             for key, records in records_of.items()
-        )
-        report_other_kind(builder, log, truth, detections)
+        ]
+        report_other_kind(builder, log, *counts_and_places)
     key = "dtboxes" if builder.kind == "det" else "gtboxes"
     for record, image in records_of[key]:
-        record.rows(key).read(image, _read_found if builder.kind == "det" else _read_truth, options.box)
+        record.rows(key).read(image, _read_detection if builder.kind == "det" else _read_truth, options.box)
     reader.finish()
 
 
 def _add_image(record: Item, split: str) -> int | None:
-    """Add the image of a record. Returns None, and reports an issue, if the value is unusable."""
+    """Add the image of a record, and return its row.
+
+    Returns None, after an issue, if the record has no list of boxes or its ID or size is unusable.
+    """
     if not any(key in record for key in _LISTS):
         record.missing("gtboxes")
         return None
@@ -134,6 +137,7 @@ def _add_image(record: Item, split: str) -> int | None:
 
 
 def _read_truth(box: Row, box_key: str) -> None:
+    """Add a ground truth box, the one under `box_key`. The tag ``mask`` marks people to ignore."""
     tag = box.text("tag")
     corners, wh = box.ltwh(box_key)
     attributes = box.object("head_attr" if box_key == "hbox" else "extra", optional=True)
@@ -151,7 +155,8 @@ def _read_truth(box: Row, box_key: str) -> None:
     box.add(category, corners, wh=wh, flags=int(flags))
 
 
-def _read_found(box: Row, _: str) -> None:
+def _read_detection(box: Row, _: str) -> None:
+    """Add a detection, whose tag is 1 for a person, or a class name."""
     corners, wh = box.ltwh("box")
     score, tag = box.score("score"), box.get("tag", 1)
     category = box.category_named(PERSON if tag == 1 else tag, box.at / "tag")
@@ -181,6 +186,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> N
 
 
 def _record_of(box: Box, box_id: int) -> dict[str, Any]:
+    """The JSON object of a box; `box_id` numbers the boxes of its image."""
     place = [*box.xyxy[:2], *box.wh]
     if box.score is not None:
         return {"box": place, "score": box.score, "tag": 1 if box.label == PERSON else box.label}

@@ -47,7 +47,7 @@ _PLACE = ("center_x", "center_y", "width", "height")
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first image."""
+    """Recognise a list of images with a frame_id or filename and objects by the keys of the first one."""
     first_image = look.first.get("", {})
     if (
         look.top == "["
@@ -82,7 +82,7 @@ def _read_object(row: Row, size: Size) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
-    """Write one file."""
+    """Write a list of images, with the centres and sizes of their boxes relative to the image size."""
     name = one_file(dataset, target, "result.json", "detections", log)
     if not have_sizes(dataset, log) or name is None:
         return
