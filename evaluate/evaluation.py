@@ -42,6 +42,7 @@ from odm.evaluate.scores.protocol_overrides import (
     without_pixels,
 )
 from odm.evaluate.scores.protocols import DEFAULT, PROTOCOLS, IouType, Protocol
+from odm.evaluate.scores.set_ups import EVERY_AREA
 from odm.issues import DataError, Log, Trusted, UsageError, plural, spell
 from odm.pairing import some, source_of
 from odm.tables import Dataset, Flag, ShapeKind
@@ -330,6 +331,9 @@ def report_before(joined: Joined, rules: Sequence[Protocol], path: str, log: Log
             alone=Trusted(about_alone),
             other=next(p.name for p in PROTOCOLS.values() if _exempts(p, flag)),
         )
+    for p in rules:
+        if p.shared_score and (p.named_areas or p.areas[0] != EVERY_AREA):
+            log.note(f"{p.name}: area ranges are as under coco; {p.stands_for} reports no number of an area")
     if joined.regions is not None:
         counted_regions = plural(len(joined.regions), "region to ignore", "regions to ignore")
         for excuses in (True, False):

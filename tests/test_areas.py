@@ -29,8 +29,6 @@ REFUSING = {
     "openimages-challenge": "no named area ranges",
     "corloc": "no area ranges",
     "imagenet-loc": "no area ranges",
-    "ultralytics": "no area ranges",
-    "yolov5": "no area ranges",
     "citypersons": "no area ranges",
     "tinyperson": "no area ranges",
     "dota-hbb": "no area ranges",
@@ -207,12 +205,13 @@ def test_recall_of_more_detections_than_usual():
 # ------------------------------------------------------------------------------------------------ elsewhere
 
 
-@pytest.mark.parametrize("name", ["coco", "voc2012", "imagenet-det"])
+@pytest.mark.parametrize("name", ["coco", "voc2012", "imagenet-det", "ultralytics", "yolov5"])
 def test_comparing_runs_by_area(name):
     options = {"area": {"low": (0, 1200), "high": (1200, 1e10)}}
     gt, runs = random_pair(3, n_runs=2)
     tables = {str(i): table_of(evaluate(gt, run, name, **options).result) for i, run in enumerate(runs)}
     keys = [key for key in tables["0"].result.summary if "@" in key]
+    assert len(keys) == 2 * {"coco": 3, "ultralytics": 2, "yolov5": 2}.get(name, 1)
     plan = Plan(tables["0"], areas=True)
     whole = plan.of(np.ones((1, plan.n_images), np.int64)).summary
     assert {key: whole[key][0] for key in keys} == pytest.approx(
@@ -220,23 +219,36 @@ def test_comparing_runs_by_area(name):
     )
     without, drawn = (compare(tables, replicates=40, bootstrap_areas=areas) for areas in (False, True))
     for delta in without.deltas:
-        assert math.isnan(delta.interval.low) == ("@" in delta.key or delta.key[2:] in ("s", "m", "l"))
+        assert math.isnan(delta.interval.low) == (
+            "@" in delta.key or delta.key[2:] in ("s", "m", "l") or delta.key in ("P", "R", "score")
+        )
     assert not any(math.isnan(delta.interval.low) for delta in drawn.deltas if "@" in delta.key)
 
 
-def test_weights_of_images_by_area_are_copies_of_images():
+@pytest.mark.parametrize("name", ["coco", "ultralytics", "yolov5"])
+def test_weights_of_images_by_area_are_copies_of_images(name):
     gt, (run,) = random_pair(6, n_images=8)
-    options = {"area": {"low": (0, 1200)}, "recall_at": [2]}
-    plan = Plan(table_of(evaluate(gt, run, "coco", **options).result), areas=True)
+    options = {"area": {"low": (0, 1200)}} | ({"recall_at": [2]} if name == "coco" else {})
+    plan = Plan(table_of(evaluate(gt, run, name, **options).result), areas=True)
     some = [0, 2, 3, 6, 7]
     names = [gt.images.name[i] for i in some]
     weights = np.zeros((1, 8), np.int64)
     weights[0, some] = 1
-    expected = evaluate(gt, run, "coco", only_images=names, **options).summary
+    expected = evaluate(gt, run, name, only_images=names, **options).summary
     found = plan.of(weights).summary
+    assert any("@low" in key for key in found)
     assert {key: v[0] for key, v in found.items()} == pytest.approx(
         {key: expected[key] for key in found}, abs=1e-12, nan_ok=True
     )
+
+
+@pytest.mark.parametrize("typed", ["mAP50-95@low", "mAP50@low", "AP@low[cat]"])
+@pytest.mark.parametrize("name", ["coco", "ultralytics"])
+def test_gates_by_the_names_of_trainers(files, name, typed):
+    gt, a, _ = files
+    gate = ("--fail-under", f"{typed}=1", "--protocol", name)
+    code, _, text = odm("eval", gt, a, "--area", "low=0:1600", *gate)
+    assert (code, f"gate failed: {typed}" in text) == (1, True), text
 
 
 def test_in_training_loops():

@@ -107,19 +107,37 @@ def iou_single(one, other):
     return inter / (areas[0] + areas[1] - inter + single(1e-7))
 
 
-def hits(objects, guesses, threshold, *, free):
-    """Which guesses, by falling score, find an object; boxes of one image and class."""
-    taken, found = set(), []
-    if not objects:
-        return [False] * len(guesses)
+def is_in(box, area):
+    """Whether corners lie in an area range."""
+    low, high = area
+    return low <= (float(box[2]) - float(box[0])) * (float(box[3]) - float(box[1])) <= high
+
+
+def hits(objects, guesses, threshold, *, free, area):
+    """Which guesses, by falling score, match an object, None if ignored; boxes of one image and class.
+
+    Objects outside the area range are ignored, and so is what matches them, and a guess outside that
+    matches nothing.
+    """
+    taken, matched = set(), []
+    counting = [is_in(o, area) for o in objects]
     for guess in guesses:
         ious = [single(0) if free and i in taken else iou_single(o, guess) for i, o in enumerate(objects)]
-        best = max(ious)
-        i = ious.index(best) if free else len(ious) - 1 - ious[::-1].index(best)
-        found.append(best >= threshold and i not in taken)
-        if found[-1]:
-            taken.add(i)
-    return found
+        groups = [[i for i, c in enumerate(counting) if c == of] for of in (True, False)]
+        outcome = False if is_in(guess, area) else None
+        for group in groups if free else [range(len(objects))]:
+            best = max((ious[i] for i in group), default=single(0))
+            reaching = [i for i in group if ious[i] == best and best >= threshold]
+            if reaching:
+                i = reaching[0 if free else -1]
+                if not counting[i]:
+                    outcome = None
+                elif i not in taken:
+                    outcome = True
+                taken.add(i)
+                break
+        matched.append(outcome)
+    return matched
 
 
 def line(x, xs, ys):
@@ -146,7 +164,7 @@ def average_precision(recall, precision, *, ramp):
     return sum((a + b) / 2 * w for a, b, w in zip(heights, heights[1:], np.diff(grid), strict=False))
 
 
-def slow(truth, found, n_images, *, yolov5=False, cap=300):
+def slow(truth, found, n_images, *, yolov5=False, cap=300, area=(0, np.inf)):
     """The summary without its score, from rows as `dataset` takes them; `truth` without crowds."""
     ranked = {c: [] for c in range(len(NAMES))}  # (score, image, place, hit at each threshold)
     n_objects = dict.fromkeys(ranked, 0)
@@ -159,36 +177,37 @@ def slow(truth, found, n_images, *, yolov5=False, cap=300):
                 for i, k, (x, y, w, h), _ in truth
                 if (i, k) == (image, c)
             }
-            n_objects[c] += len(boxes)
+            n_objects[c] += sum(is_in(box, area) for box in boxes)
             own = [
                 (place, s, [single(v) for v in (x, y, x + w, y + h)])
                 for place, (s, k, (x, y, w, h)) in kept
                 if k == c
             ]
-            tables = [hits(list(boxes), [b for _, _, b in own], t, free=not yolov5) for t in THRESHOLDS]
+            tables = [
+                hits(list(boxes), [b for _, _, b in own], t, free=not yolov5, area=area) for t in THRESHOLDS
+            ]
             ranked[c] += [(s, image, place, hit) for (place, s, _), *hit in zip(own, *tables, strict=True)]
     classes = [c for c in ranked if n_objects[c]]
     aps, curves = [], []
     for c in classes:
-        rows = sorted(ranked[c], key=lambda row: (-row[0], row[1], row[2]))
-        if not rows:
-            aps.append([0.0] * 10)
-            curves.append([(0.0, 0.0)] * 1000)
-            continue
-        recall = [
-            [sum(r[3][t] for r in rows[: i + 1]) / n_objects[c] for i in range(len(rows))] for t in range(10)
-        ]
-        precision = [
-            [sum(r[3][t] for r in rows[: i + 1]) / (i + 1) for i in range(len(rows))] for t in range(10)
-        ]
-        aps.append([average_precision(r, p, ramp=yolov5) for r, p in zip(recall, precision, strict=True)])
-        xs = [-float(r[0]) for r in rows]
-        curves.append(
-            [
-                (1.0, 0.0) if -x < xs[0] else (line(-x, xs, precision[0]), line(-x, xs, recall[0]))
-                for x in np.linspace(0, 1, 1000)
-            ]
-        )
+        ordered = sorted(ranked[c], key=lambda row: (-row[0], row[1], row[2]))
+        of_thresholds = []
+        for t in range(10):
+            rows = [row for row in ordered if row[3][t] is not None]
+            sums = [sum(row[3][t] for row in rows[: i + 1]) for i in range(len(rows))]
+            recall = [n / n_objects[c] for n in sums]
+            precision = [n / (i + 1) for i, n in enumerate(sums)]
+            of_thresholds.append(average_precision(recall, precision, ramp=yolov5) if rows else 0.0)
+            if t == 0:
+                xs = [-float(row[0]) for row in rows]
+                curves.append(
+                    [
+                        (0.0, 0.0) if not rows else (1.0, 0.0) if -x < xs[0]
+                        else (line(-x, xs, precision), line(-x, xs, recall))
+                        for x in np.linspace(0, 1, 1000)
+                    ]
+                )  # fmt: skip
+        aps.append(of_thresholds)
     f1 = [np.mean([2 * p * r / (p + r + 1e-16) for p, r in column]) for column in zip(*curves, strict=True)]
     padded = [f1[0]] * 50 + f1 + [f1[-1]] * 50
     smooth = np.array([sum(padded[i : i + 101]) / 101 for i in range(1000)])
@@ -202,8 +221,13 @@ def slow(truth, found, n_images, *, yolov5=False, cap=300):
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32), yolov5=st.booleans(), cap=st.sampled_from([3, 300]))
-def test_the_numbers_are_those_of_a_slow_reference(seed, yolov5, cap):
+@given(
+    seed=st.integers(0, 2**32),
+    yolov5=st.booleans(),
+    cap=st.sampled_from([3, 300]),
+    area=st.sampled_from([None, (0, 36), (12, 60), (37, 1e10)]),
+)
+def test_the_numbers_are_those_of_a_slow_reference(seed, yolov5, cap, area):
     rng = np.random.default_rng(seed)
     n = 4
 
@@ -211,7 +235,7 @@ def test_the_numbers_are_those_of_a_slow_reference(seed, yolov5, cap):
         return [*rng.integers(0, 12, 2).tolist(), *(2 + rng.integers(0, 3, 2) * 4).tolist()]
 
     truth = [(i, int(rng.integers(3)), box(), 0) for i in range(n) for _ in range(rng.integers(0, 6))]
-    truth.append((0, 0, [1, 1, 6, 6], 0))
+    truth += [(0, 0, [1, 1, side, side], 0) for side in (6, 7)]
     found = [(i, c, b if rng.random() < 0.5 else box(), rng.integers(0, 9) / 8) for i, c, b, _ in truth]
     found += [
         (i, int(rng.integers(3)), box(), rng.random() / 100)
@@ -220,18 +244,19 @@ def test_the_numbers_are_those_of_a_slow_reference(seed, yolov5, cap):
     ]
     found.sort(key=lambda row: row[0])
     truth.sort(key=lambda row: row[0])
-    points, aps = slow(truth, found, n, yolov5=yolov5, cap=cap)
+    options = {"max_dets": cap} | ({} if area is None else {"area": area})
+    points, aps = slow(truth, found, n, yolov5=yolov5, cap=cap, area=area or (0, np.inf))
     protocol = "yolov5" if yolov5 else "ultralytics"
     sides = dataset(truth, n, scored=False), dataset(found, n, scored=True)
-    summary = evaluate(*sides, protocol, max_dets=cap).summary
+    summary = evaluate(*sides, protocol, **options).summary
     assert [summary[k] for k in ("mAP50", "mAP75", "mAP50-95")] == pytest.approx(aps, abs=1e-9)
     assert min(abs(summary["P"] - p) + abs(summary["R"] - r) for p, r in points) < 1e-9
     # In shards, with another protocol beside it, and from a metric.
-    joined, rules = join(*sides), resolve(protocol, max_dets=cap)[0]
+    joined, rules = join(*sides), resolve(protocol, **options)[0]
     shards = [match(joined.shard(images), rules) for images in ([2, 0], [3, 1])]
     assert accumulate(concatenate(shards)).summary == summary
-    assert evaluate(*sides, ["coco", protocol, "voc2012"], max_dets=cap).results[1].summary == summary
-    metric = Metric(NAMES, protocol, box="xywh", max_dets=cap)
+    assert evaluate(*sides, ["coco", protocol, "voc2012"], **options).results[1].summary == summary
+    metric = Metric(NAMES, protocol, box="xywh", **options)
     metric.update(
         *(
             {
@@ -244,6 +269,9 @@ def test_the_numbers_are_those_of_a_slow_reference(seed, yolov5, cap):
         )
     )
     assert metric.compute().summary == pytest.approx(summary, abs=1e-12)
+    named = evaluate(*sides, protocol, max_dets=cap, area={"some": area}).summary if area else {}
+    for key in ("mAP50-95", "mAP50") if area else ():
+        assert named[f"{key}@some"] == pytest.approx(summary[key], nan_ok=True)
 
 
 # ------------------------------------------------------------------------------------- rules one by one
@@ -322,13 +350,20 @@ def test_at_score_reads_precision_and_recall_there():
     assert (strict["P"], strict["R"], strict["mAP50"]) == (1, 0, best["mAP50"])
 
 
+def test_a_note_says_that_yolo_val_has_no_area_ranges():
+    for area in ("small", "tiny=0:256"):
+        log = summary([(0, 0, BOX, 0)], [(0, 0, BOX, 0.9)], area=area).log
+        assert any("as under coco; yolo val of" in note for note in log.notes)
+    assert not any("yolo val" in note for note in summary([(0, 0, BOX, 0)], [(0, 0, BOX, 0.9)]).log.notes)
+
+
 def test_nothing_found_is_zero_and_nothing_to_find_is_undefined():
     nothing = summary([(0, 0, BOX, 0)], []).summary
     assert [nothing[k] for k in ("P", "R", "mAP50", "mAP50-95")] == [0, 0, 0, 0]
     assert np.isnan(list(summary([], [(0, 0, BOX, 0.5)]).summary.values())).all()
 
 
-@pytest.mark.parametrize("option", [{"area": "small"}, {"interpolation": "11"}, {"iou": 0.5}])
+@pytest.mark.parametrize("option", [{"interpolation": "11"}, {"iou": 0.5}])
 def test_switches_without_meaning_are_refused(option):
     with pytest.raises(UsageError, match="ultralytics"):
         resolve("ultralytics", **option)

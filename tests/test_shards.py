@@ -151,6 +151,14 @@ def test_a_class_that_is_cut_by_score_has_the_same_curves(tmp_path_factory, seed
                 np.testing.assert_array_equal(getattr(other.curves[name], key), getattr(curve, key))
 
 
+@pytest.mark.parametrize("area", ["0:900", {"low": (0, 900), "high": (500, 1e10)}])
+def test_area_ranges(tmp_path, area):
+    truth, detections = sides(np.random.default_rng(5))
+    folder = save_parquet(detections, tmp_path / "det", [200, 500], 150)
+    one, parts = both(truth, folder, ["coco", "voc2012", "ultralytics", "yolov5"], rows=300, area=area)
+    assert parts == one
+
+
 def test_hierarchy_and_labels_of_images(tmp_path):
     truth, detections = sides(np.random.default_rng(3))
     folder = save_parquet(detections, tmp_path / "det", [200, 500], 150)

@@ -315,9 +315,9 @@ def _selectors(rules: Protocol, areas: Sequence[int]) -> dict[str, tuple[str, in
             if name in location
         }
     for i, name in named.items():
-        keys[f"AP@{name}"] = ("ap", -1, i)
-        if "AP50" in keys:
-            keys[f"AP50@{name}"] = ("ap", keys["AP50"][1], i)
+        keys[f"{summary_keys(rules)[0]}@{name}"] = ("ap", -1, i)
+        if f"{prefix}50" in keys:
+            keys[f"{prefix}50@{name}"] = ("ap", keys[f"{prefix}50"][1], i)
         if rules.caps:
             keys[f"AR{rules.max_dets}@{name}"] = ("recall", last, areas[i])
     return keys

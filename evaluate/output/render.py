@@ -446,7 +446,8 @@ def _named_areas(result: Result) -> Section:
     """The numbers of the area ranges that the user named."""
     rules = result.rules
     n_objects = [int(n) for n in result.matches.npos.sum(axis=0)]
-    keys = ["AP", "AP50", *[f"AR{rules.max_dets}"] * bool(rules.caps)] if rules.averaged else ["mAP"]
+    first = next(iter(rules.named_areas.values())).name if rules.named_areas else ""
+    keys = [key.removesuffix(f"@{first}") for key in result.summary if key.endswith(f"@{first}")]
     if rules.rates:
         columns = [Column("set-up", cell), Column("GT"), Column("MR", percent)]
         rows: list[list[Any]] = [

@@ -6,6 +6,7 @@ Classes are counted in blocks that fit the processor's cache.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -333,7 +334,9 @@ def summarize(
     if rules.shared_score:  # what ``yolo val`` prints, and the confidence that P and R are read at
         aps = mean_of_defined(ap[:, 0]), *(_ap_at(rules, ap, iou, mean_of_defined) for iou in (0.5, 0.75))
         numbers = *aps, point["precision"], point["recall"], point["score"]
-        return dict(zip(SHARED_KEYS, numbers, strict=True)), {}
+        by_area = [_of_area(rules, ap, mean_of_defined, i) for i in rules.named_areas]
+        of_areas = dict(zip(_shared_area_keys(rules), itertools.chain.from_iterable(by_area), strict=True))
+        return dict(zip(SHARED_KEYS, numbers, strict=True)) | of_areas, {}
     if rules.apart:
         return _apart(rules, ap, recall, mean_of_defined), {}
     return _averages(rules, ap, recall, mean, np.array(matches.frequency)), {}
@@ -399,7 +402,7 @@ def summary_keys(rules: Protocol) -> tuple[str, ...]:
     if rules.metric == "pooled":
         return ("AP",)
     if rules.shared_score:
-        return SHARED_KEYS
+        return *SHARED_KEYS, *_shared_area_keys(rules)
     if not rules.averaged:
         return "mAP", *(f"mAP@{a.name}" for a in rules.named_areas.values())
     return tuple(_no_averages(rules, np.array([""])))
@@ -413,7 +416,7 @@ def class_keys(rules: Protocol) -> tuple[str, ...]:
     if rules.metric == "corloc":
         keys.append("corloc")
     if rules.shared_score:
-        return (*keys, "AP50", "AP75")
+        return (*keys, "AP50", "AP75", *(f"AP@{a.name}" for a in rules.named_areas.values()))
     if levels := level_keys(rules):
         return *keys, *levels
     if not rules.averaged:
@@ -465,15 +468,21 @@ def _averages(
         if name in areas:
             summary[f"AR{letter}"] = mean(recall[-1, :, areas[name]]) if caps else math.nan
     for i, area in rules.named_areas.items():
-        summary |= {
-            f"AP@{area.name}": mean(ap[:, i]),
-            f"AP50@{area.name}": _ap_at(rules, ap, 0.5, mean, i),
-        }
+        summary[f"AP@{area.name}"], summary[f"AP50@{area.name}"] = _of_area(rules, ap, mean, i)
         if caps:
             summary[f"AR{rules.max_dets}@{area.name}"] = mean(recall[-1, :, i])
     if rules.tubes:
         return {key: summary[key] for key in ("AP", "AP50", "AP75")} | {"AR": summary[f"AR{rules.max_dets}"]}
     return summary
+
+
+def _of_area(rules: Protocol, ap: Floats, mean: Mean, area: int) -> tuple[Any, Any]:
+    """The AP over all IoUs and at .5 in one area range; `ap` is (T, A, K)."""
+    return mean(ap[:, area]), _ap_at(rules, ap, 0.5, mean, area)
+
+
+def _shared_area_keys(rules: Protocol) -> tuple[str, ...]:
+    return tuple(f"{key}@{a.name}" for a in rules.named_areas.values() for key in SHARED_KEYS[:2])
 
 
 def _ap_at(rules: Protocol, ap: Floats, iou: float, mean: Mean, area: int = 0) -> Any:
@@ -497,6 +506,7 @@ def class_numbers(matches: Matches, ap: Floats, recall: Floats, tp: Longs) -> li
         columns = {f"AP@{area.name}": ap[0, i] for i, area in rules.named_areas.items()}
     elif rules.shared_score:
         columns = {f"AP{n}": _ap_at(rules, ap, n / 100, mean_of_classes) for n in (50, 75)}
+        columns |= {f"AP@{area.name}": mean_of_classes(ap[:, i]) for i, area in rules.named_areas.items()}
         columns["ap_per_iou"] = ap[:, 0].T
     elif rules.apart:
         columns = _apart(rules, ap, recall, lambda values: values)

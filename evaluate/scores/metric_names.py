@@ -43,7 +43,8 @@ class MetricName(msgspec.Struct, frozen=True):
 
         A protocol's own key goes before another protocol's name for one.
         """
-        for key in (self.key, ALIASES.get(self.key, self.key)):
+        name, at, area = self.key.partition("@")
+        for key in (self.key, f"{ALIASES.get(name, name)}{at}{area}"):
             if key in known:
                 return key
             if self.category is not None and key.lower() in known:
@@ -60,7 +61,11 @@ class MetricName(msgspec.Struct, frozen=True):
 
     def means_other_ious(self, rules: Protocol) -> bool:
         """Whether this is the mean from IoU .50 to .95, and the protocol's mean is over other IoUs."""
-        return self.key == OVER_COCO_IOUS and rules.averaged and rules.ious != PROTOCOLS["coco"].ious
+        return (
+            self.key.partition("@")[0] == OVER_COCO_IOUS
+            and rules.averaged
+            and rules.ious != PROTOCOLS["coco"].ious
+        )
 
 
 def keys_of(rules: Protocol, name: MetricName) -> tuple[str, ...]:

@@ -379,7 +379,6 @@ def _areas(areas: Areas, base: Protocol) -> tuple[AreaRange, ...]:
     """
     if (
         base.metric in ("corloc", "top-k")
-        or base.shared_score
         or base.apart
         or base.mean_over
         or base.rates
