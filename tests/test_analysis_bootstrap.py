@@ -23,7 +23,7 @@ from odm.evaluate.analysis.bootstrap import (
     weights_of,
 )
 from odm.evaluate.analysis.compare import compare, parse_regression_gate, regressions
-from odm.evaluate.analysis.replicates import Plan, class_keys_of
+from odm.evaluate.analysis.replicates import Plan, class_keys_of, running_maximum
 from odm.evaluate.analysis.slices import (
     ImageSlice,
     box_slices,
@@ -182,6 +182,13 @@ def test_many_detections_fit_into_fewer_fields():
     for factor in (10**5, 10**11):
         large = plan.of(weights * factor)
         assert large.summary["AP50"].tolist() == pytest.approx(small.summary["AP50"].tolist(), abs=CLOSE)
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 32, 33, 100, 1000])
+def test_running_maxima_by_blocks(n):
+    values = np.random.default_rng(n).integers(0, 40, n).astype(np.float64)
+    expected = np.maximum.accumulate(values).tolist()
+    assert running_maximum(values, np.empty(n)).tolist() == expected
 
 
 # --------------------------------------------------------------------------------------------- properties

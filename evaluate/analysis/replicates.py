@@ -26,6 +26,15 @@ from odm.evaluate.scores.set_ups import AreaBits
 from odm.issues import UsageError
 from odm.tables import Floats, Longs
 
+BUFFERS = 4
+"""Arrays that are reused for each weighting, as new ones take as long as what is computed in them."""
+
+BLOCK = 16
+"""Values whose running maximum is taken at once."""
+
+TINY = 1e-300
+"""Added to a number of detections: 0 of 0 are 0, and all other quotients are the same."""
+
 
 class Replicates(msgspec.Struct, frozen=True, eq=False):
     """The metrics of several weightings of the images."""
@@ -189,11 +198,14 @@ class Plan:
         Where not all are, ``ranked`` (weightings, classes) says which classes are ranked.
         """
         ap = np.zeros((len(self.areas), len(self.rules.ious), *npos[0].shape))
-        # Several weightings are counted in one integer, as many as it has room for.
-        most = int((weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0))
+        # Several weightings are counted in one integer, as many as it has room for the sums of one class.
+        total = int((weights @ np.bincount(self.ranking.image, minlength=weights.shape[1])).max(initial=0))
+        of_class = int((self.ranking.stops - self.ranking.starts).max(initial=0))
+        most = min(total, of_class * int(weights.max(initial=0)))
         bits = max(most.bit_length(), 1)
-        together = max(1, 63 // bits)
+        together = max(1, 64 // bits)
         seen = np.zeros(len(self.ranking.image) + 1, np.int64)
+        buffers = np.empty((BUFFERS, max((len(curves.read) for curves in self.curves), default=0)))
         for b in range(0, len(weights), together):
             part = weights[b : b + together]
             packed = _Packed(part, bits, None if ranked is None else ranked[b : b + together])
@@ -202,7 +214,9 @@ class Plan:
                 area, t = divmod(i, len(self.rules.ious))
                 if t == 0:
                     np.cumsum(of_rows if curves.live is None else of_rows * curves.live, out=seen[1:])
-                curves.average(packed, seen, npos[area][b : b + together], ap[area, t, b : b + together])
+                curves.average(
+                    packed, seen, npos[area][b : b + together], ap[area, t, b : b + together], buffers
+                )
         for area, of_area in enumerate(npos):
             ap[area][:, of_area == 0] = np.nan
         return ap
@@ -252,6 +266,24 @@ class Plan:
                     share(missed, total) if k <= most else np.full(len(weights), np.nan)
                 )
         return Replicates(summary, {})
+
+
+def running_maximum(values: Floats, spare: Floats) -> Floats:
+    """Return (n,) the largest value up to each, in one of the two arrays; both are overwritten.
+
+    Equal to ``np.maximum.accumulate``, which waits for each comparison before the next, in half its time.
+    """
+    # Maxima of windows of 2, 4, 8 and 16 values by whole arrays, then those of all blocks of 16 before.
+    result, width = values, 1
+    while width < BLOCK:
+        np.maximum(result[width:], result[:-width], out=spare[width:])
+        spare[:width] = result[:width]
+        result, spare = spare, result
+        width *= 2
+    of_blocks = np.maximum.accumulate(result[BLOCK - 1 :: BLOCK])
+    later = result[BLOCK:]
+    np.maximum(later, np.repeat(of_blocks, BLOCK)[: len(later)], out=later)
+    return result
 
 
 def keys_of(rules: Protocol, areas: Sequence[int] = (0,)) -> tuple[str, ...]:
@@ -411,9 +443,12 @@ class _Ranking:
 class _Packed:
     """Several weightings of the images packed into one integer per image, `bits` bits for each sum."""
 
-    # Up to 63 // bits weightings share one int64:  w0 | w1 << bits | w2 << 2 * bits | ...
-    # A sum of such words has the sums of all weightings; `bits` holds the largest total, so nothing carries:
+    # Up to 64 // bits weightings share one int64:  w0 | w1 << bits | w2 << 2 * bits | ...
+    # A sum of such words has the sums of all weightings:
     #   bits = 4, image a: w0 = 1, w1 = 2 is 0x21;  image b: w0 = 3, w1 = 0 is 0x03;  sum 0x24: w0 = 4, w1 = 2
+    # `bits` holds the total of any class. Running sums over several classes carry and overflow, but the
+    # difference of two of one class is right, as integers wrap:
+    #   bits = 4: 0x0c, then 0x0c + 0x0c = 0x18;  0x18 - 0x0c = 0x0c: w0 = 12, w1 = 0
 
     def __init__(self, weights: Longs, bits: int, ranked: Mask | None) -> None:
         self.bits, self.mask = bits, np.int64((1 << bits) - 1)
@@ -431,9 +466,10 @@ class _Packed:
         words = self.words[image]
         return words if self.ranked is None else words & self.ranked[category]
 
-    def one(self, sums: Longs, j: int) -> Longs:
-        """Unpack weighting `j` from packed sums."""
-        return (sums >> np.int64(self.bits * j)) & self.mask
+    def unpack(self, sums: Longs, j: int, out: Longs | None = None) -> Longs:
+        """Return the sums of weighting `j` from packed sums, in `out` if it is given."""
+        shifted: Longs = np.right_shift(sums, np.int64(self.bits * j), out=out)
+        return np.bitwise_and(shifted, self.mask, out=shifted)
 
 
 class _Curves:
@@ -457,8 +493,13 @@ class _Curves:
         self.ramp = rules.reading == "ramp"
         tp = np.flatnonzero(positive)[::-1]
         self.image = ranking.hit_image[tp]
-        self.after = ranking.at[tp] + 1
-        group = ranking.hit_group[tp]
+        group, rank = ranking.hit_group[tp], ranking.at[tp]
+        # Precision rises along true positives of neighbouring ranks: the last of them is read for all.
+        #   ranks 9 7 6 2 of one class, plus 0 1 2 3, are 9 8 8 5: 7 is read for 7 and 6
+        self.read = first_of_runs(group, rank + np.arange(len(rank)))
+        self.class_ends = np.append(first_of_runs(group)[1:], len(tp))
+        group, tp = group[self.read], tp[self.read]
+        self.after = rank[self.read] + 1
         self.first = first_of_runs(group)
         self.some = group[self.first]
         self.n_tp = np.diff(np.append(self.first, len(tp)))
@@ -471,76 +512,85 @@ class _Curves:
         self.odd_image = ranking.hit_image[odd]
         self.odd_class = ranking.category[ranking.at[odd]]
         self.odd_sign = np.where(positive[odd], 1, -1)
-        self.odd_before = np.searchsorted(odd, tp, side="right")
+        odd_before = np.searchsorted(odd, tp, side="right")
+        equal = first_of_runs(odd_before)
+        self.odd_before, self.n_equal = odd_before[equal], np.diff(equal, append=len(tp))
         self.odd_begin = np.searchsorted(ranking.hit_group[odd], self.some)
         self.odd_end = np.searchsorted(ranking.hit_group[odd], self.some, side="right")
 
-    def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats) -> None:
+    def average(self, packed: _Packed, seen_all: Longs, npos: Longs, ap: Floats, buffers: Floats) -> None:
         """Write the APs, (weightings, classes), for the weighted ground truths `npos` of the same shape.
 
-        ``seen_all`` are the running counts of the detections that would be false without a match.
+        ``seen_all`` are the running counts of the detections that would be false without a match. The
+        ``buffers``, (BUFFERS, ranks that are read or more), are overwritten.
         """
         if not len(self.first):
             return
         seen = seen_all[self.after]
-        seen -= np.repeat(seen_all[self.begin], self.n_tp)
-        seen_last = seen_all[self.end] - seen_all[self.begin]
+        seen_before, seen_last = seen_all[self.begin], seen_all[self.end]
         if len(self.odd_image):
             odd_all = np.zeros(len(self.odd_image) + 1, np.int64)
             np.cumsum(packed.of(self.odd_image, self.odd_class) * self.odd_sign, out=odd_all[1:])
-            seen += odd_all[self.odd_before]
-            seen -= np.repeat(odd_all[self.odd_begin], self.n_tp)
-            seen_last += odd_all[self.odd_end] - odd_all[self.odd_begin]
+            seen += np.repeat(odd_all[self.odd_before], self.n_equal)
+            seen_before += odd_all[self.odd_begin]
+            seen_last += odd_all[self.odd_end]
+        seen -= np.repeat(seen_before, self.n_tp)
+        seen_last -= seen_before
         times = packed.words[self.image]
         lower = np.zeros(len(times) + 1, np.int64)
         np.cumsum(times, out=lower[1:])
-        true = np.repeat(lower[self.top + 1], self.n_tp)
-        true -= lower[:-1]
+        true = np.repeat(lower[self.class_ends], self.n_tp)
+        true -= lower[self.read]
+        buffers = buffers[:, : len(self.read)]
         for j in range(len(npos)):
-            ap[j, self.some] = self._average(
-                packed.one(true, j).astype(np.float64),
-                packed.one(seen, j).astype(np.float64),
-                packed.one(times, j) if self.points is None else None,
-                npos[j, self.some],
-            )
+            for sums, column in zip((true, seen), buffers, strict=False):
+                column[:] = packed.unpack(sums, j, buffers[2].view(np.int64))
+            ap[j, self.some] = self._average(buffers, npos[j, self.some])
             if self.lines is not None and self.ramp:
-                last = packed.one(true, j)[self.first]
-                ap[j, self.some] += self.lines.ramp(last, packed.one(seen_last, j), npos[j, self.some])
+                last = packed.unpack(true, j)[self.first]
+                ap[j, self.some] += self.lines.ramp(last, packed.unpack(seen_last, j), npos[j, self.some])
 
-    def _average(self, true: Floats, seen: Floats, times: Longs | None, npos: Longs) -> Floats:
-        """Return the AP of classes with true positives; `times` is needed where AP uses all recall points."""
-        np.maximum(seen, 1, out=seen)
-        if self.epsilon:
-            seen += self.epsilon
-        np.divide(true, seen, out=seen)
-        seen += self.raised
-        # The bits of floats that are not negative are ordered as they are, and integers compare faster.
-        envelope = np.maximum.accumulate(seen.view(np.int64)).view(np.float64)
+    def _average(self, buffers: Floats, npos: Longs) -> Floats:
+        """Return the AP of the classes with true positives.
+
+        The first two of the ``buffers`` count, in each class, the true positives and all detections up to the
+        ranks that are read. All buffers are overwritten.
+        """
+        true, precision, spare, drop = buffers
+        precision += self.epsilon or TINY
+        np.divide(true, precision, out=precision)
+        precision += self.raised
+        envelope = running_maximum(precision, spare)
+        spare = spare if envelope is precision else precision
         envelope -= self.raised
         npos = np.maximum(npos, 1)
-        if times is not None:
-            envelope *= times
+        if self.points is None:
+            envelope *= self._drop(true, drop)
             whole: Floats = np.add.reduceat(envelope, self.first) / npos
             return whole
         # How many of the recall points are reached here, as the protocol's floats compare: the points of
         # `linspace` are multiples of the second one. The first point, recall 0, belongs to the first rank of
         # the class, whose envelope is its highest precision.
-        assert self.points is not None
-        np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
+        recall = np.divide(true, np.repeat(npos.astype(np.float64), self.n_tp), out=true)
         if self.lines is not None:
-            envelope *= self.lines.weights(true, self.top)
+            envelope *= self.lines.weights(recall, self.top)
             area: Floats = np.add.reduceat(envelope, self.first)
             return area
-        recall, reached = true, true * (len(self.points) - 1)
+        reached = np.multiply(recall, len(self.points) - 1, out=spare)
         reached += 1e-9
         np.floor(reached, out=reached)
-        reached += reached * self.points[1] <= recall
-        newly = np.empty_like(reached)
-        np.subtract(reached[:-1], reached[1:], out=newly[:-1])
-        newly[self.top] = reached[self.top]
+        reached -= np.multiply(reached, self.points[1], out=drop) > recall
+        newly = self._drop(reached, drop)
+        newly[self.top] += 1
         envelope *= newly
         average: Floats = np.add.reduceat(envelope, self.first) / len(self.points)
         return average
+
+    def _drop(self, values: Floats, drop: Floats) -> Floats:
+        """Return in `drop` how far each value is above the next one of its class, the last one above 0."""
+        np.subtract(values[:-1], values[1:], out=drop[:-1])
+        drop[self.top] = values[self.top]
+        return drop
 
 
 class _Lines:
