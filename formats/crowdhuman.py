@@ -166,15 +166,15 @@ def _read_detection(box: Row, _: str) -> None:
 def write(dataset: Dataset, target: Output, log: Log, _: CrowdhumanOptions) -> None:
     """Write one file for each split."""
     files = split_files(dataset, lambda split: f"annotation{'_' if split else ''}{split}.odgt")
-    may_go_on = may_write(dataset, log) & target.plan(
+    is_writable = may_write(dataset, log) & target.plan(
         list(files.values()), [f"the split {s}" for s in files], log
     )
     name_of_id: dict[str, str] = {}
     for name in dataset.images.name:
         if (first_name := name_of_id.setdefault(stem(name), name)) != name:
             log.report(COLLISION, "", first=first_name, second=name, value=f"ID {stem(name)}")
-            may_go_on = False
-    if not may_go_on:
+            is_writable = False
+    if not is_writable:
         return
     lines = []
     for image in images_of(dataset):

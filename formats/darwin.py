@@ -81,8 +81,8 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
         return None
     if keys.get("item") == "{" and b'"slots"' in head:
         return SURE, "it has an item with slots, as V7 Darwin has"
-    image = keys.get("image") == "{" and "annotations" in keys
-    if image and (b'"filename"' in head or b'"original_filename"' in head):
+    is_image = keys.get("image") == "{" and "annotations" in keys
+    if is_image and (b'"filename"' in head or b'"original_filename"' in head):
         return SURE, "it has the annotations of one image, as Darwin 1.0 has"
     return None
 
@@ -101,134 +101,142 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _read_file(record: Item, split: str) -> None:
-    errors = record.reader.log.errors
+    errors_before = record.reader.log.errors
     boxes = record.rows("annotations")
     item = record.object(record.first_key("item", "image"))
-    place = record if "slots" not in item and "slots" in record else item  # panlabel writes slots beside item
-    first = next(place.items("slots"), None) if "item" in record else item
-    size = None if first is None else first.size("width", "height")
-    slot = first.get("slot_name") if first is not item and first is not None else None
-    key = "name" if "item" in record else item.first_key("original_filename", "filename")
-    name, folder = item.get(key), item.get("path")
+    slots_owner = (
+        record if "slots" not in item and "slots" in record else item
+    )  # panlabel writes slots beside item
+    first_slot = next(slots_owner.items("slots"), None) if "item" in record else item
+    size = None if first_slot is None else first_slot.size("width", "height")
+    slot_name = first_slot.get("slot_name") if first_slot is not item and first_slot is not None else None
+    name_key = "name" if "item" in record else item.first_key("original_filename", "filename")
+    name, folder = item.get(name_key), item.get("path")
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
         name = f"{folder.strip('/')}/{name}"
-    if record.reader.log.errors == errors:
+    if record.reader.log.errors == errors_before:
         layers: dict[int, Layers] = {}
         if any("frames" in row for row in boxes):
             tracks: list[Track] = []
-            boxes.read(0, _read_track, tracks, layers, slot)
+            boxes.read(0, _read_track, tracks, layers, slot_name)
 
             def read_frame(rows: Rows, image: int | None, frame: int) -> None:
-                rows.read(image, _read_annotation, slot, layers.get(frame, {}), size)
+                rows.read(image, _read_annotation, slot_name, layers.get(frame, {}), size)
 
-            length = first.get("frame_count") if first is not None else 0
-            length = length if type(length) is int else 0
-            frames: Any = {"length": length, "frame_name": "{:07d}.png"}  # as darwin-py calls them
-            read_video(item, name, tracks, read_frame, size=size, split=split, **frames)
+            n_frames = first_slot.get("frame_count") if first_slot is not None else 0
+            n_frames = n_frames if type(n_frames) is int else 0
+            video_frames: Any = {"length": n_frames, "frame_name": "{:07d}.png"}  # as darwin-py calls them
+            read_video(item, name, tracks, read_frame, size=size, split=split, **video_frames)
             return
         for row in boxes:
             if "raster_layer" in row:
                 _add_layer(row.object("raster_layer"), layers.setdefault(0, {}))
-        image = item.image_named(name, field=key, size=size, split=split)
-        boxes.read(image, _read_annotation, slot, layers.get(0, {}), size)
+        image = item.image_named(name, field=name_key, size=size, split=split)
+        boxes.read(image, _read_annotation, slot_name, layers.get(0, {}), size)
 
 
 def _add_layer(layer: Item, layers: Layers) -> None:
     """Note the raster layer, and the number in it, of each annotation that is a mask."""
-    for id_, number in layer.object("mask_annotation_ids_mapping").record.items():
-        layers[id_] = layer, number
+    for annotation_id, pixel_value in layer.object("mask_annotation_ids_mapping").record.items():
+        layers[annotation_id] = layer, pixel_value
 
 
-def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot: Any) -> None:
+def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_name: Any) -> None:
     """Read what an annotation of a video is in each frame, as an annotation of an image."""
-    if _is_elsewhere(row, slot):
+    if _is_elsewhere(row, slot_name):
         return
     if "frames" not in row:
         row.reader.count("annotations of whole videos")
         return
-    same = {key: value for key, value in row.record.items() if key not in _OF_VIDEO}
-    frames, objects, places = row.object("frames"), dict[int, tuple[int | str, dict[str, Any]]](), {}
+    shared_fields = {key: value for key, value in row.record.items() if key not in _OF_VIDEO}
+    frames, object_of_frame, place_of_frame = (
+        row.object("frames"),
+        dict[int, tuple[int | str, dict[str, Any]]](),
+        {},
+    )
     for key, content in frames.objects():
         if (frame := frame_of(frames, key, key)) < 0:
             continue
         if "raster_layer" in content:
             _add_layer(content.object("raster_layer"), layers.setdefault(frame, {}))
             continue
-        objects[frame] = key, same | content.record
+        object_of_frame[frame] = key, shared_fields | content.record
         place = content.get("bounding_box")
         if isinstance(place, dict) and NUMBER_TYPES.issuperset(map(type, map(place.get, _PLACE))):
-            places[frame] = [place[key] for key in _PLACE]
-    if row.get("interpolated") is True and len(places) == len(objects):
-        for frame, values in fill_frames(places, places).items():
+            place_of_frame[frame] = [place[key] for key in _PLACE]
+    if row.get("interpolated") is True and len(place_of_frame) == len(object_of_frame):
+        for frame, values in fill_frames(place_of_frame, place_of_frame).items():
             place = {"bounding_box": dict(zip(_PLACE, values, strict=True))}
-            objects.setdefault(frame, ("", same | place))
+            object_of_frame.setdefault(frame, ("", shared_fields | place))
     id_ = row.get("id")
-    if objects and not row.bad:
-        tracks.append(Track(frames.at, id_ if isinstance(id_, str | int) else len(tracks), objects))
+    if object_of_frame and not row.bad:
+        tracks.append(Track(frames.at, id_ if isinstance(id_, str | int) else len(tracks), object_of_frame))
 
 
-def _is_elsewhere(box: Row, slot: Any) -> bool:
+def _is_elsewhere(box: Row, slot_name: Any) -> bool:
     """Whether an annotation is in another slot than the one that is read, which is counted."""
     slots = box.get("slot_names")
-    is_elsewhere = slot is not None and isinstance(slots, list) and bool(slots) and slot not in slots
+    is_elsewhere = (
+        slot_name is not None and isinstance(slots, list) and bool(slots) and slot_name not in slots
+    )
     if is_elsewhere:
         box.reader.count("annotations in other slots")
     return is_elsewhere
 
 
-def _read_annotation(box: Row, slot: Any, layers: Layers, size: Size | None) -> None:
-    if _is_elsewhere(box, slot):
+def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None) -> None:
+    if _is_elsewhere(box, slot_name):
         return
     box.text("name")
     if box.record.get("bounding_box") == dict.fromkeys("hwxy"):
         del box.record["bounding_box"]
-    shape = next((key for key in ("polygon", "complex_polygon") if key in box), "")
+    shape_key = next((key for key in ("polygon", "complex_polygon") if key in box), "")
     has_drawing = "ellipse" in box or "skeleton" in box
     if "raster_layer" in box:
         return
-    if "mask" in box and not shape and size and (id_ := str(box.get("id"))) in layers:
+    if "mask" in box and not shape_key and size and (id_ := str(box.get("id"))) in layers:
         corners = _paint(box, *layers[id_], *size)
         box.add(
             box.category("name"), corners, score=box.object("inference", optional=True).score("confidence")
         )
         return
-    if "bounding_box" not in box and not shape and not has_drawing:
-        kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
-        box.reader.count(f"{next((key for key in kinds if key in box), 'other')} annotations")
+    if "bounding_box" not in box and not shape_key and not has_drawing:
+        other_kinds = ("frames", "tag", "line", "keypoint", "ellipse", "skeleton")
+        box.reader.count(f"{next((key for key in other_kinds if key in box), 'other')} annotations")
         return
     category, wh = box.category("name"), None
-    edges: Corners | None = None
-    if shape and (box.wants or "bounding_box" not in box):
-        rings = _rings(box.object(shape))
-        edges = bounds([point for ring in rings for point in ring])
+    shape_corners: Corners | None = None
+    if shape_key and (box.wants or "bounding_box" not in box):
+        rings = _rings(box.object(shape_key))
+        shape_corners = bounds([point for ring in rings for point in ring])
         if box.wants:
             box.draw("polygons", even_odd(rings), "polygons")
     elif has_drawing:
-        edges = _read_drawn(box)
+        shape_corners = _read_drawn(box)
     if "bounding_box" in box:
         corners, wh = box.object("bounding_box").xywh(*_PLACE)
     else:
-        assert edges is not None
-        corners = edges
+        assert shape_corners is not None
+        corners = shape_corners
     score = box.object("inference", optional=True).score("confidence")
-    if (shape and not box.wants) or "mask" in box:
-        box.outline("polygons" if shape else "outlines")
+    if (shape_key and not box.wants) or "mask" in box:
+        box.outline("polygons" if shape_key else "outlines")
     box.count_unread(_ANNOTATION | ({"ellipse", "skeleton"} if has_drawing else set()))
     box.add(category, corners, wh=wh, score=score)
 
 
-def _paint(box: Row, layer: Item, number: Any, width: int, height: int) -> Corners:
+def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: int) -> Corners:
     """Give an annotation the pixels of its number in a raster layer; the corners around them."""
     try:
-        runs = np.array(layer.array("dense_rle"), np.int64).reshape(-1, 2)
+        runs = np.array(raster_layer.array("dense_rle"), np.int64).reshape(-1, 2)
         if width * height > MOST or runs.min(initial=0) < 0 or runs[:, 1].sum() != width * height:
             raise BadMask(f"a number and a length in turn, of {width} x {height} pixels")
-        pixels = np.repeat(runs[:, 0] == number, runs[:, 1]).reshape(height, width)
-        corners = edges_of(pixels)
+        is_painted = np.repeat(runs[:, 0] == pixel_value, runs[:, 1]).reshape(height, width)
+        corners = edges_of(is_painted)
     except (ValueError, TypeError, OverflowError) as e:
-        layer.wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
+        raster_layer.wrong("dense_rle", str(e) if isinstance(e, BadMask) else "whole numbers")
         raise BadRecord from None
-    box.paint(box, "mask", lambda _: pixels, 0, 0)
+    box.paint(box, "mask", lambda _: is_painted, 0, 0)
     return corners
 
 
@@ -278,7 +286,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
                 paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
                 annotation["polygon"] = {"paths": paths}
             annotations.append(
-                annotation | ({"inference": scored} if (scored := box.scored("confidence")) else {})
+                annotation | ({"inference": score_field} if (score_field := box.scored("confidence")) else {})
             )
         folder, _slash, name = image.name.rpartition("/")
         slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}

@@ -95,14 +95,14 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
     files = files_of_split(files, lambda file: _split_of(file or source.path), options.split, source, log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
-            whole = file_item(reader, file)
+            document = file_item(reader, file)
             labels = list(
-                whole.object("categories", optional=True).object("label", optional=True).items("labels")
+                document.object("categories", optional=True).object("label", optional=True).items("labels")
             )
             rows = [reader.category(label.get("name"), label.at / "name", listed=True) for label in labels]
             classes = {str(number): -1 if row is None else row for number, row in enumerate(rows)}
-            whole.need("items")
-            for item in whole.items("items"):
+            document.need("items")
+            for item in document.items("items"):
                 with contextlib.suppress(BadRecord):
                     _read_item(item, _split_of(file or source.path), classes)
     reader.finish()
@@ -110,10 +110,10 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
 
 def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
     rows = item.rows("annotations")
-    boxed = {
-        (str(one.get("label_id")), str(one["group"]))
-        for one in item.array("annotations")
-        if isinstance(one, dict) and one.get("type") == "bbox" and one.get("group")
+    groups_with_box = {
+        (str(annotation.get("label_id")), str(annotation["group"]))
+        for annotation in item.array("annotations")
+        if isinstance(annotation, dict) and annotation.get("type") == "bbox" and annotation.get("group")
     }
     media = item.object(item.first_key("image", "media"), optional=True)
     if len(height_width := media.array("size")) == 2:
@@ -121,23 +121,23 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
     size = media.size("width", "height")
     name, path = item.get("id"), media.get("path")
     if isinstance(name, str) and isinstance(path, str):
-        base = path.replace("\\", "/").rpartition("/")[2]
-        end = base[len(stem(base)) :]
-        name += "" if name.lower().endswith(end.lower()) else end
+        file_name = path.replace("\\", "/").rpartition("/")[2]
+        extension = file_name[len(stem(file_name)) :]
+        name += "" if name.lower().endswith(extension.lower()) else extension
     picture, pictures = None, item.reader.pictures
     if isinstance(name, str) and pictures:  # which lie in images/<subset>/, or in images/
         picture = pictures.named(name, f"images/{split}", "images") or pictures.find(f"images/{split}/{name}")
         name = with_extension(name, picture)
     image = item.image_named(name, field="id", size=size, split=split, picture=picture)
-    rows.read(image, _read_annotation, classes, boxed)
+    rows.read(image, _read_annotation, classes, groups_with_box)
 
 
-def _read_annotation(shape: Row, classes: dict[str, int], boxed: set[tuple[str, str]]) -> None:
+def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[tuple[str, str]]) -> None:
     kind, wh = shape.text("type"), None
     points: list[Any] = []
     if kind in ("points", "skeleton"):
         points = _points_of(shape, kind)
-    is_boxed = (str(shape.get("label_id")), str(shape.get("group"))) in boxed
+    is_boxed = (str(shape.get("label_id")), str(shape.get("group"))) in groups_with_box
     if kind in _OTHER or (kind in ("points", "skeleton") and (is_boxed or not have_area(points))):
         shape.reader.count(f"{kind} annotations")
         return
@@ -171,14 +171,14 @@ def _read_annotation(shape: Row, classes: dict[str, int], boxed: set[tuple[str, 
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
     score = attributes.score("score")
-    rest = {key: value for key, value in attributes.record.items() if key != "score"}
+    flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
     if not shape.bad:
         shape.add(
             category,
             corners,
             wh=wh,
             score=score,
-            flags=shape.reader.flags(rest, _FLAGS, unsaid=(False,)),
+            flags=shape.reader.flags(flag_attributes, _FLAGS, unsaid=(False,)),
             group=shape.group("group"),
             is_part=None if kind == "rotated_bbox" or turn or points else kind != "bbox",
         )
@@ -188,10 +188,10 @@ def _points_of(shape: Item, kind: str) -> list[Any]:
     """x, y and visibility of keypoints, or of all the elements of a skeleton."""
     if kind == "skeleton":
         return [point for element in shape.items("elements") for point in _points_of(element, "points")]
-    values, seen = shape.any_numbers("points"), shape.array("visibility")
+    values, visibilities = shape.any_numbers("points"), shape.array("visibility")
     pairs = list(zip(values[0::2], values[1::2], strict=False))
-    seen = seen if len(seen) == len(pairs) else [2] * len(pairs)
-    return [(x, y, v if v in (0, 1) else 2) for (x, y), v in zip(pairs, seen, strict=True)]
+    visibilities = visibilities if len(visibilities) == len(pairs) else [2] * len(pairs)
+    return [(x, y, v if v in (0, 1) else 2) for (x, y), v in zip(pairs, visibilities, strict=True)]
 
 
 def _read_mask(shape: Row) -> Corners:
@@ -222,27 +222,34 @@ def _place(box: Box) -> dict[str, Any]:
 
 def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> None:
     """Write a file for each split."""
-    splits: dict[str, list[str]] = {split: [] for split in dict.fromkeys(dataset.images.split) or ("",)}
-    files = {split: f"annotations/{split or 'default'}.json" for split in splits}
-    fits = may_write(dataset, log)
-    if not target.plan(list(files.values()), [f"the split {split}" for split in files], log) or not fits:
+    items_of_split: dict[str, list[str]] = {
+        split: [] for split in dict.fromkeys(dataset.images.split) or ("",)
+    }
+    files = {split: f"annotations/{split or 'default'}.json" for split in items_of_split}
+    is_writable = may_write(dataset, log)
+    if (
+        not target.plan(list(files.values()), [f"the split {split}" for split in files], log)
+        or not is_writable
+    ):
         return
-    numbers = {label: number for number, label in enumerate(dataset.categories.name)}
-    names = sorted({*FLAG_NAMES} - {"crowd"})
+    class_numbers = {label: number for number, label in enumerate(dataset.categories.name)}
+    flag_names = sorted({*FLAG_NAMES} - {"crowd"})
     for image in images_with_groups(dataset, 1):
         annotations = []
         for box in image.boxes:
-            attributes = {**dict.fromkeys(box.flags_in(names), True), **box.scored("score")}
+            attributes = {**dict.fromkeys(box.flags_in(flag_names), True), **box.scored("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
-            about = {"id": box.row + 1, "attributes": attributes, "group": box.group}
-            annotations.append({**about, "label_id": numbers[box.label], "z_order": 0, **_place(box)})
+            common_fields = {"id": box.row + 1, "attributes": attributes, "group": box.group}
+            annotations.append(
+                {**common_fields, "label_id": class_numbers[box.label], "z_order": 0, **_place(box)}
+            )
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
-        splits[dataset.images.split[image.row]].append(dump(item))
-    labels = [{"name": label, "parent": "", "attributes": []} for label in numbers]
+        items_of_split[dataset.images.split[image.row]].append(dump(item))
+    labels = [{"name": label, "parent": "", "attributes": []} for label in class_numbers]
     categories = {"label": {"labels": labels, "label_groups": [], "attributes": []}}
     head = dump({"dm_format_version": "1.0", "media_type": 2, "infos": {}, "categories": categories})
-    for split, items in splits.items():
+    for split, items in items_of_split.items():
         target.write(files[split], f'{head[:-1]},\n"items": {lines(iter(items))}}}\n'.encode())
 
 

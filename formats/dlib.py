@@ -96,7 +96,7 @@ def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> No
             for box in element.iterfind("box"):
                 values = numerals(box.attrib, *_PLACE, "detection_score")
                 values["label"] = (box.findtext("label") or "").strip() or options.category
-                reader.count("parts", n) if (n := len(box.findall("part"))) else None
+                reader.count("parts", n_parts) if (n_parts := len(box.findall("part"))) else None
                 row_of(reader, values, box, origin).read(image, _read_box)
     reader.finish(field="detection_score")
 
@@ -119,11 +119,11 @@ def write(dataset: Dataset, target: Output, log: Log, options: DlibOptions) -> N
         lines.append(f"  <image file={quoted(image.name)}{size}>")
         for box in image.boxes:
             left, top, width, height = *box.xyxy[:2], *box.wh
-            marks = [f' {key}="1"' for key, flag in _FLAGS.items() if box.flags & flag]
-            marks += [f' {key}="{score!r}"' for key, score in box.scored("detection_score").items()]
+            attributes = [f' {key}="1"' for key, flag in _FLAGS.items() if box.flags & flag]
+            attributes += [f' {key}="{score!r}"' for key, score in box.scored("detection_score").items()]
             lines.append(
                 f'    <box top="{top!r}" left="{left!r}" width="{width!r}" height="{height!r}"'
-                f"{''.join(marks)}><label>{escaped(box.label)}</label></box>"
+                f"{''.join(attributes)}><label>{escaped(box.label)}</label></box>"
             )
         lines.append("  </image>")
     target.write(name, "\n".join([*lines, "</images>", "</dataset>", ""]).encode())

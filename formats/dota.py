@@ -73,18 +73,22 @@ def sniff(source: Source) -> Sniff | None:
     if not (in_folder or label_rows.are_text(source)):
         return None
     if results := _results(source):
-        what = plural(len(results), "file is", "files are")
-        return Sniff(SURE, f"{what} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
-    lines = fits = words = 0
+        description = plural(len(results), "file is", "files are")
+        return Sniff(
+            SURE, f"{description} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt"
+        )
+    n_rows = n_fitting = n_with_class = 0
     for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
             continue
-        lines += 1
+        n_rows += 1
         if len(cells) >= 9 and all(map(NUMBER.fullmatch, cells[:8])):
-            words += not NUMBER.fullmatch(cells[8])
-            fits += len(cells) == 9 or any(NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:])
-    what = "four corners, a category and a difficulty, as in DOTA"
-    return label_rows.sniff_lines(fits, lines, what) if words else None
+            n_with_class += not NUMBER.fullmatch(cells[8])
+            n_fitting += len(cells) == 9 or any(
+                NUMBER.fullmatch(c) and float(c) in (0, 1, 2) for c in cells[-2:]
+            )
+    description = "four corners, a category and a difficulty, as in DOTA"
+    return label_rows.sniff_lines(n_fitting, n_rows, description) if n_with_class else None
 
 
 def _results(source: Source, kind: str | None = None) -> list[str]:
@@ -95,13 +99,19 @@ def _results(source: Source, kind: str | None = None) -> list[str]:
     return [f for f in files if _RESULT.fullmatch(f.rsplit("/", 1)[-1])]
 
 
-def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    tail = 0
-    while tail < 2 and n - tail > 9 and kind(n - tail - 1) == "number":
-        tail += 1
-    difficult = [n - tail] if tail else []
-    score = n - 1 if tail == 2 else -1
-    return label_rows.Shape([*range(8), *difficult], score, name=(8, n - 8 - tail)) if n >= 9 else None
+def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    n_last_numbers = 0
+    while (
+        n_last_numbers < 2 and n_cells - n_last_numbers > 9 and kind(n_cells - n_last_numbers - 1) == "number"
+    ):
+        n_last_numbers += 1
+    difficult = [n_cells - n_last_numbers] if n_last_numbers else []
+    score = n_cells - 1 if n_last_numbers == 2 else -1
+    return (
+        label_rows.Shape([*range(8), *difficult], score, name=(8, n_cells - 8 - n_last_numbers))
+        if n_cells >= 9
+        else None
+    )
 
 
 GRAMMAR = label_rows.Grammar(
@@ -123,11 +133,11 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     is_valid = labels.settle_kind()
-    mark = labels.values[:, 8]
-    is_unknown_mark = is_valid & ~np.isin(mark, (0, 1, 2))
-    labels.report(BAD_FLAG, is_unknown_mark, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
-    is_valid &= ~is_unknown_mark
-    flags = (mark > 0) * np.uint16(Flag.DIFFICULT)
+    difficulty = labels.values[:, 8]
+    has_bad_difficulty = is_valid & ~np.isin(difficulty, (0, 1, 2))
+    labels.report(BAD_FLAG, has_bad_difficulty, -2 if builder.kind == "det" else -1, "difficult", "0 or 1")
+    is_valid &= ~has_bad_difficulty
+    flags = (difficulty > 0) * np.uint16(Flag.DIFFICULT)
     xyxy, shapes = labels.upright(is_valid)
     labels.add(is_valid, labels.class_rows(is_valid), xyxy, flags=flags, shapes=shapes)
 
@@ -135,39 +145,41 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
     """Read the detections of all categories."""
     gather = Gather(source, builder, log, options)
-    builder.kind = wanted = builder.kind or "det"
+    builder.kind = kind = builder.kind or "det"
     for file in files:
         match = _RESULT.fullmatch((file or source.path.replace("\\", "/")).rsplit("/", 1)[-1])
         assert match is not None
         fields = FIELDS if match[1] == "1" else EDGES
         width = len(fields)
 
-        def shape(n: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
-            start = n - width
+        def shape(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
+            start = n_cells - width
             name = 0, start - 1
-            return label_rows.Shape(range(start, n), start - 1, name) if n >= width + 2 else None
+            return label_rows.Shape(range(start, n_cells), start - 1, name) if n_cells >= width + 2 else None
 
         grammar = label_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
         labels = label_rows.read_labels(gather, [file], grammar)
-        number, path = builder.file(source.full(file)), source.full(file)
-        first = dict(zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True))
-        rows = np.full(len(labels.texts) + 1, -1, np.int32)
-        for i in dict.fromkeys(labels.name.tolist()):
-            name = labels.texts[i]
+        file_number, path = builder.file(source.full(file)), source.full(file)
+        first_line_of_name = dict(
+            zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
+        )
+        image_rows = np.full(len(labels.texts) + 1, -1, np.int32)
+        for name_index in dict.fromkeys(labels.name.tolist()):
+            name = labels.texts[name_index]
             row = builder.image_row(name)
             if row is None:
-                at, picture = At(path, line=first.get(i, 0)), gather.pictures.find(name)
-                row = gather.image(name, at, field="image", picture=picture, file=number, line=at.line)
-            rows[i] = -1 if row is None else row
-        image = rows[labels.name]
-        has_image = image >= 0
-        if wanted == "gt":
+                at, picture = At(path, line=first_line_of_name.get(name_index, 0)), gather.pictures.find(name)
+                row = gather.image(name, at, field="image", picture=picture, file=file_number, line=at.line)
+            image_rows[name_index] = -1 if row is None else row
+        image_of_box = image_rows[labels.name]
+        has_image = image_of_box >= 0
+        if kind == "gt":
             labels.report(SCORE_UNEXPECTED, has_image, 1, "score")
             has_image[:] = False
         category = np.full(len(labels), builder.category(match[2]))
         xyxy, shapes = labels.upright(has_image, oriented=True) if match[1] == "1" else (labels.values, None)
-        more = {"file": number, "score": labels.score, "shapes": shapes}
-        labels.add_rows(has_image, image=image, category=category, xyxy=xyxy, **more)
+        columns = {"file": file_number, "score": labels.score, "shapes": shapes}
+        labels.add_rows(has_image, image=image_of_box, category=category, xyxy=xyxy, **columns)
     gather.finish()
 
 
@@ -193,8 +205,8 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name
     task = 2 if boxes.shapes is None else 1
-    names = [f"Task{task}_{name}.txt" for name in classes]
-    errors = log.errors
+    file_names = [f"Task{task}_{name}.txt" for name in classes]
+    errors_before = log.errors
     for row, name in enumerate(dataset.images.name):
         reason = ""
         if label_rows.class_text(stem(name).encode()) is None:
@@ -208,21 +220,21 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
         if "/" in name or "\\" in name:
             reason = "a class used in a file name cannot contain a slash"
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    if not target.plan(names, classes, log) or log.errors > errors:
+    if not target.plan(file_names, classes, log) or log.errors > errors_before:
         return
-    places = boxes.xyxy if task == 2 else label_rows.corners_of(dataset)
-    texts, width = decimals(places.ravel()), places.shape[1]
-    images = [stem(name) for name in dataset.images.name]
+    coordinates = boxes.xyxy if task == 2 else label_rows.corners_of(dataset)
+    texts, n_coordinates = decimals(coordinates.ravel()), coordinates.shape[1]
+    image_stems = [stem(name) for name in dataset.images.name]
     columns = (
-        [images[i] for i in boxes.image.tolist()],
+        [image_stems[i] for i in boxes.image.tolist()],
         decimals(boxes.score),
-        *(texts[i::width] for i in range(width)),
+        *(texts[i::n_coordinates] for i in range(n_coordinates)),
     )
     note_spaces(dataset.images.name, log)
     lines = list(map(" ".join, zip(*columns, strict=True)))
-    for row, name in enumerate(names):
-        kept = np.flatnonzero(boxes.category == row).tolist()
-        target.write(name, "".join(f"{lines[i]}\n" for i in kept).encode())
+    for row, name in enumerate(file_names):
+        rows_of_class = np.flatnonzero(boxes.category == row).tolist()
+        target.write(name, "".join(f"{lines[i]}\n" for i in rows_of_class).encode())
 
 
 def adapt(options: DotaOptions) -> dict[str, object]:

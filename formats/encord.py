@@ -75,17 +75,19 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "JSON of Encord", log)
-    units = []
+    units_and_labels = []
     for file in log.track(files, "reading"):
         for row in file_items(reader, file, "a list of label rows", alone=True):
             with contextlib.suppress(BadRecord):
                 if row.get("data_type") == "video":
                     reader.count("videos")
                     continue
-                units += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
+                units_and_labels += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
     if builder.kind is None:
-        builder.kind = "det" if _are_machines([labels.get("objects") for _, labels in units]) else "gt"
-    for unit, labels in units:
+        builder.kind = (
+            "det" if _are_machines([labels.get("objects") for _, labels in units_and_labels]) else "gt"
+        )
+    for unit, labels in units_and_labels:
         with contextlib.suppress(BadRecord):
             _read_unit(unit, labels)
     reader.finish(field="confidence")
@@ -119,8 +121,8 @@ def _read_unit(unit: Item, labels: Item) -> None:
 def _read_object(row: Row, size: Size) -> None:
     reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
     nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
-    points_of = [(*in_pixels(node.numbers("x", "y"), size), _seen(node)) for node in nodes]
-    if key == "skeleton" and not have_area(points_of):
+    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _seen(node)) for node in nodes]
+    if key == "skeleton" and not have_area(keypoints):
         key = "boundingBox"
     if key not in row and row.get("shape") not in (None, "bounding_box"):
         reader.count(f"{row.get('shape')} objects")
@@ -129,16 +131,16 @@ def _read_object(row: Row, size: Size) -> None:
     score = row.score("confidence") if reader.builder.kind == "det" else NAN
     if key == "polygon":
         if isinstance(row.get(key), dict):
-            corners_of = [point for _, point in row.object(key).objects()]
+            vertices = [point for _, point in row.object(key).objects()]
         else:
-            corners_of = row.all_objects(key, "a list of points")
-        points = [point.numbers("x", "y") for point in corners_of]
+            vertices = row.all_objects(key, "a list of points")
+        points = [point.numbers("x", "y") for point in vertices]
         if not points:
             row.wrong("polygon", "points")
             raise BadRecord
         corners = row.around([in_pixels(point, size) for point in points], "polygons")
     elif key == "skeleton":
-        corners = row.only_points(points_of)
+        corners = row.only_points(keypoints)
     else:
         place = row.object(key)
         left, top, width, height = in_pixels(place.numbers(*_PLACE), size)
@@ -153,7 +155,7 @@ def _seen(node: Item) -> int:
     return {"invisible": 0, "occluded": 1}.get(str(node.get("visibility")).lower(), 2)
 
 
-def _place(box: Box, image: Image, places: Callable[[int], list[float | int]]) -> dict[str, Any]:
+def _place(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int]]) -> dict[str, Any]:
     """The kind of a shape, and where it is."""
     size = image.width, image.height
     if box.outlines:
@@ -161,10 +163,10 @@ def _place(box: Box, image: Image, places: Callable[[int], list[float | int]]) -
         return {"shape": "polygon", "polygon": {str(i): {"x": x, "y": y} for i, (x, y) in enumerate(points)}}
     if box.corners:
         (left, top, width, height), theta = as_turned(box.corners)
-        numbers = [v for point in relative_points([(left, top), (width, height)], size) for v in point]
-        place = {**dict(zip(_PLACE, numbers, strict=True)), "theta": theta}
+        relative_xywh = [v for point in relative_points([(left, top), (width, height)], size) for v in point]
+        place = {**dict(zip(_PLACE, relative_xywh, strict=True)), "theta": theta}
         return {"shape": "rotatable_bounding_box", "rotatableBoundingBox": place}
-    return {"shape": "bounding_box", "boundingBox": dict(zip(_PLACE, places(box.row), strict=True))}
+    return {"shape": "bounding_box", "boundingBox": dict(zip(_PLACE, xywh_of_row(box.row), strict=True))}
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
@@ -172,20 +174,20 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     name = one_file(dataset, target, "labels.json", "label rows", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    places = relative_places(dataset)
+    xywh_of_row = relative_places(dataset)
     texts = []
     for image in images_of(dataset):
         objects = []
         for box in image.boxes:
-            about: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
-            about |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
+            common_fields: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
+            common_fields |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
             confidence = box.scored("confidence") or {"confidence": 1}
-            objects.append({**about, **confidence, **_place(box, image, places)})
-        id_ = f"d{image.row + 1}"
+            objects.append({**common_fields, **confidence, **_place(box, image, xywh_of_row)})
+        unit_id = f"d{image.row + 1}"
         title = {"data_title": image.name, "data_type": "image"}
         labels = {"objects": objects, "classifications": []}
-        unit = {"data_hash": id_, **title, "data_sequence": 0, **image.size, "labels": labels}
-        texts.append(dump({"label_hash": f"l{image.row + 1}", **title, "data_units": {id_: unit}}))
+        unit = {"data_hash": unit_id, **title, "data_sequence": 0, **image.size, "labels": labels}
+        texts.append(dump({"label_hash": f"l{image.row + 1}", **title, "data_units": {unit_id: unit}}))
     target.write(name, f"{lines(iter(texts))}\n".encode())
 
 

@@ -130,20 +130,22 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: FiftyoneOptions) -> None:
     """Read the file, or those of a folder."""
     files = fitting(source, looks_like) if source.is_dir else [""]
-    homes = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
-    homes += [os.path.dirname(home) for home in homes if os.path.basename(home) == "labels"]
-    folders = tuple(os.path.join(home, "data") for home in homes)
-    reader = Reader(source, builder, log, options, folders, ask_other=True, keys=_KEYS)
+    folders_of_files = list(dict.fromkeys(os.path.dirname(source.full(file)) for file in files))
+    folders_of_files += [
+        os.path.dirname(folder) for folder in folders_of_files if os.path.basename(folder) == "labels"
+    ]
+    picture_folders = tuple(os.path.join(folder, "data") for folder in folders_of_files)
+    reader = Reader(source, builder, log, options, picture_folders, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "the detection dataset of FiftyOne", log)
     record_of: dict[str, Item] = {}
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             record_of[file] = file_item(reader, file)
-    samples = {file for file, record in record_of.items() if "samples" in record}
-    for file in samples:
+    sample_files = {file for file, record in record_of.items() if "samples" in record}
+    for file in sample_files:
         _read_samples(record_of[file], options)
-    files = [file for file in files if file not in samples]
-    for file in files_of_split(files, split_of, None if samples else options.split, source, log):
+    files = [file for file in files if file not in sample_files]
+    for file in files_of_split(files, split_of, None if sample_files else options.split, source, log):
         with contextlib.suppress(BadRecord):
             if file in record_of:
                 _read_labels(record_of[file], split_of(file))
@@ -155,12 +157,12 @@ def _read_labels(record: Item, split: str) -> None:
     reader = record.reader
     record.count_unread(frozenset({"classes", "labels"}))
     record.need("labels")
-    errors = reader.log.errors
+    errors_before = reader.log.errors
     names = None if record.get("classes") is None else record.array("classes")
     for i, name in enumerate(names or ()):
         reader.category(name, record.at / "classes" / i, listed=True)
     labels = record.object("labels")
-    if reader.log.errors > errors:
+    if reader.log.errors > errors_before:
         return
     for key in labels.record:
         boxes = labels.rows(key)
@@ -191,20 +193,22 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
 
 def _field(reader: Reader, samples: Sequence[Item]) -> str:
     """The name of the field whose detections are read, or whose shapes where there are none."""
-    scored: dict[str, bool] = {}
+    has_scores: dict[str, bool] = {}
     for list_key in _LISTS:
-        for sample in () if scored else samples:
+        for sample in () if has_scores else samples:
             for key, value in sample.record.items():
                 if isinstance(value, dict) and isinstance(labels := value.get(list_key), list):
                     has_score = any(isinstance(d, dict) and d.get("confidence") is not None for d in labels)
-                    scored[key] = scored.get(key, False) or has_score
-    wants = reader.builder.kind
-    names = [name for name, has_score in scored.items() if has_score == (wants == "det")] or list(scored)
-    chosen = _TRUTH if wants != "det" and _TRUTH in scored else (names or [_TRUTH])[0]
-    if len(scored) > 1:
+                    has_scores[key] = has_scores.get(key, False) or has_score
+    kind = reader.builder.kind
+    names = [name for name, has_score in has_scores.items() if has_score == (kind == "det")] or list(
+        has_scores
+    )
+    field = _TRUTH if kind != "det" and _TRUTH in has_scores else (names or [_TRUTH])[0]
+    if len(has_scores) > 1:
         shown = printable(reader.source.path)
-        reader.log.note(f"{shown}: the field {printable(chosen)} is read (-O field=NAME chooses another)")
-    return chosen
+        reader.log.note(f"{shown}: the field {printable(field)} is read (-O field=NAME chooses another)")
+    return field
 
 
 def _read_sample(sample: Item, field: str, split: str) -> None:
@@ -271,8 +275,8 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     parts = Item(
         box.reader, {str(i): part for i, part in enumerate(point_lists)}, at, box.origin, box.line, box
     )
-    least = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
-    outlines = [[in_pixels(point, size) for point in parts.points(key, least)] for key in parts.record]
+    least_points = 1 if len(point_lists) > 1 else 3  # short parts are left out, with a warning
+    outlines = [[in_pixels(point, size) for point in parts.points(key, least_points)] for key in parts.record]
     score, attributes = box.score("confidence"), box.object("attributes", optional=True)
     if not outlines and not box.bad:
         box.wrong("points", "lists of points [x, y]")
@@ -280,31 +284,33 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
         return
     box.count_unread(_DRAWN)
     box.draw("polygons", outlines, "polygons")
-    around = bounds([point for outline in outlines for point in outline])
-    box.add(category, around, score=score, **_said(box, attributes))
+    corners = bounds([point for outline in outlines for point in outline])
+    box.add(category, corners, score=score, **_said(box, attributes))
 
 
 def _read_keypoints(box: Row, size: Size, _: None) -> None:
     box.need("label", "points")
     category, raw_points = box.category("label"), box.array("points")
-    unknown = [_is_unknown(point) for point in raw_points]
-    clean = {
-        "points": [[0, 0] if left_out else point for point, left_out in zip(raw_points, unknown, strict=True)]
+    is_unknown = [_is_unknown(point) for point in raw_points]
+    filled_record = {
+        "points": [
+            [0, 0] if is_missing else point for point, is_missing in zip(raw_points, is_unknown, strict=True)
+        ]
     }
-    known_points = Item(box.reader, clean, box.at, box.origin, box.line, box).points("points", 1)
+    known_points = Item(box.reader, filled_record, box.at, box.origin, box.line, box).points("points", 1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     score = box.score("confidence") if not isinstance(scores, list) else NAN
     if isinstance(scores, list):
-        known = [value for value in scores if not _is_unknown(value)]
-        numbers = [box.reader.number(value, box.at / "confidence") for value in known]
+        known_scores = [value for value in scores if not _is_unknown(value)]
+        numbers = [box.reader.number(value, box.at / "confidence") for value in known_scores]
         box.bad |= None in numbers
         score = sum(n for n in numbers if n is not None) / len(numbers) if numbers else NAN
     if box.bad:
         return
     box.count_unread(_DRAWN)
     points = [
-        [0.0, 0.0, 0] if left_out else [*in_pixels(point, size), 2]
-        for point, left_out in zip(known_points, unknown, strict=True)
+        [0.0, 0.0, 0] if is_missing else [*in_pixels(point, size), 2]
+        for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
     if any(point[2] for point in points):
         box.add(category, box.only_points(points), score=score, **_said(box, attributes))
@@ -331,8 +337,8 @@ def _mask_of(box: Row) -> tuple[str, Callable[[Any], Any]]:
         return "mask", _unpacked
     if box.wants and isinstance(name := box.get("mask_path"), str):
         source = box.reader.source
-        home = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
-        if (pixels := png_below(source, os.path.join(home, name))) is not None:
+        folder = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
+        if (pixels := png_below(source, os.path.join(folder, name))) is not None:
             return "mask_path", pixels
     return "", _unpacked
 
@@ -354,33 +360,33 @@ def _mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[lis
     """The relative rectangle of a mask that exceeds the box, None if it does not, and the mask's value."""
     x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
     h, w = pixels.shape
-    place = None
+    rectangle = None
     if x <= left and y <= top and left + w <= x + width and top + h <= y + height:
         pixels = np.pad(pixels, ((top - y, y + height - top - h), (left - x, x + width - left - w)))
     else:
-        place = [left / image.width, top / image.height, w / image.width, h / image.height]
-    return place, {"$binary": {"base64": npy_of(pixels), "subType": "00"}}
+        rectangle = [left / image.width, top / image.height, w / image.width, h / image.height]
+    return rectangle, {"$binary": {"base64": npy_of(pixels), "subType": "00"}}
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) -> None:
     """Write ``labels.json``, or ``samples.json``."""
     by_sample = options.layout == "samples"
     name = one_file(dataset, target, f"{options.layout}.json", "labels", log)
-    fits = have_sizes(dataset, log)
+    is_writable = have_sizes(dataset, log)
     names = dataset.images.name
     keys = list(names) if by_sample else [stem(image) for image in names]
-    first: dict[str, str] = {}
-    for key, whole in zip(keys, names, strict=True):
-        if first.setdefault(key, whole) != whole:
-            log.report(COLLISION, "", first=first[key], second=whole, value=f"labels/{key}")
-            fits = False
-    if name is None or not fits:
+    name_of_key: dict[str, str] = {}
+    for key, image_name in zip(keys, names, strict=True):
+        if name_of_key.setdefault(key, image_name) != image_name:
+            log.report(COLLISION, "", first=name_of_key[key], second=image_name, value=f"labels/{key}")
+            is_writable = False
+    if name is None or not is_writable:
         return
-    documents = _detections(dataset, log, by_name=by_sample)
+    images_and_objects = _detections(dataset, log, by_name=by_sample)
     if by_sample:
         field = options.field or (_TRUTH if dataset.kind == "gt" else "predictions")
         samples = []
-        for image, detections in documents:
+        for image, detections in images_and_objects:
             split = dataset.images.split[image.row]
             sample: dict[str, Any] = {"filepath": f"data/{image.name}", "tags": [split] if split else []}
             if image.size:
@@ -389,7 +395,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
         text = '{"samples": [\n' + ",\n".join(samples) + "\n]}\n"
     else:
         body = ",\n".join(
-            f"{dump(key)}: {dump(detections)}" for key, (_, detections) in zip(keys, documents, strict=True)
+            f"{dump(key)}: {dump(detections)}"
+            for key, (_, detections) in zip(keys, images_and_objects, strict=True)
         )
         text = f'{{"classes": {dump(list(dataset.categories.name))},\n"labels": {{\n{body}\n}}}}\n'
     target.write(name, text.encode())
@@ -397,19 +404,19 @@ def write(dataset: Dataset, target: Output, log: Log, options: FiftyoneOptions) 
 
 def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[Image, list[dict[str, Any]]]]:
     """The objects of each image; with `by_name` as documents of FiftyOne, their classes as names."""
-    places = relative_places(dataset)
+    xywh_of_row = relative_places(dataset)
     tracks = box_tracks(dataset, track_numbers(dataset, log, apart=True))
-    beyond = 0
+    n_larger_masks = 0
     for image in images_of(dataset):
         documents = []
         for box in image.boxes:
             document: dict[str, Any] = {"_cls": "Detection", "label": box.label}
             if not by_name:
                 document = {"label": int(dataset.boxes.category[box.row])}
-            document |= {"bounding_box": places(box.row), **box.scored("confidence")}
-            if (drawn := box.pixels(image)) is not None:
-                place, document["mask"] = _mask(box, image, *drawn)
-                beyond += place is not None
+            document |= {"bounding_box": xywh_of_row(box.row), **box.scored("confidence")}
+            if (left_top_pixels := box.pixels(image)) is not None:
+                place, document["mask"] = _mask(box, image, *left_top_pixels)
+                n_larger_masks += place is not None
                 document |= {} if place is None else {"bounding_box": place}
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
                 document |= flags if by_name else {"attributes": flags}
@@ -417,8 +424,10 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
                 document["index"] = int(tracks[box.row])
             documents.append(document)
         yield image, documents
-    if beyond:
-        log.note(f"{plural(beyond, 'box is', 'boxes are')} written as the box around a mask that is larger")
+    if n_larger_masks:
+        log.note(
+            f"{plural(n_larger_masks, 'box is', 'boxes are')} written as the box around a mask that is larger"
+        )
 
 
 def adapt(options: FiftyoneOptions) -> dict[str, Any]:

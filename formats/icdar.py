@@ -135,35 +135,37 @@ def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, lis
     Only some of the first rows of some files are looked at.
     """
     by_comma, by_blank = (list(label_rows.sampled(source, files, sep)) for sep in (b",", None))
-    fits = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
-    sep, rows = (",", by_comma) if fits[0] >= fits[1] else (None, by_blank)
-    wide = [cells for cells in rows if _leading(cells) == 8]
-    if 2 * len(wide) >= max(fits) > 0:
-        return sep, 8, wide, len(rows)
+    n_fitting = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
+    sep, rows = (",", by_comma) if n_fitting[0] >= n_fitting[1] else (None, by_blank)
+    rows_of_eight = [cells for cells in rows if _leading(cells) == 8]
+    if 2 * len(rows_of_eight) >= max(n_fitting) > 0:
+        return sep, 8, rows_of_eight, len(rows)
     return sep, 4, [cells for cells in rows if _leading(cells) >= 4], len(rows)
 
 
 def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
     """The layout of most of the first rows; `kind` is the one asked for, `names` are of a list of classes."""
     sep, width, rows, _ = _sampled(source, files)
-    rests = [cells[width:] for cells in rows]
+    other_cells = [cells[width:] for cells in rows]
     prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
 
     def most(n: int) -> bool:
-        return 2 * n > len(rests)
+        return 2 * n > len(other_cells)
 
-    numbers = [r for r in rests if r and NUMBER.fullmatch(r[0])]
-    difficult = [r for r in numbers if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')]
-    marked = width == 8 and prefix != "det" and most(len(difficult))
+    rows_with_number = [r for r in other_cells if r and NUMBER.fullmatch(r[0])]
+    rows_with_difficulty = [
+        r for r in rows_with_number if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')
+    ]
+    marked = width == 8 and prefix != "det" and most(len(rows_with_difficulty))
     if prefix == "gt" or marked:
         scored = False
     elif prefix == "det" or kind == "det":
-        scored = most(len(numbers))
+        scored = most(len(rows_with_number))
     else:
-        scored = most(sum(0 <= float(r[0]) <= 1 for r in numbers))
-    after = [r[scored + marked :] for r in rests]
-    known = {name.encode() for name in names} or SCRIPTS
-    classed = len(names) > 1 or most(sum(len(r) > (not scored) and r[0] in known for r in after))
+        scored = most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
+    last_cells = [r[scored + marked :] for r in other_cells]
+    class_names = {name.encode() for name in names} or SCRIPTS
+    classed = len(names) > 1 or most(sum(len(r) > (not scored) and r[0] in class_names for r in last_cells))
     return Layout(sep, width, scored, marked, classed)
 
 
@@ -172,18 +174,18 @@ def sniff(source: Source) -> Sniff | None:
     if not label_rows.are_text(source):
         return None
     files = label_rows.label_files(source, GRAMMAR)
-    sep, width, rows, lines = _sampled(source, files)
-    named = label_rows.common_prefix(source, files, GRAMMAR)
-    rests = [cells[width:] for cells in rows]
-    quoted = sum(bool(r) and r[0].startswith(b'"') for r in rests)
-    texts = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in rests)
-    fits = [width == 4 or _are_corners(list(map(float, cells[:8]))) for cells in rows]
-    is_quoted = width == 4 and 2 * quoted > len(rows)
-    if not (is_quoted or (sep and (named or (texts and width == 8)))):
+    sep, width, rows, n_lines = _sampled(source, files)
+    prefix = label_rows.common_prefix(source, files, GRAMMAR)
+    other_cells = [cells[width:] for cells in rows]
+    n_quoted = sum(bool(r) and r[0].startswith(b'"') for r in other_cells)
+    n_with_text = sum(any(cell and not NUMBER.fullmatch(cell) for cell in r) for r in other_cells)
+    is_fitting = [width == 4 or _are_corners(list(map(float, cells[:8]))) for cells in rows]
+    is_quoted = width == 4 and 2 * n_quoted > len(rows)
+    if not (is_quoted or (sep and (prefix or (n_with_text and width == 8)))):
         return None
-    what = "four corners" if width == 8 else "left, top, right and bottom"
-    tail = " and a text" if texts else f", and the files are named {named}*"
-    return label_rows.sniff_lines(sum(fits), lines, f"{what}{tail}, as in ICDAR")
+    coordinates = "four corners" if width == 8 else "left, top, right and bottom"
+    tail = " and a text" if n_with_text else f", and the files are named {prefix}*"
+    return label_rows.sniff_lines(sum(is_fitting), n_lines, f"{coordinates}{tail}, as in ICDAR")
 
 
 def _are_corners(values: list[float]) -> bool:
@@ -197,30 +199,38 @@ def _are_corners(values: list[float]) -> bool:
 
 
 def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
-    width, needed = layout.width, layout.needed
+    width, n_before_text = layout.width, layout.needed
 
-    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
         score = width if layout.scored else -1
-        name = needed - 1, int(layout.classed)
-        run = 0  # of numbers in the transcription, where a second row would begin in its last word
-        for at in range(needed, n if width == 8 and n >= needed + width else 0):
-            run = run + 1 if kind(at) == "number" else 0
-            if run == width - 1:
+        name = n_before_text - 1, int(layout.classed)
+        n_numbers_in_turn = (
+            0  # of numbers in the transcription, where a second row would begin in its last word
+        )
+        for position in range(
+            n_before_text, n_cells if width == 8 and n_cells >= n_before_text + width else 0
+        ):
+            n_numbers_in_turn = n_numbers_in_turn + 1 if kind(position) == "number" else 0
+            if n_numbers_in_turn == width - 1:
                 return None
-        return label_rows.Shape(range(width + layout.marked), score, name) if n >= needed else None
+        return (
+            label_rows.Shape(range(width + layout.marked), score, name) if n_cells >= n_before_text else None
+        )
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
         """(n, 3) whether the text of each row means that it is ignored, whether there is a text, and whether
         it contains a second row.
         """
         marks = np.zeros((len(rows), 3))
-        rest = chunk.count[rows] > needed
-        transcriptions = chunk.pick((chunk.first[rows] + needed)[rest])
-        marks[rest, :2] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros((0, 2))
-        marks[chunk.count[rows] != needed + 1, 0] = 0  # only the start of a transcription
-        long = np.flatnonzero(chunk.count[rows] > needed + 3)
-        lines = chunk.span(rows[long], chunk.count[rows[long]]) if len(long) else []
-        marks[long, 2] = [_SECOND_ROW.search(chunk.plain(line)) is not None for line in lines]
+        has_text = chunk.count[rows] > n_before_text
+        transcriptions = chunk.pick((chunk.first[rows] + n_before_text)[has_text])
+        marks[has_text, :2] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros(
+            (0, 2)
+        )
+        marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
+        long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)
+        lines = chunk.span(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
+        marks[long_rows, 2] = [_SECOND_ROW.search(chunk.plain(line)) is not None for line in lines]
         return marks
 
     def class_name(name: bytes) -> str | None:
@@ -257,69 +267,72 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     layout = _layout(source, files, builder.kind, names or ())
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
-    named = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
-    if builder.kind is None and named == "det":
+    file_kind = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
+    if builder.kind is None and file_kind == "det":
         builder.kind = "det"
     is_valid = np.ones(len(labels), bool)
     if builder.kind == "det" and len(labels) and np.isnan(labels.score).all():
         if options.score is not None:
             labels.score[:] = options.score
-        elif named != "gt":
+        elif file_kind != "gt":
             log.report(NO_CONFIDENCE, source.path, n=len(labels))
             is_valid[:] = False
     if is_valid.all():
         is_valid = labels.settle_kind()
     for name in names or ():
         builder.category(name)
-    listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
-    known = listed[labels.name]
+    is_listed = np.array([not names or text in names for text in labels.texts] or [True], bool)
+    has_known_class = is_listed[labels.name]
     if names is not None:
-        has_unknown_class = is_valid & ~known
+        has_unknown_class = is_valid & ~has_known_class
         labels.report(UNKNOWN_CLASS, has_unknown_class, layout.needed - 1, "class", n=len(names), where=where)
-    is_valid &= known & (names is not None)  # a list that is not usable has been reported
-    mark, ignored, has_text, is_joined = labels.values[:, layout.width :].T
+    is_valid &= has_known_class & (names is not None)  # a list that is not usable has been reported
+    difficulty, ignored, has_text, is_joined = labels.values[:, layout.width :].T
     labels.report(WRONG_COUNT, is_valid & (is_joined > 0), 0, "", str(layout), found="two rows on a line")
     is_valid &= is_joined == 0
-    flags = (ignored > 0) * np.uint16(Flag.CROWD) | (mark > 0) * np.uint16(Flag.DIFFICULT)
+    flags = (ignored > 0) * np.uint16(Flag.CROWD) | (difficulty > 0) * np.uint16(Flag.DIFFICULT)
     labels.count("transcriptions", is_valid & (has_text > ignored))
     xyxy, shapes = labels.upright(is_valid) if layout.width == 8 else (labels.values[:, :4], None)
-    more: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
-    labels.add(is_valid, labels.class_rows(is_valid), xyxy, **more)
+    columns: dict[str, Any] = {"flags": None if builder.kind == "det" else flags, "shapes": shapes}
+    labels.add(is_valid, labels.class_rows(is_valid), xyxy, **columns)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> None:
     """Write one file per image, and the list of classes if there is any but ``text``."""
-    det = dataset.kind == "det"
+    is_detections = dataset.kind == "det"
     boxes, classes = dataset.boxes, dataset.categories.name
     prefix = next(p for p, kind in _KINDS.items() if kind == dataset.kind)
-    classed = bool(set(classes) - {CLASS})
-    listed = classes if classed or len(np.unique(boxes.category)) < len(classes) else ()
-    for name in (commas := [name for name in classes if "," in name]):
+    has_classes = bool(set(classes) - {CLASS})
+    listed_classes = classes if has_classes or len(np.unique(boxes.category)) < len(classes) else ()
+    for name in (names_with_comma := [name for name in classes if "," in name]):
         reason = "the comma would end the class"
         log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    if not label_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed) or commas:
+    if (
+        not label_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed_classes)
+        or names_with_comma
+    ):
         return
     if options.round:
         boxes = replace(boxes, xyxy=whole_edges(boxes.xyxy))
         dataset = replace(dataset, boxes=boxes)
-    places = label_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
-    texts = decimals((np.floor(places + 0.5) if options.round else places).ravel())
-    columns: list[Sequence[str]] = [texts[i :: places.shape[1]] for i in range(places.shape[1])]
-    if det:
+    coordinates = label_rows.corners_of(dataset) if options.style == "2015" else boxes.xyxy
+    texts = decimals((np.floor(coordinates + 0.5) if options.round else coordinates).ravel())
+    columns: list[Sequence[str]] = [texts[i :: coordinates.shape[1]] for i in range(coordinates.shape[1])]
+    if is_detections:
         columns.append(decimals(boxes.score))
-    if classed:
+    if has_classes:
         columns.append([classes[c] for c in boxes.category.tolist()])
-    if not det:
-        words = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
-        columns.append([words[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
+    if not is_detections:
+        transcriptions = (CLASS, "###") if options.style == "2015" else (f'"{CLASS}"', '"###"')
+        columns.append([transcriptions[crowd] for crowd in boxes.has(Flag.CROWD).tolist()])
     sep = "," if options.style == "2015" else ", "
-    label_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed)
+    label_rows.write_files(dataset, target, log, columns, sep, prefix=prefix, listed=listed_classes)
 
 
 def adapt(options: IcdarOptions) -> dict[str, Any]:
     """Rows of 2013 hold edges only."""
-    plain = {"keeps": FORMAT.keeps - {"oriented"}, "shape_is_box": False, "boxes_as_shapes": False}
-    return plain if options.style == "2013" else {}
+    edges_only = {"keeps": FORMAT.keeps - {"oriented"}, "shape_is_box": False, "boxes_as_shapes": False}
+    return edges_only if options.style == "2013" else {}
 
 
 FORMAT = format_of(

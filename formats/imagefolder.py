@@ -82,8 +82,8 @@ def _fits(source: Source, file: str) -> bool:
         header = (head_rows(source, file) or [[]])[0]
         return "file_name" in header and ("objects" in header or "bbox" in header)
     look = glance(source.head(file))
-    named = look.top == "{" and look.keys.get("file_name") == '"'
-    return named and not look.keys.keys().isdisjoint(("objects", "bbox"))
+    has_file_name = look.top == "{" and look.keys.get("file_name") == '"'
+    return has_file_name and not look.keys.keys().isdisjoint(("objects", "bbox"))
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -110,14 +110,16 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
         log.report(
             NO_FILES, source.path, expected=Trusted("metadata.jsonl or metadata.csv"), n=len(source.files)
         )
-    homes = dict.fromkeys(file.rpartition("/")[0] for file in files)
+    folders_of_files = dict.fromkeys(file.rpartition("/")[0] for file in files)
     path = source.path.replace("\\", "/")
     folders = (
-        tuple(source.full(home) for home in homes) if source.is_dir else (path.rpartition("/")[0] or ".",)
+        tuple(source.full(home) for home in folders_of_files)
+        if source.is_dir
+        else (path.rpartition("/")[0] or ".",)
     )
     reader = Reader(source, builder, log, options, folders, keys=_KEYS)
-    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
+    wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
+    files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
     classes = _Classes(reader, options)
     for file in log.track(files, "reading"):
         for record in _records(reader, file):
@@ -246,15 +248,17 @@ def _transposed(objects: Item) -> Rows:
     """The boxes of an object with one list per field."""
     objects.need("bbox")
     lists = {"bbox": _column(objects, "bbox")}
-    n = len(lists["bbox"])
+    n_boxes = len(lists["bbox"])
     for key in ("score", "iscrowd", "is_crowd", *_CLASSES):
         if objects.get(key) is not None:
             lists[key] = _column(objects, key)
-            if (n_values := len(lists[key])) != n:
-                objects.report(WRONG_COUNT, key, expected=f"{n} values, one for each bbox", found=n_values)
-                objects.reader.builder.skipped += n
+            if (n_values := len(lists[key])) != n_boxes:
+                objects.report(
+                    WRONG_COUNT, key, expected=f"{n_boxes} values, one for each bbox", found=n_values
+                )
+                objects.reader.builder.skipped += n_boxes
                 raise BadRecord
-    boxes = [{key: column[i] for key, column in lists.items()} for i in range(n)]
+    boxes = [{key: column[i] for key, column in lists.items()} for i in range(n_boxes)]
     return Rows(objects.reader, objects.at / "bbox", boxes, objects.origin if objects.at.line else None)
 
 
@@ -277,8 +281,8 @@ def _read_box(box: Row, classes: _Classes) -> None:
 def write(dataset: Dataset, target: Output, log: Log, _: ImagefolderOptions) -> None:
     """Write the records of each split."""
     files = split_files(dataset, lambda split: f"{f'{split}/' if split else ''}metadata.jsonl")
-    fits = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
-    if not may_write(dataset, log) or not fits:
+    is_writable = target.plan(list(files.values()), [f"the split {s}" for s in files], log)
+    if not may_write(dataset, log) or not is_writable:
         return
     has_crowd = bool(dataset.boxes.has(Flag.CROWD).any())
     lines = []

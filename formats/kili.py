@@ -89,8 +89,8 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                         labels_by_kind[label.get("labelType") in _GUESSES].append(label)
                 assets.append((asset, labels_by_kind))
     if builder.kind is None:
-        truth, guesses = (any(labels_by_kind[k] for _, labels_by_kind in assets) for k in (0, 1))
-        builder.kind = "det" if guesses and not truth else "gt"
+        has_truth, has_predictions = (any(labels_by_kind[k] for _, labels_by_kind in assets) for k in (0, 1))
+        builder.kind = "det" if has_predictions and not has_truth else "gt"
     for asset, labels_by_kind in assets:
         with contextlib.suppress(BadRecord):
             labels = sorted(
@@ -114,8 +114,8 @@ def _read_annotation(shape: Row, size: Size) -> None:
     kind = shape.text("type") if "type" in shape else "rectangle"
     points: list[Any] = []
     if kind == "pose":
-        places = [node.object("point") for node in shape.items("points")]
-        points = [(*in_pixels(place.numbers("x", "y"), size), 2) for place in places]
+        node_points = [node.object("point") for node in shape.items("points")]
+        points = [(*in_pixels(place.numbers("x", "y"), size), 2) for place in node_points]
     if kind not in _KINDS and not have_area(points):
         shape.reader.count(f"{kind} annotations")
         return
@@ -153,20 +153,20 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     name = one_file(dataset, target, "data.json", "assets", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    places = relative_places(dataset, form="ltrb")
+    ltrb_of_row = relative_places(dataset, form="ltrb")
     texts = []
     for image in images_of(dataset):
         annotations = []
         for box in image.boxes:
-            left, top, right, bottom = places(box.row)
-            corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
+            left, top, right, bottom = ltrb_of_row(box.row)
+            relative_corners: Any = ((left, bottom), (left, top), (right, top), (right, bottom))
             if box.outlines:
-                corners = relative_points(box.outlines[0], (image.width, image.height))
-            vertices = [{"x": x, "y": y} for x, y in corners]
+                relative_corners = relative_points(box.outlines[0], (image.width, image.height))
+            vertices = [{"x": x, "y": y} for x, y in relative_corners]
             percent = 100 if box.score is None else _percent(box.score)
-            about: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
-            about["type"] = "polygon" if box.outlines else "rectangle"
-            annotations.append({**about, "boundingPoly": [{"normalizedVertices": vertices}]})
+            annotation: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
+            annotation["type"] = "polygon" if box.outlines else "rectangle"
+            annotations.append({**annotation, "boundingPoly": [{"normalizedVertices": vertices}]})
         kind = "DEFAULT" if dataset.kind == "gt" else "PREDICTION"
         label = {"labelType": kind, "jsonResponse": {_JOB: {"annotations": annotations}}}
         size = {"resolution": image.size} if image.size else {}
