@@ -64,7 +64,7 @@ _KEYS = declare_keys(
 )
 _PLACE = ("x", "y", "w", "h")
 Layers = dict[str, tuple[Item, Any]]
-"""The raster layer of each annotation that is a mask, and its number there."""
+"""By the id of an annotation that is a mask: its raster layer, and the value that its pixels have there."""
 _ANNOTATION = frozenset(
     {
         *("id", "name", "slot_names", "bounding_box", "polygon", "complex_polygon", "inference"),
@@ -75,7 +75,7 @@ _OF_VIDEO = frozenset({"frames", "ranges", "interpolated", "interpolate_algorith
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise Darwin 2.0 by an item with slots, and 1.0 by an image with a file name and annotations."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if look.top not in ("{", "[") or keys.get("annotations", "[") != "[":
         return None
@@ -101,12 +101,15 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _read_file(record: Item, split: str) -> None:
+    """Add the image of a record with its annotations, or the frames of a video.
+
+    Of an item with several slots the first is read. Nothing is added after an issue in the record itself.
+    """
     errors_before = record.reader.log.errors
     boxes = record.rows("annotations")
     item = record.object(record.first_key("item", "image"))
-    slots_owner = (
-        record if "slots" not in item and "slots" in record else item
-    )  # panlabel writes slots beside item
+    # panlabel writes slots beside item.
+    slots_owner = record if "slots" not in item and "slots" in record else item
     first_slot = next(slots_owner.items("slots"), None) if "item" in record else item
     size = None if first_slot is None else first_slot.size("width", "height")
     slot_name = first_slot.get("slot_name") if first_slot is not item and first_slot is not None else None
@@ -115,7 +118,7 @@ def _read_file(record: Item, split: str) -> None:
     if isinstance(name, str) and isinstance(folder, str) and folder.strip("/"):
         name = f"{folder.strip('/')}/{name}"
     if record.reader.log.errors == errors_before:
-        layers: dict[int, Layers] = {}
+        layers: dict[int, Layers] = {}  # by frame; 0 for an image
         if any("frames" in row for row in boxes):
             tracks: list[Track] = []
             boxes.read(0, _read_track, tracks, layers, slot_name)
@@ -136,24 +139,25 @@ def _read_file(record: Item, split: str) -> None:
 
 
 def _add_layer(layer: Item, layers: Layers) -> None:
-    """Note the raster layer, and the number in it, of each annotation that is a mask."""
+    """Note in `layers` the raster layer of each annotation that it has, and the value of its pixels there."""
     for annotation_id, pixel_value in layer.object("mask_annotation_ids_mapping").record.items():
         layers[annotation_id] = layer, pixel_value
 
 
 def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_name: Any) -> None:
-    """Read what an annotation of a video is in each frame, as an annotation of an image."""
+    """Add to `tracks` an annotation of a video, with an annotation of an image for each of its frames.
+
+    Raster layers are added to the `layers` of their frames instead.
+    """
     if _is_elsewhere(row, slot_name):
         return
     if "frames" not in row:
         row.reader.count("annotations of whole videos")
         return
     shared_fields = {key: value for key, value in row.record.items() if key not in _OF_VIDEO}
-    frames, object_of_frame, place_of_frame = (
-        row.object("frames"),
-        dict[int, tuple[int | str, dict[str, Any]]](),
-        {},
-    )
+    frames = row.object("frames")
+    object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
+    place_of_frame: dict[int, list[float]] = {}
     for key, content in frames.objects():
         if (frame := frame_of(frames, key, key)) < 0:
             continue
@@ -174,7 +178,7 @@ def _read_track(row: Row, tracks: list[Track], layers: dict[int, Layers], slot_n
 
 
 def _is_elsewhere(box: Row, slot_name: Any) -> bool:
-    """Whether an annotation is in another slot than the one that is read, which is counted."""
+    """Whether an annotation is in other slots than the one that is read. Such annotations are counted."""
     slots = box.get("slot_names")
     is_elsewhere = (
         slot_name is not None and isinstance(slots, list) and bool(slots) and slot_name not in slots
@@ -185,6 +189,7 @@ def _is_elsewhere(box: Row, slot_name: Any) -> bool:
 
 
 def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None) -> None:
+    """Add the object of an annotation in the slot that is read; `size` is (width, height) of the image."""
     if _is_elsewhere(box, slot_name):
         return
     box.text("name")
@@ -226,8 +231,12 @@ def _read_annotation(box: Row, slot_name: Any, layers: Layers, size: Size | None
 
 
 def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: int) -> Corners:
-    """Give an annotation the pixels of its number in a raster layer; the corners around them."""
+    """Give an annotation the mask of the pixels with a value in a raster layer of width x height pixels.
+
+    Returns the corners of the box around them. Raises BadRecord, after an issue, if the layer is malformed.
+    """
     try:
+        # [[0, 3], [7, 2], [0, 1]] are 3 pixels of nothing, 2 of the value 7 and 1 of nothing, in rows.
         runs = np.array(raster_layer.array("dense_rle"), np.int64).reshape(-1, 2)
         if width * height > MOST or runs.min(initial=0) < 0 or runs[:, 1].sum() != width * height:
             raise BadMask(f"a number and a length in turn, of {width} x {height} pixels")
@@ -241,7 +250,7 @@ def _paint(box: Row, raster_layer: Item, pixel_value: Any, width: int, height: i
 
 
 def _rings(shape: Item) -> list[list[list[float]]]:
-    """The points of one path, or of several."""
+    """The points of each path of a polygon, in pixels. Raises BadRecord, after an issue, without any."""
     reader, paths = shape.reader, shape.get("path") or shape.get("paths")
     rings = paths if isinstance(paths, list) else []
     if rings and not isinstance(rings[0], list):
@@ -250,16 +259,16 @@ def _rings(shape: Item) -> list[list[list[float]]]:
         reader.wrong(shape.at, "a path of points", paths, row=True)
         raise BadRecord
 
-    def points(ring: Any) -> list[list[float]]:
+    def read_points(ring: Any) -> list[list[float]]:
         values = ring if isinstance(ring, list) else [ring]
         items = [Item(reader, point, shape.at, shape.origin, row=shape.row) for point in values]
         return [point.numbers("x", "y") for point in items]
 
-    return [points_of_ring for ring in rings if (points_of_ring := points(ring))]
+    return [points for ring in rings if (points := read_points(ring))]
 
 
 def _read_drawn(box: Row) -> Corners:
-    """The corners around an ellipse or the nodes of a skeleton."""
+    """Give an annotation the outline of its ellipse or the keypoints of its skeleton; return the corners."""
     if "ellipse" in box:
         ellipse = box.object("ellipse")
         x, y = ellipse.object("center").numbers("x", "y")
@@ -285,9 +294,9 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
             if box.outlines:
                 paths = [[{"x": x, "y": y} for x, y in outline] for outline in box.outlines]
                 annotation["polygon"] = {"paths": paths}
-            annotations.append(
-                annotation | ({"inference": score_field} if (score_field := box.scored("confidence")) else {})
-            )
+            if confidence := box.scored("confidence"):
+                annotation["inference"] = confidence
+            annotations.append(annotation)
         folder, _slash, name = image.name.rpartition("/")
         slot = {"type": "image", "slot_name": "0", "width": image.width, "height": image.height}
         slot["source_files"] = [{"file_name": name}]

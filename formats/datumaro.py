@@ -74,7 +74,7 @@ class DatumaroOptions(GroupSplitOptions, RotationOptions):
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise a Datumaro dataset by its version, or by its items and categories."""
     if look.top == "{" and (
         "dm_format_version" in look.keys
         or (look.keys.get("items") == "[" and look.keys.get("categories") == "{")
@@ -84,6 +84,7 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 
 
 def _split_of(path: str) -> str:
+    """The split that the name of a file states, such as ``train`` for ``annotations/train.json``."""
     name = path.replace("\\", "/").rpartition("/")[2].rpartition(".")[0]
     return "" if name == "default" else name
 
@@ -109,8 +110,9 @@ def read(source: Source, builder: Builder, log: Log, options: DatumaroOptions) -
 
 
 def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
+    """Add an image and its annotations; `classes` are rows of classes by label id, -1 for unusable ones."""
     rows = item.rows("annotations")
-    groups_with_box = {
+    groups_with_box = {  # label and group of boxes, to which points of the same group belong
         (str(annotation.get("label_id")), str(annotation["group"]))
         for annotation in item.array("annotations")
         if isinstance(annotation, dict) and annotation.get("type") == "bbox" and annotation.get("group")
@@ -133,6 +135,10 @@ def _read_item(item: Item, split: str, classes: dict[str, int]) -> None:
 
 
 def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[tuple[str, str]]) -> None:
+    """Add the object of an annotation, or count it if its kind is not read.
+
+    Keypoints are an object of their own unless a box of the same class is in their group.
+    """
     kind, wh = shape.text("type"), None
     points: list[Any] = []
     if kind in ("points", "skeleton"):
@@ -143,7 +149,7 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
         return
     shape.need("label_id")
     category = shape.category_number(shape.get("label_id"), shape.at / "label_id", classes)
-    attributes, turn = shape.object("attributes", optional=True), 0.0
+    attributes, turn = shape.object("attributes", optional=True), 0.0  # in radians
     if kind == "bbox":
         corners, wh = shape.ltwh("bbox")
         if turn := shape.reader.turn(attributes.record):
@@ -164,14 +170,18 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
     elif points:
         corners = shape.only_points(points)
     elif kind == "rotated_bbox":
-        x, y, width, height, turn = shape.number_list("bbox", 5, "5 numbers: centre, width, height, degrees")
+        x, y, width, height, degrees = shape.number_list(
+            "bbox", 5, "5 numbers: centre, width, height, degrees"
+        )
         left, top = x - width / 2, y - height / 2
-        corners = shape.oriented(turned_box(left, top, width, height, math.radians(turn)))
+        corners = shape.oriented(turned_box(left, top, width, height, math.radians(degrees)))
     else:
         shape.report(UNKNOWN_SHAPE, "type", value=kind, shapes="bbox or polygon")
         raise BadRecord
     score = attributes.score("score")
     flag_attributes = {key: value for key, value in attributes.record.items() if key != "score"}
+    # In a group, polygons and masks are parts of an object, and a bbox is its box; None for other shapes.
+    is_part = None if kind == "rotated_bbox" or turn or points else kind != "bbox"
     if not shape.bad:
         shape.add(
             category,
@@ -180,12 +190,12 @@ def _read_annotation(shape: Row, classes: dict[str, int], groups_with_box: set[t
             score=score,
             flags=shape.reader.flags(flag_attributes, _FLAGS, unsaid=(False,)),
             group=shape.group("group"),
-            is_part=None if kind == "rotated_bbox" or turn or points else kind != "bbox",
+            is_part=is_part,
         )
 
 
 def _points_of(shape: Item, kind: str) -> list[Any]:
-    """x, y and visibility of keypoints, or of all the elements of a skeleton."""
+    """The (x, y, visibility 0..2) of keypoints, or of all the elements of a skeleton, in pixels."""
     if kind == "skeleton":
         return [point for element in shape.items("elements") for point in _points_of(element, "points")]
     values, visibilities = shape.any_numbers("points"), shape.array("visibility")
@@ -195,7 +205,10 @@ def _points_of(shape: Item, kind: str) -> list[Any]:
 
 
 def _read_mask(shape: Row) -> Corners:
-    """The box around the pixels of a mask."""
+    """Give a shape its mask, and return the corners of the box around the pixels.
+
+    Raises BadRecord, after an issue, if the mask is malformed.
+    """
     rle = shape.object("rle")
     size = rle.array("size")
     try:
@@ -209,8 +222,8 @@ def _read_mask(shape: Row) -> Corners:
     return left, top, left + width, top + height
 
 
-def _place(box: Box) -> dict[str, Any]:
-    """The kind of a shape and its numbers."""
+def _shape_fields(box: Box) -> dict[str, Any]:
+    """The fields of an annotation that hold its kind and its numbers: a polygon, oriented box or box."""
     if box.outlines:
         return {"type": "polygon", "points": [value for point in box.outlines[0] for value in point]}
     if box.corners:
@@ -227,10 +240,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
     }
     files = {split: f"annotations/{split or 'default'}.json" for split in items_of_split}
     is_writable = may_write(dataset, log)
-    if (
-        not target.plan(list(files.values()), [f"the split {split}" for split in files], log)
-        or not is_writable
-    ):
+    is_writable &= target.plan(list(files.values()), [f"the split {split}" for split in files], log)
+    if not is_writable:
         return
     class_numbers = {label: number for number, label in enumerate(dataset.categories.name)}
     flag_names = sorted({*FLAG_NAMES} - {"crowd"})
@@ -240,9 +251,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: DatumaroOptions) -> Non
             attributes = {**dict.fromkeys(box.flags_in(flag_names), True), **box.scored("score")}
             attributes |= {"is_crowd": True} if box.flags & Flag.CROWD else {}
             common_fields = {"id": box.row + 1, "attributes": attributes, "group": box.group}
-            annotations.append(
-                {**common_fields, "label_id": class_numbers[box.label], "z_order": 0, **_place(box)}
-            )
+            label = {"label_id": class_numbers[box.label], "z_order": 0}
+            annotations.append({**common_fields, **label, **_shape_fields(box)})
         size = {"size": [image.height, image.width]} if image.size else {}
         item = {"id": stem(image.name), "annotations": annotations, "image": {"path": image.name, **size}}
         items_of_split[dataset.images.split[image.row]].append(dump(item))

@@ -75,19 +75,20 @@ class DlibOptions(ImageOptions):
     round: bool = option(False, "write whole numbers only", side="write")
 
 
-def _says(text: str, root: str) -> str | None:
+def _recognise(text: str, root: str) -> str | None:
+    """The reason to read XML with these first characters and root element as dlib's; None if it is not."""
     return "the root is <dataset>, with images" if root == "dataset" and "<images" in text else None
 
 
 def sniff(source: Source) -> Sniff | None:
     """Claim XML files whose root is <dataset>."""
-    return sniff_xml(source, _says)
+    return sniff_xml(source, _recognise)
 
 
 def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> None:
     """Read the file, or those of a folder."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
-    files = log.track(xml_files(source, _says, "dlib XML", log), "reading")
+    files = log.track(xml_files(source, _recognise, "dlib XML", log), "reading")
     for _, origin, root in xml_roots(reader, files, "dataset", "dlib XML"):
         for element in root.iterfind("images/image"):
             record = numerals(element.attrib, "width", "height")
@@ -96,7 +97,8 @@ def read(source: Source, builder: Builder, log: Log, options: DlibOptions) -> No
             for box in element.iterfind("box"):
                 values = numerals(box.attrib, *_PLACE, "detection_score")
                 values["label"] = (box.findtext("label") or "").strip() or options.category
-                reader.count("parts", n_parts) if (n_parts := len(box.findall("part"))) else None
+                if n_parts := len(box.findall("part")):
+                    reader.count("parts", n_parts)
                 row_of(reader, values, box, origin).read(image, _read_box)
     reader.finish(field="detection_score")
 
@@ -109,7 +111,7 @@ def _read_box(box: Row) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: DlibOptions) -> None:
-    """Write one file."""
+    """Write a dataset with the boxes of each image."""
     name = one_file(dataset, target, "dataset.xml", "images", log)
     if not fits_xml(dataset, log) or name is None:
         return

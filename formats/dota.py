@@ -67,16 +67,14 @@ class DotaOptions(ImageOptions):
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of eight numbers, a word, and 0, 1 or 2; or files named like results."""
+    """Recognise lines of eight numbers, a word, and 0, 1 or 2; or files named like DOTA results."""
     files = label_rows.label_files(source, GRAMMAR) if source.is_dir else []
     in_folder = any(map(GRAMMAR.folders.fullmatch, files[0].split("/")[:-1])) if files else False
     if not (in_folder or label_rows.are_text(source)):
         return None
-    if results := _results(source):
-        description = plural(len(results), "file is", "files are")
-        return Sniff(
-            SURE, f"{description} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt"
-        )
+    if results := _find_results(source):
+        n_files = plural(len(results), "file is", "files are")
+        return Sniff(SURE, f"{n_files} named like DOTA results, Task1_<category>.txt or Task2_<category>.txt")
     n_rows = n_fitting = n_with_class = 0
     for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
         if cells[0].startswith(_HEADERS):
@@ -91,8 +89,8 @@ def sniff(source: Source) -> Sniff | None:
     return label_rows.sniff_lines(n_fitting, n_rows, description) if n_with_class else None
 
 
-def _results(source: Source, kind: str | None = None) -> list[str]:
-    """The result files; those beside ``labelTxt/`` only where detections are asked for."""
+def _find_results(source: Source, kind: str | None = None) -> list[str]:
+    """The result files of a source; none beside a ``labelTxt`` folder, unless detections are asked for."""
     files = source.with_suffix(".txt") if source.is_dir else [source.path.replace("\\", "/")]
     if kind != "det" and any(GRAMMAR.folders.fullmatch(part) for f in files for part in f.split("/")[:-1]):
         return []
@@ -100,18 +98,18 @@ def _results(source: Source, kind: str | None = None) -> list[str]:
 
 
 def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    n_last_numbers = 0
-    while (
-        n_last_numbers < 2 and n_cells - n_last_numbers > 9 and kind(n_cells - n_last_numbers - 1) == "number"
-    ):
-        n_last_numbers += 1
-    difficult = [n_cells - n_last_numbers] if n_last_numbers else []
-    score = n_cells - 1 if n_last_numbers == 2 else -1
-    return (
-        label_rows.Shape([*range(8), *difficult], score, name=(8, n_cells - 8 - n_last_numbers))
-        if n_cells >= 9
-        else None
-    )
+    """The columns of a row: 8 numbers, a category of one or more words, then difficulty and score if any.
+
+    "x1 ... y4 large vehicle 0 0.9" has 12 cells: 8, 2 of the category, and 2 numbers at the end.
+    """
+    if n_cells < 9:
+        return None
+    end = n_cells  # of the category
+    while end > max(9, n_cells - 2) and kind(end - 1) == "number":
+        end -= 1
+    difficult = [end] if end < n_cells else []
+    score = n_cells - 1 if end == n_cells - 2 else -1
+    return label_rows.Shape([*range(8), *difficult], score, name=(8, end - 8))
 
 
 GRAMMAR = label_rows.Grammar(
@@ -126,7 +124,7 @@ GRAMMAR = label_rows.Grammar(
 
 def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> None:
     """Read a folder of label files, or one; or result files."""
-    if results := _results(source, builder.kind):
+    if results := _find_results(source, builder.kind):
         _read_results(source, results if source.is_dir else [""], builder, log, options)
         return
     files = label_rows.label_files(source, GRAMMAR)
@@ -143,7 +141,7 @@ def read(source: Source, builder: Builder, log: Log, options: DotaOptions) -> No
 
 
 def _read_results(source: Source, files: list[str], builder: Builder, log: Log, options: DotaOptions) -> None:
-    """Read the detections of all categories."""
+    """Read the detections of result files, one per category; each row names its image."""
     gather = Gather(source, builder, log, options)
     builder.kind = kind = builder.kind or "det"
     for file in files:
@@ -153,6 +151,7 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         width = len(fields)
 
         def shape(n_cells: int, _: label_rows.KindOf, width: int = width) -> label_rows.Shape | None:
+            """The columns of a row: an image name of one or more words, a score, and `width` numbers."""
             start = n_cells - width
             name = 0, start - 1
             return label_rows.Shape(range(start, n_cells), start - 1, name) if n_cells >= width + 2 else None
@@ -160,10 +159,10 @@ def _read_results(source: Source, files: list[str], builder: Builder, log: Log, 
         grammar = label_rows.Grammar(shape, fields, f"an image, a score and {width} numbers", named="")
         labels = label_rows.read_labels(gather, [file], grammar)
         file_number, path = builder.file(source.full(file)), source.full(file)
-        first_line_of_name = dict(
-            zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
-        )
-        image_rows = np.full(len(labels.texts) + 1, -1, np.int32)
+        # In reverse order, so that the first line of a name is the one that stays.
+        names_and_lines = zip(labels.name[::-1].tolist(), labels.rows.line[::-1].tolist(), strict=True)
+        first_line_of_name = dict(names_and_lines)
+        image_rows = np.full(len(labels.texts) + 1, -1, np.int32)  # by name; the last for boxes without one
         for name_index in dict.fromkeys(labels.name.tolist()):
             name = labels.texts[name_index]
             row = builder.image_row(name)
@@ -201,6 +200,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: DotaOptions) -> N
 
 
 def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
+    """Write the detections of each category to a file of its own; oriented boxes as Task1, else as Task2."""
     if dataset.kind != "det":
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, classes = dataset.boxes, dataset.categories.name
@@ -238,7 +238,7 @@ def _write_results(dataset: Dataset, target: Output, log: Log) -> None:
 
 
 def adapt(options: DotaOptions) -> dict[str, object]:
-    """What result files hold."""
+    """Declare what result files keep: no images without objects and no difficulty."""
     if not options.results:
         return {}
     return {"keeps": frozenset({"score", "unused", "oriented"}), "boxes_as_shapes": False}

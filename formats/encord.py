@@ -64,7 +64,7 @@ _PLACE = ("x", "y", "w", "h")
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first label row."""
+    """Recognise label rows with data_units by the keys of the first one."""
     keys = look.first.get("", {}) if look.top == "[" else look.keys
     if keys.get("data_units") == "{":
         return SURE, "its label rows have data_units, as in Encord"
@@ -82,19 +82,20 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                 if row.get("data_type") == "video":
                     reader.count("videos")
                     continue
-                units_and_labels += [(unit, _objects(unit)) for _, unit in row.object("data_units").objects()]
+                units_and_labels += [
+                    (unit, _labels_of(unit)) for _, unit in row.object("data_units").objects()
+                ]
     if builder.kind is None:
-        builder.kind = (
-            "det" if _are_machines([labels.get("objects") for _, labels in units_and_labels]) else "gt"
-        )
+        object_lists = [labels.get("objects") for _, labels in units_and_labels]
+        builder.kind = "det" if _are_predictions(object_lists) else "gt"
     for unit, labels in units_and_labels:
         with contextlib.suppress(BadRecord):
             _read_unit(unit, labels)
     reader.finish(field="confidence")
 
 
-def _are_machines(lists: list[Any]) -> bool:
-    """Whether there are objects, and people drew none of them."""
+def _are_predictions(lists: list[Any]) -> bool:
+    """Whether these lists of objects, one per data unit, have objects, none of them drawn by a person."""
     objects = [
         value
         for objects_of_unit in lists
@@ -105,7 +106,8 @@ def _are_machines(lists: list[Any]) -> bool:
     return bool(objects) and all(value.get("manualAnnotation") is False for value in objects)
 
 
-def _objects(unit: Item) -> Item:
+def _labels_of(unit: Item) -> Item:
+    """The labels of a data unit, an object with its ``objects``; classifications are counted."""
     labels = unit.object("labels", optional=True)
     if labels.get("classifications"):
         unit.reader.count("classifications of images")
@@ -119,9 +121,13 @@ def _read_unit(unit: Item, labels: Item) -> None:
 
 
 def _read_object(row: Row, size: Size) -> None:
+    """Add an object, whose coordinates are relative to the `size` of its image in pixels.
+
+    A skeleton whose nodes span no area is read by its box; an object of another shape is counted.
+    """
     reader, key = row.reader, row.first_key("boundingBox", "rotatableBoundingBox", "polygon", "skeleton")
     nodes = [node for _, node in row.object("skeleton").objects()] if key == "skeleton" else []
-    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _seen(node)) for node in nodes]
+    keypoints = [(*in_pixels(node.numbers("x", "y"), size), _visibility_of(node)) for node in nodes]
     if key == "skeleton" and not have_area(keypoints):
         key = "boundingBox"
     if key not in row and row.get("shape") not in (None, "bounding_box"):
@@ -150,13 +156,16 @@ def _read_object(row: Row, size: Size) -> None:
     row.add(category, corners, score=score)
 
 
-def _seen(node: Item) -> int:
-    """The visibility of a node of a skeleton."""
+def _visibility_of(node: Item) -> int:
+    """The visibility of a node of a skeleton: 0 invisible, 1 occluded, 2 visible."""
     return {"invisible": 0, "occluded": 1}.get(str(node.get("visibility")).lower(), 2)
 
 
-def _place(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int]]) -> dict[str, Any]:
-    """The kind of a shape, and where it is."""
+def _shape_fields(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int]]) -> dict[str, Any]:
+    """The fields of an object that hold its shape, relative to the image size.
+
+    `xywh_of_row` gives the relative left, top, width and height of the box with a row number.
+    """
     size = image.width, image.height
     if box.outlines:
         points = relative_points(box.outlines[0], size)
@@ -170,7 +179,7 @@ def _place(box: Box, image: Image, xywh_of_row: Callable[[int], list[float | int
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
-    """Write one file."""
+    """Write a list of label rows, each with one data unit: an image and its objects."""
     name = one_file(dataset, target, "labels.json", "label rows", log)
     if not have_sizes(dataset, log) or name is None:
         return
@@ -182,7 +191,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             common_fields: dict[str, Any] = {"name": box.label, "value": box.label.lower().replace(" ", "_")}
             common_fields |= {"objectHash": f"o{box.row + 1}", "manualAnnotation": box.score is None}
             confidence = box.scored("confidence") or {"confidence": 1}
-            objects.append({**common_fields, **confidence, **_place(box, image, xywh_of_row)})
+            objects.append({**common_fields, **confidence, **_shape_fields(box, image, xywh_of_row)})
         unit_id = f"d{image.row + 1}"
         title = {"data_title": image.name, "data_type": "image"}
         labels = {"objects": objects, "classifications": []}

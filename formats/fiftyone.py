@@ -97,7 +97,7 @@ _OBJECT = frozenset("_id id _cls label confidence attributes index tags".split()
 _BOX = _OBJECT | {"bounding_box"}
 _DRAWN = _OBJECT | {"points", "closed", "filled"}
 _LISTS = ("detections", "polylines", "keypoints")
-"""What the types of fields hold that can be read; only the first without shapes."""
+"""The keys of the lists of objects in a field, by its type; without shapes only detections are read."""
 _SAMPLE = frozenset(
     "_id id filepath tags metadata _media_type _rand _dataset_id created_at last_modified_at".split()
 )
@@ -117,7 +117,7 @@ class FiftyoneOptions(SplitOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise ``samples.json`` by samples with a filepath, ``labels.json`` by labels of images."""
     if look.top == "{" and look.keys.get("samples") == "[" and "filepath" in look.first.get("samples", {}):
         return SURE, "it has samples with a filepath, as FiftyOne has"
     if look.top != "{" or look.keys.get("labels") != "{" or look.keys.get("classes", "[") not in ("[", "n"):
@@ -177,7 +177,7 @@ def _read_labels(record: Item, split: str) -> None:
 def _read_samples(record: Item, options: FiftyoneOptions) -> None:
     """Read the images of ``samples.json``."""
     reader, samples = record.reader, list(record.items("samples"))
-    field = options.field or _field(reader, samples)
+    field = options.field or _choose_field(reader, samples)
     splits = []
     for sample in samples:
         tags = sample.get("tags")
@@ -191,20 +191,20 @@ def _read_samples(record: Item, options: FiftyoneOptions) -> None:
                 _read_sample(sample, field, split)
 
 
-def _field(reader: Reader, samples: Sequence[Item]) -> str:
-    """The name of the field whose detections are read, or whose shapes where there are none."""
+def _choose_field(reader: Reader, samples: Sequence[Item]) -> str:
+    """The name of the field that is read: one with detections, or else one with other shapes."""
     has_scores: dict[str, bool] = {}
     for list_key in _LISTS:
-        for sample in () if has_scores else samples:
+        for sample in () if has_scores else samples:  # polylines only if no field has detections, ...
             for key, value in sample.record.items():
                 if isinstance(value, dict) and isinstance(labels := value.get(list_key), list):
                     has_score = any(isinstance(d, dict) and d.get("confidence") is not None for d in labels)
                     has_scores[key] = has_scores.get(key, False) or has_score
     kind = reader.builder.kind
-    names = [name for name, has_score in has_scores.items() if has_score == (kind == "det")] or list(
-        has_scores
-    )
-    field = _TRUTH if kind != "det" and _TRUTH in has_scores else (names or [_TRUTH])[0]
+    # For detections the first field with scores, else ground_truth or the first without; or the first of all.
+    of_kind = [name for name, has_score in has_scores.items() if has_score == (kind == "det")]
+    candidates = [_TRUTH] if kind != "det" and _TRUTH in has_scores else [*of_kind, *has_scores, _TRUTH]
+    field = candidates[0]
     if len(has_scores) > 1:
         shown = printable(reader.source.path)
         reader.log.note(f"{shown}: the field {printable(field)} is read (-O field=NAME chooses another)")
@@ -212,6 +212,7 @@ def _field(reader: Reader, samples: Sequence[Item]) -> str:
 
 
 def _read_sample(sample: Item, field: str, split: str) -> None:
+    """Add the image of a sample, and the objects in one of its fields."""
     reader = sample.reader
     sample.count_unread(_SAMPLE | {field}, free=True)
     label = sample.object(field, optional=True)
@@ -229,6 +230,7 @@ def _read_sample(sample: Item, field: str, split: str) -> None:
 
 
 def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
+    """Add a detection, relative to the image `size`; its label is a name, or a number in the list `names`."""
     box.need("label", "bounding_box")
     label, category = box.get("label"), -1
     if names is not None and type(label) is int and 0 <= label < len(names):
@@ -245,17 +247,17 @@ def _read_box(box: Row, size: Size, names: Sequence[str] | None) -> None:
         return
     key, pixels = _mask_of(box)
     box.count_unread(_BOX | _FLAGS.keys() | ({key} if key else set()))
-    flags_and_track = _said(box, attributes)
+    flags_and_track = _flags_and_track(box, attributes)
     width, height = size
     x, y, w, h = x * width, y * height, w * width, h * height
     if key and math.isfinite(x + y + w + h) and not box.reader.need_pixels(box.owner.image):
-        paint = functools.partial(_stretched, pixels, width=round(w), height=round(h))
+        paint = functools.partial(_stretch_pixels, pixels, width=round(w), height=round(h))
         box.paint(box, key, paint, round(x), round(y))
     box.add(category, (x, y, x + w, y + h), wh=(w, h), score=score, **flags_and_track)
 
 
-def _said(box: Row, attributes: Item) -> dict[str, int]:
-    """The flags and the track of an object."""
+def _flags_and_track(box: Row, attributes: Item) -> dict[str, int]:
+    """The columns ``flags`` and ``track`` of an object; its track is its index, -1 for none."""
     values = {key: box.get(key) for key in _FLAGS if key in box}
     for key, value in attributes.record.items():
         values[key] = value.get("value") if isinstance(value, dict) else value
@@ -267,6 +269,7 @@ def _said(box: Row, attributes: Item) -> dict[str, int]:
 
 
 def _read_outline(box: Row, size: Size, _: None) -> None:
+    """Add a polyline that is closed or filled, a polygon relative to the image `size`; others are counted."""
     if not (box.get("closed") or box.get("filled")):
         box.reader.count("polylines")
         return
@@ -285,19 +288,19 @@ def _read_outline(box: Row, size: Size, _: None) -> None:
     box.count_unread(_DRAWN)
     box.draw("polygons", outlines, "polygons")
     corners = bounds([point for outline in outlines for point in outline])
-    box.add(category, corners, score=score, **_said(box, attributes))
+    box.add(category, corners, score=score, **_flags_and_track(box, attributes))
 
 
 def _read_keypoints(box: Row, size: Size, _: None) -> None:
+    """Add keypoints relative to the image `size`; unknown ones are NaN or null. The score is their mean."""
     box.need("label", "points")
     category, raw_points = box.category("label"), box.array("points")
     is_unknown = [_is_unknown(point) for point in raw_points]
-    filled_record = {
-        "points": [
-            [0, 0] if is_missing else point for point, is_missing in zip(raw_points, is_unknown, strict=True)
-        ]
-    }
-    known_points = Item(box.reader, filled_record, box.at, box.origin, box.line, box).points("points", 1)
+    filled_points = [
+        [0, 0] if is_missing else point for point, is_missing in zip(raw_points, is_unknown, strict=True)
+    ]
+    item = Item(box.reader, {"points": filled_points}, box.at, box.origin, box.line, box)
+    known_points = item.points("points", 1)
     scores, attributes = box.get("confidence"), box.object("attributes", optional=True)
     score = box.score("confidence") if not isinstance(scores, list) else NAN
     if isinstance(scores, list):
@@ -313,7 +316,7 @@ def _read_keypoints(box: Row, size: Size, _: None) -> None:
         for point, is_missing in zip(known_points, is_unknown, strict=True)
     ]
     if any(point[2] for point in points):
-        box.add(category, box.only_points(points), score=score, **_said(box, attributes))
+        box.add(category, box.only_points(points), score=score, **_flags_and_track(box, attributes))
     else:
         box.reader.count("keypoints")
 
@@ -332,36 +335,47 @@ _NO_POINTS = ([Token("NaN"), Token("NaN")], [None, None])
 
 
 def _mask_of(box: Row) -> tuple[str, Callable[[Any], Any]]:
-    """The key of a readable mask, empty if there is none, and the function that decodes its value."""
+    """The key of a mask that can be read, "" if there is none, and the function that decodes its value."""
     if box.wants and box.get("mask") is not None:
-        return "mask", _unpacked
+        return "mask", _unpack_pixels
     if box.wants and isinstance(name := box.get("mask_path"), str):
         source = box.reader.source
         folder = os.path.relpath(os.path.dirname(box.at.path), source.path) if source.is_dir else ""
         if (pixels := png_below(source, os.path.join(folder, name))) is not None:
             return "mask_path", pixels
-    return "", _unpacked
+    return "", _unpack_pixels
 
 
-def _unpacked(mask: Any) -> Any:
-    """The pixels of a mask, a NumPy file."""
+def _unpack_pixels(mask: Any) -> Any:
+    """The pixels of the value of a mask: a compressed NumPy file in base64, plain or as ``$binary``."""
     text = mask.get("$binary", mask) if isinstance(mask, dict) else mask
     if isinstance(text, dict):
         text = text.get("base64")
     return of_npy(unpacked(text, packed=True))
 
 
-def _stretched(pixels: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
-    """The pixels of a mask, stretched to the size of its box by nearest pixel."""
+def _stretch_pixels(pixels: Callable[[Any], Any], mask: Any, width: int, height: int) -> Any:
+    """The (height, width) pixels of a mask, decoded by `pixels` and stretched to its box by nearest pixel."""
     return stretched(pixels(mask), width, height)
 
 
-def _mask(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
-    """The relative rectangle of a mask that exceeds the box, None if it does not, and the mask's value."""
+def _mask_value(box: Box, image: Image, left: int, top: int, pixels: Any) -> tuple[list[float] | None, Any]:
+    """The value of a mask, and the rectangle that is written in place of a box which it exceeds.
+
+    Parameters
+    ----------
+    left, top
+        The position in pixels of the corner of `pixels` (height, width) in the image.
+
+    Returns
+    -------
+    The relative left, top, width and height of the mask, None if it lies within the box; and its value, whose
+    pixels cover this rectangle or the box.
+    """
     x, y, width, height = (round(value) for value in (*box.xyxy[:2], *box.wh))
     h, w = pixels.shape
     rectangle = None
-    if x <= left and y <= top and left + w <= x + width and top + h <= y + height:
+    if x <= left and y <= top and left + w <= x + width and top + h <= y + height:  # within: fill up the box
         pixels = np.pad(pixels, ((top - y, y + height - top - h), (left - x, x + width - left - w)))
     else:
         rectangle = [left / image.width, top / image.height, w / image.width, h / image.height]
@@ -415,7 +429,7 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
                 document = {"label": int(dataset.boxes.category[box.row])}
             document |= {"bounding_box": xywh_of_row(box.row), **box.scored("confidence")}
             if (left_top_pixels := box.pixels(image)) is not None:
-                place, document["mask"] = _mask(box, image, *left_top_pixels)
+                place, document["mask"] = _mask_value(box, image, *left_top_pixels)
                 n_larger_masks += place is not None
                 document |= {} if place is None else {"bounding_box": place}
             if flags := dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), True):
@@ -425,13 +439,12 @@ def _detections(dataset: Dataset, log: Log, *, by_name: bool) -> Iterator[tuple[
             documents.append(document)
         yield image, documents
     if n_larger_masks:
-        log.note(
-            f"{plural(n_larger_masks, 'box is', 'boxes are')} written as the box around a mask that is larger"
-        )
+        n_boxes = plural(n_larger_masks, "box is", "boxes are")
+        log.note(f"{n_boxes} written as the box around a mask that is larger")
 
 
 def adapt(options: FiftyoneOptions) -> dict[str, Any]:
-    """What samples keep."""
+    """Declare what the layout ``samples`` keeps."""
     if options.layout == "labels":
         return {}
     keeps = frozenset({"size", "extension", "empty", "split", "score", "track", "mask", *FLAG_NAMES})

@@ -123,58 +123,70 @@ class Layout(msgspec.Struct, frozen=True):
         return " and ".join(filter(None, [", ".join([*parts, *tail][:-1]), [*parts, *tail][-1]]))
 
 
-def _leading(cells: Sequence[bytes]) -> int:
-    """How many values, at most eight, are numbers before the first that is none."""
+def _count_numbers(cells: Sequence[bytes]) -> int:
+    """Count the numbers at the beginning of a row, at most eight."""
     return next((i for i, cell in enumerate(cells[:8]) if not NUMBER.fullmatch(cell)), min(8, len(cells)))
 
 
-def _sampled(source: Source, files: Sequence[str]) -> tuple[str | None, int, list[list[bytes]], int]:
-    """Sample rows: the separator and number of coordinates of most, the rows that fit, and the
-    sample size.
+def _sample_rows(source: Source, files: Sequence[str]) -> tuple[str | None, int, list[list[bytes]], int]:
+    """Look at some of the first rows of some files.
 
-    Only some of the first rows of some files are looked at.
+    Returns
+    -------
+    The separator and number of coordinates, 8 or 4, of most rows; the cells of the rows that have so many;
+    and the number of rows looked at.
     """
     by_comma, by_blank = (list(label_rows.sampled(source, files, sep)) for sep in (b",", None))
-    n_fitting = [sum(_leading(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
+    n_fitting = [sum(_count_numbers(cells) >= 4 for cells in rows) for rows in (by_comma, by_blank)]
     sep, rows = (",", by_comma) if n_fitting[0] >= n_fitting[1] else (None, by_blank)
-    rows_of_eight = [cells for cells in rows if _leading(cells) == 8]
+    rows_of_eight = [cells for cells in rows if _count_numbers(cells) == 8]
     if 2 * len(rows_of_eight) >= max(n_fitting) > 0:
         return sep, 8, rows_of_eight, len(rows)
-    return sep, 4, [cells for cells in rows if _leading(cells) >= 4], len(rows)
+    return sep, 4, [cells for cells in rows if _count_numbers(cells) >= 4], len(rows)
 
 
-def _layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
-    """The layout of most of the first rows; `kind` is the one asked for, `names` are of a list of classes."""
-    sep, width, rows, _ = _sampled(source, files)
+def _guess_layout(source: Source, files: Sequence[str], kind: Kind | None, names: Sequence[str]) -> Layout:
+    """Guess the layout of the rows from the first ones.
+
+    Parameters
+    ----------
+    kind
+        The kind of data that the user asked for, None for either.
+    names
+        The names of a list of classes, if there is one.
+    """
+    sep, width, rows, _ = _sample_rows(source, files)
     other_cells = [cells[width:] for cells in rows]
     prefix = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
 
-    def most(n: int) -> bool:
+    def are_most(n: int) -> bool:
         return 2 * n > len(other_cells)
 
     rows_with_number = [r for r in other_cells if r and NUMBER.fullmatch(r[0])]
     rows_with_difficulty = [
         r for r in rows_with_number if r[0] in (b"0", b"1") and len(r) > 1 and r[1].startswith(b'"')
     ]
-    marked = width == 8 and prefix != "det" and most(len(rows_with_difficulty))
+    marked = width == 8 and prefix != "det" and are_most(len(rows_with_difficulty))
     if prefix == "gt" or marked:
         scored = False
     elif prefix == "det" or kind == "det":
-        scored = most(len(rows_with_number))
+        scored = are_most(len(rows_with_number))
     else:
-        scored = most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
+        scored = are_most(sum(0 <= float(r[0]) <= 1 for r in rows_with_number))
     last_cells = [r[scored + marked :] for r in other_cells]
     class_names = {name.encode() for name in names} or SCRIPTS
-    classed = len(names) > 1 or most(sum(len(r) > (not scored) and r[0] in class_names for r in last_cells))
+    # A class comes before the transcription, which only rows without a score have.
+    n_with_class = sum(len(r) > (not scored) and r[0] in class_names for r in last_cells)
+    classed = len(names) > 1 or are_most(n_with_class)
     return Layout(sep, width, scored, marked, classed)
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
+    """Recognise rows of four corners and a text; or files named gt_* or res_* with rows of coordinates."""
     if not label_rows.are_text(source):
         return None
     files = label_rows.label_files(source, GRAMMAR)
-    sep, width, rows, n_lines = _sampled(source, files)
+    sep, width, rows, n_lines = _sample_rows(source, files)
     prefix = label_rows.common_prefix(source, files, GRAMMAR)
     other_cells = [cells[width:] for cells in rows]
     n_quoted = sum(bool(r) and r[0].startswith(b'"') for r in other_cells)
@@ -189,9 +201,11 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _are_corners(values: list[float]) -> bool:
-    """Whether four points go round a shape without a dent: all turns are to the same side."""
+    """Whether x1, y1, ..., x4, y4 go round a convex shape: all turns are to the same side."""
     points = np.reshape(values, (4, 2))
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite makes no corners
+        # Corners (0, 0), (4, 0), (4, 2), (0, 2): sides (4, 0), (0, 2), (-4, 0), (0, -2); turns 8, 8, 8, 8,
+        # the cross products of a side and the next, positive for a turn to the right in image coordinates.
         sides = np.roll(points, -1, axis=0) - points
         following = np.roll(sides, -1, axis=0)
         turns = sides[:, 0] * following[:, 1] - sides[:, 1] * following[:, 0]
@@ -199,41 +213,44 @@ def _are_corners(values: list[float]) -> bool:
 
 
 def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
+    """The grammar of rows with a layout; `name` is the class where rows have none."""
     width, n_before_text = layout.width, layout.needed
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+        """The columns of a row; None if it has too few values, or two rows on a line."""
         score = width if layout.scored else -1
         name = n_before_text - 1, int(layout.classed)
-        n_numbers_in_turn = (
-            0  # of numbers in the transcription, where a second row would begin in its last word
-        )
+        if n_cells < n_before_text:
+            return None
+        n_in_turn = 0  # numbers in the transcription; 7 belong to a second row that begins in a word of it
         for position in range(
             n_before_text, n_cells if width == 8 and n_cells >= n_before_text + width else 0
         ):
-            n_numbers_in_turn = n_numbers_in_turn + 1 if kind(position) == "number" else 0
-            if n_numbers_in_turn == width - 1:
+            n_in_turn = n_in_turn + 1 if kind(position) == "number" else 0
+            if n_in_turn == width - 1:
                 return None
-        return (
-            label_rows.Shape(range(width + layout.marked), score, name) if n_cells >= n_before_text else None
-        )
+        return label_rows.Shape(range(width + layout.marked), score, name)
 
     def texts(chunk: Chunk, rows: NDArray[Any]) -> NDArray[Any]:
-        """(n, 3) whether the text of each row means that it is ignored, whether there is a text, and whether
-        it contains a second row.
+        """Look at the transcriptions of the rows with these (n,) numbers in a chunk.
+
+        Returns
+        -------
+        (n, 3) 0 or 1: whether the text means that the row is ignored, whether there is one, and whether it
+        contains a second row.
         """
         marks = np.zeros((len(rows), 3))
         has_text = chunk.count[rows] > n_before_text
         transcriptions = chunk.pick((chunk.first[rows] + n_before_text)[has_text])
-        marks[has_text, :2] = [(text in IGNORED, text != EMPTY) for text in transcriptions] or np.zeros(
-            (0, 2)
-        )
+        ignored_and_present = [(text in IGNORED, text != EMPTY) for text in transcriptions]
+        marks[has_text, :2] = ignored_and_present or np.zeros((0, 2))
         marks[chunk.count[rows] != n_before_text + 1, 0] = 0  # only the start of a transcription
         long_rows = np.flatnonzero(chunk.count[rows] > n_before_text + 3)
         lines = chunk.span(rows[long_rows], chunk.count[rows[long_rows]]) if len(long_rows) else []
         marks[long_rows, 2] = [_SECOND_ROW.search(chunk.plain(line)) is not None for line in lines]
         return marks
 
-    def class_name(name: bytes) -> str | None:
+    def decode_class(name: bytes) -> str | None:
         """The text of a class, which may be any words; None if the value is unusable."""
         try:
             text = name.decode()
@@ -252,7 +269,7 @@ def _grammar(layout: Layout, name: str = CLASS) -> label_rows.Grammar:
         sep=layout.sep,
         folders=re.compile("gts?|labels|annotations", re.IGNORECASE),
         prefixes=tuple(_KINDS),
-        name=class_name,
+        name=decode_class,
     )
 
 
@@ -264,7 +281,7 @@ def read(source: Source, builder: Builder, log: Log, options: IcdarOptions) -> N
     files = label_rows.label_files(source, GRAMMAR)
     label_rows.report_files(source, files, log)
     names, where = given_list(options.classes, source, "classes.txt", log)
-    layout = _layout(source, files, builder.kind, names or ())
+    layout = _guess_layout(source, files, builder.kind, names or ())
     gather = label_rows.gather_labels(source, builder, log, options)
     labels = label_rows.read_labels(gather, files, _grammar(layout, names[0] if names else CLASS))
     file_kind = _KINDS.get(label_rows.common_prefix(source, files, GRAMMAR))
@@ -307,10 +324,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
     for name in (names_with_comma := [name for name in classes if "," in name]):
         reason = "the comma would end the class"
         log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-    if (
-        not label_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed_classes)
-        or names_with_comma
-    ):
+    is_planned = label_rows.plan_files(dataset, target, log, prefix=prefix, listed=listed_classes)
+    if not is_planned or names_with_comma:
         return
     if options.round:
         boxes = replace(boxes, xyxy=whole_edges(boxes.xyxy))
@@ -330,7 +345,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: IcdarOptions) -> 
 
 
 def adapt(options: IcdarOptions) -> dict[str, Any]:
-    """Rows of 2013 hold edges only."""
+    """Declare that rows of 2013 hold upright boxes only."""
     edges_only = {"keeps": FORMAT.keeps - {"oriented"}, "shape_is_box": False, "boxes_as_shapes": False}
     return edges_only if options.style == "2013" else {}
 

@@ -72,12 +72,13 @@ class ImagefolderOptions(SplitOptions):
     classes: str | None = class_list_option()
 
 
-def _files(source: Source) -> list[str]:
+def _metadata_files(source: Source) -> list[str]:
+    """The files of a folder that are called metadata.jsonl or metadata.csv."""
     return [file for file in source.files if file.rpartition("/")[2].lower() in _NAMES]
 
 
-def _fits(source: Source, file: str) -> bool:
-    """Whether a file has names of pictures and objects."""
+def _has_objects(source: Source, file: str) -> bool:
+    """Whether the columns or the first record of a file have a file name and objects."""
     if (file or source.path).lower().endswith(".csv"):
         header = (head_rows(source, file) or [[]])[0]
         return "file_name" in header and ("objects" in header or "bbox" in header)
@@ -87,11 +88,11 @@ def _fits(source: Source, file: str) -> bool:
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Look at the keys of the first record, or the columns."""
+    """Recognise metadata files by the columns, or the keys of the first record."""
     if not source.is_dir and not source.path.lower().endswith((".jsonl", ".csv")):
         return None
-    for file in _files(source)[:20] if source.is_dir else [""]:
-        if _fits(source, file):
+    for file in _metadata_files(source)[:20] if source.is_dir else [""]:
+        if _has_objects(source, file):
             return Sniff(
                 SURE, f"{file or 'it'} has a file_name and objects, as imagefolder of Hugging Face has"
             )
@@ -99,24 +100,23 @@ def sniff(source: Source) -> Sniff | None:
 
 
 def _split_of(file: str) -> str:
+    """The split that the innermost folder called after one states; ``""`` for none."""
     folders = file.lower().split("/")[:-1]
     return next((_SPLITS[name] for name in reversed(folders) if name in _SPLITS), "")
 
 
 def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions) -> None:
     """Read the records of each file."""
-    files = _files(source) if source.is_dir else [""]
+    files = _metadata_files(source) if source.is_dir else [""]
     if not files:
         log.report(
             NO_FILES, source.path, expected=Trusted("metadata.jsonl or metadata.csv"), n=len(source.files)
         )
     folders_of_files = dict.fromkeys(file.rpartition("/")[0] for file in files)
     path = source.path.replace("\\", "/")
-    folders = (
-        tuple(source.full(home) for home in folders_of_files)
-        if source.is_dir
-        else (path.rpartition("/")[0] or ".",)
-    )
+    folders: tuple[str, ...] = (path.rpartition("/")[0] or ".",)  # of the pictures
+    if source.is_dir:
+        folders = tuple(source.full(folder) for folder in folders_of_files)
     reader = Reader(source, builder, log, options, folders, keys=_KEYS)
     wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
     files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
@@ -129,7 +129,10 @@ def read(source: Source, builder: Builder, log: Log, options: ImagefolderOptions
 
 
 def _records(reader: Reader, file: str) -> Iterator[Item]:
-    """The records of a file, whose cells are JSON in a table."""
+    """The records of a file: lines of JSON, or rows of a table with JSON in the cells.
+
+    Rows with a wrong number of cells, or with malformed JSON, are reported and left out.
+    """
     source, log = reader.source, reader.log
     if not (file or source.path).lower().endswith(".csv"):
         yield from line_items(reader, file)
@@ -162,11 +165,11 @@ def _records(reader: Reader, file: str) -> Iterator[Item]:
 
 
 class _Classes:
-    """The classes of the numbers and names in the records."""
+    """Turns the class names and numbers of boxes into rows of the dataset's categories."""
 
     def __init__(self, reader: Reader, options: ImagefolderOptions) -> None:
         self.reader = reader
-        self.numbers: set[int] = set()
+        self.numbers: set[int] = set()  # class numbers of boxes that no list gives a name
         self.names: list[str] | None = None
         self.path = ""
         source, log = reader.source, reader.log
@@ -180,12 +183,12 @@ class _Classes:
             if file := at_root.get("classes.txt"):
                 self.path, self.names = source.full(file), read_list(source, file, log) or []
             elif file := at_root.get("readme.md"):
-                self.path, self.names = source.full(file), self._front_matter(file)
+                self.path, self.names = source.full(file), self._read_front_matter(file)
         if self.names is not None:
             add_list(self.names, reader.builder, log, self.path)
 
-    def _front_matter(self, file: str) -> list[str] | None:
-        """The ``names`` of a class label in the YAML at the top of ``README.md``."""
+    def _read_front_matter(self, file: str) -> list[str] | None:
+        """The names under the first ``class_label`` in the YAML at the top of a README; None without one."""
         head = self.reader.source.head(file)
         match = re.match(rb"\xef\xbb\xbf?---\r?\n(.*?\n)---|---\r?\n(.*?\n)---", head, re.DOTALL)
         log = self.reader.log.fresh()  # a page for people, whose faults are none of the data
@@ -202,7 +205,7 @@ class _Classes:
                 pending += reversed(content)
         return None
 
-    def row(self, box: Row, key: str) -> int:
+    def find_row(self, box: Row, key: str) -> int:
         """The category row of the class name or number under a key; -1 after an issue for a bad name.
 
         Raises BadRecord, after an issue, for a number outside the list of names.
@@ -219,7 +222,7 @@ class _Classes:
         raise BadRecord
 
     def finish(self) -> None:
-        """Warn where numbers are the names."""
+        """Warn where classes have numbers for names."""
         if self.numbers:
             self.reader.builder.named = False
             shown = first_few(sorted(self.numbers), 10)
@@ -227,42 +230,49 @@ class _Classes:
 
 
 def _read_record(record: Item, split: str, classes: _Classes) -> None:
+    """Add an image and its boxes. The image is added even if the boxes are unusable."""
     boxes = Rows(record.reader, record.at, (), record.origin)
     with contextlib.suppress(BadRecord):
-        boxes = _boxes(record)
+        boxes = _boxes_of(record)
     size = record.size("width", "height")
     if size != BAD_SIZE:
         boxes.read(record.image("file_name", size=size, split=split), _read_box, classes)
 
 
-def _boxes(record: Item) -> Rows:
-    """The boxes of a record, each as an object of its own; `BadRecord`, and an issue, where they are none."""
+def _boxes_of(record: Item) -> Rows:
+    """The boxes of a record, each as an object with its fields.
+
+    Raises BadRecord, after an issue, if they are neither a list of objects nor an object of lists.
+    """
     if record.get("objects") is None:
-        return _transposed(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
+        return _transpose(record) if "bbox" in record else Rows(record.reader, record.at, (), record.origin)
     if isinstance(record.get("objects"), list):
         return record.rows("objects")
-    return _transposed(record.object("objects"))
+    return _transpose(record.object("objects"))
 
 
-def _transposed(objects: Item) -> Rows:
-    """The boxes of an object with one list per field."""
+def _transpose(objects: Item) -> Rows:
+    """Turn an object with one list per field, {"bbox": [b1, b2], "label": [0, 1]}, into one row per box.
+
+    Raises BadRecord, after an issue, if the lists differ in length.
+    """
     objects.need("bbox")
-    lists = {"bbox": _column(objects, "bbox")}
+    lists = {"bbox": _read_column(objects, "bbox")}
     n_boxes = len(lists["bbox"])
     for key in ("score", "iscrowd", "is_crowd", *_CLASSES):
         if objects.get(key) is not None:
-            lists[key] = _column(objects, key)
+            lists[key] = _read_column(objects, key)
             if (n_values := len(lists[key])) != n_boxes:
-                objects.report(
-                    WRONG_COUNT, key, expected=f"{n_boxes} values, one for each bbox", found=n_values
-                )
+                expected = f"{n_boxes} values, one for each bbox"
+                objects.report(WRONG_COUNT, key, expected=expected, found=n_values)
                 objects.reader.builder.skipped += n_boxes
                 raise BadRecord
     boxes = [{key: column[i] for key, column in lists.items()} for i in range(n_boxes)]
     return Rows(objects.reader, objects.at / "bbox", boxes, objects.origin if objects.at.line else None)
 
 
-def _column(objects: Item, key: str) -> list[Any]:
+def _read_column(objects: Item, key: str) -> list[Any]:
+    """The list under a key. Raises BadRecord, after an issue, if it is none."""
     values = objects.reader.items(objects.get(key), objects.at / key)
     if values is None:
         raise BadRecord
@@ -272,7 +282,7 @@ def _column(objects: Item, key: str) -> list[Any]:
 def _read_box(box: Row, classes: _Classes) -> None:
     key = box.first_key(*_CLASSES)
     box.need("bbox", key)
-    category = classes.row(box, key)
+    category = classes.find_row(box, key)
     corners, wh = box.ltwh("bbox")
     flags = Flag.CROWD if box.flag("iscrowd") | box.flag("is_crowd") else Flag(0)
     box.add(category, corners, wh=wh, score=box.score("score"), flags=int(flags))

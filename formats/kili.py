@@ -61,12 +61,13 @@ _KEYS = declare_keys(
     "confidence type mid boundingPoly normalizedVertices x y point points code children*"
 )
 _JOB = "OBJECT_DETECTION_JOB"
-_GUESSES = ("PREDICTION", "INFERENCE")
+_BY_MACHINES = ("PREDICTION", "INFERENCE")
+"""Types of labels that are detections."""
 _KINDS = {"rectangle": "", "polygon": "polygons", "semantic": "masks"}
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first asset."""
+    """Recognise assets with an externalId and labels by the keys of the first one."""
     keys = look.first.get("", {}) if look.top == "[" else look.keys
     if keys.get("externalId") == '"' and keys.keys() & {"labels", "latestLabel"}:
         return SURE, "its assets have an externalId and labels, as in Kili"
@@ -86,21 +87,21 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
                 labels_by_kind: tuple[list[Item], list[Item]] = ([], [])
                 for label in labels:
                     if label.get("jsonResponse"):
-                        labels_by_kind[label.get("labelType") in _GUESSES].append(label)
+                        labels_by_kind[label.get("labelType") in _BY_MACHINES].append(label)
                 assets.append((asset, labels_by_kind))
     if builder.kind is None:
         has_truth, has_predictions = (any(labels_by_kind[k] for _, labels_by_kind in assets) for k in (0, 1))
         builder.kind = "det" if has_predictions and not has_truth else "gt"
     for asset, labels_by_kind in assets:
         with contextlib.suppress(BadRecord):
-            labels = sorted(
-                labels_by_kind[builder.kind == "det"], key=lambda label: str(label.get("createdAt", ""))
-            )
+            labels = labels_by_kind[builder.kind == "det"]
+            labels = sorted(labels, key=lambda label: str(label.get("createdAt", "")))
             _read_asset(asset, labels[-1] if labels else None)
     reader.finish(field="confidence")
 
 
 def _read_asset(asset: Item, label: Item | None) -> None:
+    """Add the image of an asset, and the objects of one of its labels, if it has any."""
     size = asset.object("resolution", optional=True).size("width", "height")
     image = asset.image("externalId", size=size)
     for _, job in label.object("jsonResponse").objects() if label else ():
@@ -111,6 +112,10 @@ def _read_asset(asset: Item, label: Item | None) -> None:
 
 
 def _read_annotation(shape: Row, size: Size) -> None:
+    """Add an object, whose coordinates are relative to the `size` of its image in pixels.
+
+    The keypoints of a pose are an object if they span an area; annotations of other kinds are counted.
+    """
     kind = shape.text("type") if "type" in shape else "rectangle"
     points: list[Any] = []
     if kind == "pose":
@@ -122,7 +127,7 @@ def _read_annotation(shape: Row, size: Size) -> None:
     classes = shape.all_objects("categories", "a list with the class")
     category, score = classes[0].category("name"), NAN
     if shape.reader.builder.kind == "det":
-        score = _fraction(classes[0].score("confidence"))
+        score = _from_percent(classes[0].score("confidence"))
     if points:
         shape.add(category, shape.only_points(points), score=score)
         return
@@ -135,21 +140,23 @@ def _read_annotation(shape: Row, size: Size) -> None:
     shape.add(category, bounds([point for ring in rings for point in ring]), score=score)
 
 
-def _percent(score: float) -> float:
+def _to_percent(score: float) -> float:
+    """A score in percent, without the rounding errors of binary fractions: 57.0 for 0.57."""
     return float(Decimal(repr(score)) * 100)
 
 
-def _fraction(percent: float) -> float:
+def _from_percent(percent: float) -> float:
+    """A score in 0..1 from percent, without the rounding errors of binary fractions."""
     return float(Decimal(repr(percent)) / 100)
 
 
-def _stored(scores: Floats) -> Floats:
-    """(n,) what scores are when they are read back: a percentage has one digit more, which may be rounded."""
-    return np.array([_fraction(_percent(score)) for score in scores.tolist()], np.float64)
+def _round_scores(scores: Floats) -> Floats:
+    """(n,) scores as they are read back after writing in percent, where the last digit may be lost."""
+    return np.array([_from_percent(_to_percent(score)) for score in scores.tolist()], np.float64)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
-    """Write one file."""
+    """Write a list of assets, each with one label of rectangles and polygons."""
     name = one_file(dataset, target, "data.json", "assets", log)
     if not have_sizes(dataset, log) or name is None:
         return
@@ -163,7 +170,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
             if box.outlines:
                 relative_corners = relative_points(box.outlines[0], (image.width, image.height))
             vertices = [{"x": x, "y": y} for x, y in relative_corners]
-            percent = 100 if box.score is None else _percent(box.score)
+            percent = 100 if box.score is None else _to_percent(box.score)
             annotation: dict[str, Any] = {"categories": [{"name": box.label, "confidence": percent}]}
             annotation["type"] = "polygon" if box.outlines else "rectangle"
             annotations.append({**annotation, "boundingPoly": [{"normalizedVertices": vertices}]})
@@ -184,6 +191,6 @@ FORMAT = json_format_of(
     keeps=frozenset("size extension empty score polygon".split()),
     shape_is_box=True,
     max_error_px=1e-6,
-    stored_scores=_stored,
+    stored_scores=_round_scores,
     needs_size=True,
 )
