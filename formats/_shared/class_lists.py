@@ -77,8 +77,8 @@ def has_space(name: str) -> bool:
 def note_spaces(names: Sequence[str], log: Log) -> None:
     """Say how many image names most programs would split at their spaces."""
     if n := sum(map(has_space, names)):
-        what = "1 image name has a space" if n == 1 else f"{n} image names have spaces"
-        log.note(f"{what}, which many programs take for the end of the name")
+        statement = "1 image name has a space" if n == 1 else f"{n} image names have spaces"
+        log.note(f"{statement}, which many programs take for the end of the name")
 
 
 class Names(list[str]):
@@ -95,9 +95,9 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
     path = source.full(file)
     if is_description(path):
         return read_described(data, path, log)
-    errors = log.errors
+    n_errors = log.errors
     text = text_of(data, path, log)
-    if log.errors > errors:
+    if log.errors > n_errors:
         return None
     names = [line.strip(" \t") for line in text.decode().split("\n")]
     while names and not names[-1]:
@@ -112,7 +112,7 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
             )
         elif (reason := refuse_class(name)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=number, value=name, reason=reason)
-    return names if log.errors == errors else None
+    return names if log.errors == n_errors else None
 
 
 def given_list(
@@ -166,55 +166,67 @@ def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
 def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
     """The ``names`` among the keys of a ``data.yaml``, if any; None, and issues in the log, if not usable."""
 
-    def wrong(node: Node, field: str, expected: str) -> None:
+    def report_wrong(node: Node, field: str, expected: str) -> None:
         log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=shown(node))
 
-    errors = log.errors
-    node = entries.get("names")
+    n_errors = log.errors
+    names_node = entries.get("names")
     items: list[Node] = []
-    if node is None or is_none(node):
+    if names_node is None or is_none(names_node):
         pass
-    elif isinstance(node.value, list):
-        items = node.value
-    elif isinstance(node.value, dict):
-        items = _names_by_id(node, path, log)
+    elif isinstance(names_node.value, list):
+        items = names_node.value
+    elif isinstance(names_node.value, dict):
+        items = _names_by_id(names_node, path, log)
     else:
-        wrong(node, "names", "a list of names")
+        report_wrong(names_node, "names", "a list of names")
     for item in items:
         if not isinstance(item.value, str):
-            wrong(item, "names", "the name of a class")
+            report_wrong(item, "names", "the name of a class")
         elif not item.value.strip():
             log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason="a name is empty")
         elif (reason := refuse_class(item.value)) is not None:
             log.report(BAD_LISTED_CLASS, path, line=item.line, field="names", value=item.value, reason=reason)
-    count = entries.get("nc")
-    if count is not None and not is_none(count):
-        if not isinstance(count.value, str) or not re.fullmatch(r"[0-9]{1,9}(\.0*)?", count.value.strip()):
-            wrong(count, "nc", "a number of classes")
-        elif items and int(float(count.value)) != len(items):
+    count_node = entries.get("nc")
+    if count_node is not None and not is_none(count_node):
+        if not isinstance(count_node.value, str) or not re.fullmatch(
+            r"[0-9]{1,9}(\.0*)?", count_node.value.strip()
+        ):
+            report_wrong(count_node, "nc", "a number of classes")
+        elif items and int(float(count_node.value)) != len(items):
             log.report(
-                CLASS_COUNT, path, line=count.line, field="nc", value=int(float(count.value)), n=len(items)
+                CLASS_COUNT,
+                path,
+                line=count_node.line,
+                field="nc",
+                value=int(float(count_node.value)),
+                n=len(items),
             )
     names = Names(item.value for item in items)
-    if items and node is not None and isinstance(node.value, dict) and "0" not in node.value:
+    if (
+        items
+        and names_node is not None
+        and isinstance(names_node.value, dict)
+        and "0" not in names_node.value
+    ):
         names.first = 1
-    return names if log.errors == errors else None
+    return names if log.errors == n_errors else None
 
 
 def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
-    numbered: dict[int, Node] = {}
+    node_of_id: dict[int, Node] = {}
     for key, item in node.value.items():
-        if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in numbered:
+        if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in node_of_id:
             reason = f"{shorten(key)!r} is not a valid new id"
             log.report(BAD_CLASS_LIST, path, line=item.line, field="names", reason=reason)
         else:
-            numbered[int(key)] = item
-    first = 0 if 0 in numbered else 1  # ids from 1 on have no class 0
-    missing = next((i for i in range(first, first + len(numbered)) if i not in numbered), None)
-    if missing is not None:
-        missing = missing if 1 in numbered else 0
-        log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing} has no name")
-    return [numbered[i] for i in sorted(numbered)]
+            node_of_id[int(key)] = item
+    lowest_id = 0 if 0 in node_of_id else 1  # ids from 1 on have no class 0
+    missing_id = next((i for i in range(lowest_id, lowest_id + len(node_of_id)) if i not in node_of_id), None)
+    if missing_id is not None:
+        missing_id = missing_id if 1 in node_of_id else 0
+        log.report(BAD_CLASS_LIST, path, line=node.line, field="names", reason=f"id {missing_id} has no name")
+    return [node_of_id[i] for i in sorted(node_of_id)]
 
 
 def first_id(names: list[str]) -> int:
@@ -224,11 +236,11 @@ def first_id(names: list[str]) -> int:
 
 def add_list(names: list[str], builder: Builder, log: Log, path: str) -> list[int]:
     """Add the classes of a list, and return the category row of each id from 0 on, -1 for an unused id."""
-    rows = [-1] * first_id(names)
-    first: dict[str, int] = {}
-    for number, name in enumerate(names, len(rows)):
-        at = first.setdefault(name, number)
-        if at != number:
-            log.report(DUPLICATE_CLASS, path, value=name, first=at, second=number)
-        rows.append(builder.category(name, source_id=number))
-    return rows
+    category_rows = [-1] * first_id(names)
+    number_of_name: dict[str, int] = {}
+    for number, name in enumerate(names, len(category_rows)):
+        first_number = number_of_name.setdefault(name, number)
+        if first_number != number:
+            log.report(DUPLICATE_CLASS, path, value=name, first=first_number, second=number)
+        category_rows.append(builder.category(name, source_id=number))
+    return category_rows

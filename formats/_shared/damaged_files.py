@@ -26,18 +26,18 @@ def report_unread(
     Damaged candidates are reported with the reason, so that none is missing in silence.
     """
     read_files = set(files)
-    others = [file for file in candidates if file not in read_files]
-    rest = [file for file in others if not report_damage(source, file, log)]
-    if files and rest:
-        log.note(f"{printable(source.path)}: not read: {first_few(rest, 5, printable)}")
-    elif not files and len(rest) == len(others):
+    unread_files = [file for file in candidates if file not in read_files]
+    sound_files = [file for file in unread_files if not report_damage(source, file, log)]
+    if files and sound_files:
+        log.note(f"{printable(source.path)}: not read: {first_few(sound_files, 5, printable)}")
+    elif not files and len(sound_files) == len(unread_files):
         log.report(NO_FILES, source.path, expected=Trusted(expected), n=len(source.files))
 
 
 def report_damage(source: Source, file: str, log: Log) -> bool:
     """Report a file that is unreadable, no text, or no JSON by its beginning; return whether it is one."""
     path = source.full(file)
-    errors = log.errors
+    n_errors = log.errors
     try:
         head = source.peek(file)
         refuse_nuls(head)
@@ -46,10 +46,10 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         return True
     if stem(file) != file:  # a picture
         return False
-    if what := other_kind(head):
-        log.report(NOT_TEXT, path, value=Trusted(what))
-    elif wide := wide_encoding(head):
-        log.report(NOT_UTF8, path, line=1, value=wide)
+    if other_type := other_kind(head):
+        log.report(NOT_TEXT, path, value=Trusted(other_type))
+    elif wide_name := wide_encoding(head):
+        log.report(NOT_UTF8, path, line=1, value=wide_name)
     elif (location := too_deep(head)) >= 0:
         line, column = line_column(head, location)
         log.report(TOO_DEEP, path, line=line, column=column)
@@ -57,13 +57,13 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
         from odm.formats._shared.json.columns import Broken, Document, load
 
         # A small file is judged as a whole, another, or one of several records, by how it begins.
-        whole = len(head) < HEAD
-        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
-        if not begins or (whole and path.lower().endswith(".json")):
+        is_whole = len(head) < HEAD
+        begins_as_json = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+        if not begins_as_json or (is_whole and path.lower().endswith(".json")):
             with contextlib.suppress(Broken):
-                document = Document(load(head if whole else head[:1], log, path), log, path)
+                document = Document(load(head if is_whole else head[:1], log, path), log, path)
                 document.value()
                 document.end()
     elif path.lower().endswith(_TEXT) and _CONTROL.search(head):
         log.report(NOT_TEXT, path, value=Trusted("binary data"))
-    return log.errors > errors
+    return log.errors > n_errors

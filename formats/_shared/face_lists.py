@@ -16,15 +16,19 @@ Levels = Mapping[str, Mapping[str, frozenset[int]]]
 LEVELS = ("easy", "medium", "hard")
 
 
-def read_levels(folder: str | None, home: str, log: Log) -> Levels | None:
+def read_levels(folder: str | None, dataset_folder: str, log: Log) -> Levels | None:
     """Read the lists of a folder, else those in `home` or its ``ground_truth``; None where there are none.
 
     Raises UsageError where a list of the named folder is missing, is none, or SciPy is not installed.
     """
-    places = [home, os.path.join(home, "ground_truth")] if folder is None else [folder]
+    folders = [dataset_folder, os.path.join(dataset_folder, "ground_truth")] if folder is None else [folder]
     names = [f"wider_{level}_val.mat" for level in LEVELS]
-    there = [place for place in places if all(os.path.isfile(os.path.join(place, name)) for name in names)]
-    if not there:
+    complete_folders = [
+        candidate
+        for candidate in folders
+        if all(os.path.isfile(os.path.join(candidate, name)) for name in names)
+    ]
+    if not complete_folders:
         if folder is not None:
             raise UsageError(f"--lists {printable(folder)}: expected a folder with {', '.join(names)}")
         return None
@@ -32,10 +36,11 @@ def read_levels(folder: str | None, home: str, log: Log) -> Levels | None:
         if folder is not None:
             raise UsageError("--lists needs SciPy, which reads .mat files: pip install scipy")
         log.note(
-            f"{printable(there[0])}: the lists of easy, medium and hard faces need SciPy (pip install scipy)"
+            f"{printable(complete_folders[0])}: "
+            "the lists of easy, medium and hard faces need SciPy (pip install scipy)"
         )
         return None
-    paths = [os.path.join(there[0], name) for name in names]
+    paths = [os.path.join(complete_folders[0], name) for name in names]
     return {level: _read_list(path) for level, path in zip(LEVELS, paths, strict=True)}
 
 

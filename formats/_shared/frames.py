@@ -23,13 +23,17 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
         if len(np.unique(np.stack([video.astype(np.int64), source_ids]), axis=1).T) == len(source_ids):
             return source_ids
     order = np.argsort(video, kind="stable")
-    first = np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
+    video_starts = (
+        np.flatnonzero(np.append(True, video[order][1:] != video[order][:-1])) if len(order) else order
+    )
     numbers = np.empty(len(tracks), np.int64)
     # Tracks sorted by video, first = [0, 3, 5] where a video begins, n = 6:
     #   arange        0 1 2 3 4 5
     #   repeat(first) 0 0 0 3 3 5   (videos of 3, 2 and 1 tracks)
     #   difference+1  1 2 3 1 2 1   the number of each track within its video
-    numbers[order] = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order)))) + 1
+    numbers[order] = (
+        np.arange(len(order)) - np.repeat(video_starts, np.diff(np.append(video_starts, len(order)))) + 1
+    )
     log.note(f"{plural(len(tracks), 'track')}: numbered from 1, as their ids cannot be written here")
     return numbers
 
@@ -46,10 +50,10 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
     """(images,) the video and the frame of each image. UsageError if one has none, which the layout needs."""
     images = dataset.images
     columns = images.video, images.frame
-    lacks = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
+    lacks_frame = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
     video, frame = columns
-    if video is None or frame is None or lacks.any():
-        name = printable(images.name[int(np.argmax(lacks))]) if len(images) else ""
+    if video is None or frame is None or lacks_frame.any():
+        name = printable(images.name[int(np.argmax(lacks_frame))]) if len(images) else ""
         raise UsageError(f"layout={layout} writes frames of videos, but image {name!r} is not a frame")
     return video, frame
 

@@ -115,9 +115,9 @@ def report_other_kind(
 
     `truth` and `detections` are how many of each there are, and the location of the first.
     """
-    of_kind, (n, at) = (detections, truth) if builder.kind == "det" else (truth, detections)
-    if not of_kind[0] and n and at is not None:
-        log.report(NO_SCORES if builder.kind == "det" else ALL_SCORED, at.path, **at.where, n=n)
+    of_this_kind, (n_other, at) = (detections, truth) if builder.kind == "det" else (truth, detections)
+    if not of_this_kind[0] and n_other and at is not None:
+        log.report(NO_SCORES if builder.kind == "det" else ALL_SCORED, at.path, **at.where, n=n_other)
 
 
 def with_extension(name: str, picture: Picture | None) -> str:
@@ -130,8 +130,10 @@ def with_extension(name: str, picture: Picture | None) -> str:
 
 def own_folder(source: Source) -> tuple[str, ...]:
     """The source itself as a folder of pictures, if it holds any."""
-    holds = source.is_dir and any(f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files)
-    return (source.path,) if holds else ()
+    holds_pictures = source.is_dir and any(
+        f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files
+    )
+    return (source.path,) if holds_pictures else ()
 
 
 class Unsized(msgspec.Struct, frozen=True, eq=False):
@@ -265,15 +267,15 @@ class Gather:
             name_place = at / field if field else at
             if not accept_name(name, log, at.path, **name_place.where, field=field):
                 return None
-        first = self._images.setdefault(name, at)
-        if first is not at:
-            shown = Trusted(str(first))
+        first_at = self._images.setdefault(name, at)
+        if first_at is not at:
+            shown = Trusted(str(first_at))
             log.report(DUPLICATE_IMAGE, at.path, **at.where, field=field, value=name, first=shown)
             return None
         if size is None and (self.asks or needed):
-            errors, size_location = log.errors, size_at or at
+            n_errors, size_location = log.errors, size_at or at
             size = self.pictures.size(name, picture)
-            if self._size_field is not None and log.errors == errors:  # which the file should contain
+            if self._size_field is not None and log.errors == n_errors:  # which the file should contain
                 location = {**size_location.where, "field": self._size_field}
                 if size is None:
                     log.report(SIZE_MISSING, size_location.path, **location, value=name)
@@ -328,17 +330,19 @@ class Gather:
     def _settle_fractions(self) -> None:
         """Keep all boxes relative if no image has a size; else report images without one and drop theirs."""
         self._pack()
-        rows = list(self._unsized)
-        sized = self._needs_pixels or self.builder.has_image_sizes
-        sized = sized or any(not np.isin(chunk["image"], rows).all() for chunk, _ in self._chunks)
-        if stay_fractions(self.builder, list(self._unsized.values()), sized=sized):
+        unsized_rows = list(self._unsized)
+        has_sizes = self._needs_pixels or self.builder.has_image_sizes
+        has_sizes = has_sizes or any(
+            not np.isin(chunk["image"], unsized_rows).all() for chunk, _ in self._chunks
+        )
+        if stay_fractions(self.builder, list(self._unsized.values()), sized=has_sizes):
             return
         for i, (chunk, where) in enumerate(self._chunks):
-            is_kept = ~np.isin(chunk["image"], rows)
-            kept = np.flatnonzero(is_kept).tolist()
-            self.builder.skipped += len(is_kept) - len(kept)
+            is_kept = ~np.isin(chunk["image"], unsized_rows)
+            kept_indices = np.flatnonzero(is_kept).tolist()
+            self.builder.skipped += len(is_kept) - len(kept_indices)
             chunk = {key: kept_rows(column, is_kept) for key, column in chunk.items()}  # noqa: PLW2901
-            self._chunks[i] = chunk, lambda row, where=where, kept=kept: where(kept[row])  # type: ignore[misc]
+            self._chunks[i] = chunk, lambda row, where=where, kept=kept_indices: where(kept[row])  # type: ignore[misc]
 
     # -- boxes
 
@@ -367,8 +371,8 @@ class Gather:
         """
         self._drawn.append(shape)
         self._extra += [extra] if extra is not None else []
-        kind = -1 if is_part is None else int(is_part)
-        row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, kind
+        part_kind = -1 if is_part is None else int(is_part)
+        row = image, category, *corners, *(wh or _NO_WH), score, flags, file, line, track, group, part_kind
         self._singles.append(row)
         self._locations.append(at)
 
@@ -392,13 +396,13 @@ class Gather:
     def where(self, file: NDArray[Any] | int, line: NDArray[Any]) -> Where:
         """The places of n rows by their files and lines."""
 
-        def where(row: int) -> tuple[str, dict[str, Any]]:
+        def locate(row: int) -> tuple[str, dict[str, Any]]:
             path, number, pointer = self.builder.location(
                 file if isinstance(file, int) else int(file[row]), int(line[row])
             )
             return path, {"pointer": pointer} if pointer else {"line": number}
 
-        return where
+        return locate
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Drawn:
         """The shape of a box that is an ellipse."""
@@ -414,8 +418,8 @@ class Gather:
     def counts(self) -> tuple[int, int]:
         """How many of the boxes so far have a score, and how many there are."""
         self._pack()
-        scored = sum(_scored(chunk) for chunk, _ in self._chunks)
-        return scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)
+        n_scored = sum(_scored(chunk) for chunk, _ in self._chunks)
+        return n_scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)
 
     def _pack(self) -> None:
         """Turn the boxes that were added one by one into columns."""
@@ -426,9 +430,9 @@ class Gather:
             _pad_points(table[:, 1], shapes)
         extra, self._extra = self._extra, []
         self._singles, self._locations, self._drawn = [], [], []
-        if (rows := self.groups.join(table, shapes)) is not None:
-            table, locations, shapes = table[rows], [locations[i] for i in rows], [shapes[i] for i in rows]
-            extra = [extra[i] for i in rows] if extra else extra
+        if (kept := self.groups.join(table, shapes)) is not None:
+            table, locations, shapes = table[kept], [locations[i] for i in kept], [shapes[i] for i in kept]
+            extra = [extra[i] for i in kept] if extra else extra
         chunk = {
             "image": table[:, 0],
             "category": table[:, 1],
@@ -454,25 +458,25 @@ class Gather:
         """
         if self._unsized:
             self._settle_fractions()
-        scored, total = self.counts()
+        n_scored, n_boxes = self.counts()
         if n := self._ellipses:
-            what = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
-            self.log.note(f"{printable(self.source.path)}: {what} of {ELLIPSE} corners")
+            ellipses = plural(n, "ellipse is read as an outline", "ellipses are read as outlines")
+            self.log.note(f"{printable(self.source.path)}: {ellipses} of {ELLIPSE} corners")
         if n := self.around_points:
             objects = plural(n, "object has no box", "objects have no box")
             self.log.note(f"{printable(self.source.path)}: {objects}: that around the keypoints is read")
         note_turned(self.log, self.source.path, self._turned)
-        is_det = decide_kind(self.builder, scored, total, unanimous=self._unanimous)
-        ignores = self._unanimous and not is_det
-        if ignores and scored:  # which is reported once, at the first
+        is_det = decide_kind(self.builder, n_scored, n_boxes, unanimous=self._unanimous)
+        ignores_scores = self._unanimous and not is_det
+        if ignores_scores and n_scored:  # which is reported once, at the first
             chunk, where = next((chunk, where) for chunk, where in self._chunks if _scored(chunk))
             path, location = where(int(np.argmax(~np.isnan(chunk["score"]))))
-            if scored == total:
-                self.log.report(ALL_SCORED, path, **location, field=field, n=total)
+            if n_scored == n_boxes:
+                self.log.report(ALL_SCORED, path, **location, field=field, n=n_boxes)
             else:
-                self.log.report(SOME_SCORES, path, **location, field=field, found=scored, total=total)
+                self.log.report(SOME_SCORES, path, **location, field=field, found=n_scored, total=n_boxes)
         for chunk, where in self._chunks:
-            if chunk["score"] is not None and not ignores:
+            if chunk["score"] is not None and not ignores_scores:
                 is_valid = self.of_kind(chunk["score"], where, field=field)
                 if not is_valid.all():
                     self.builder.skipped += len(is_valid) - int(np.count_nonzero(is_valid))
@@ -499,14 +503,16 @@ class Gather:
 
 def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
     """Pad the keypoints of the objects of each class with 0, 0, 0 to the length of the longest."""
-    posed = [
-        (c, shape) for c, shape in zip(category.tolist(), shapes, strict=True) if shape and len(shape.points)
+    shapes_with_points = [
+        (class_row, shape)
+        for class_row, shape in zip(category.tolist(), shapes, strict=True)
+        if shape and len(shape.points)
     ]
     n_points: dict[float, int] = {}
-    for c, shape in posed:
-        n_points[c] = max(n_points.get(c, 0), len(shape.points))
-    for c, shape in posed:
-        shape.points = [*shape.points, *[(0.0, 0.0, 0.0)] * (n_points[c] - len(shape.points))]
+    for class_row, shape in shapes_with_points:
+        n_points[class_row] = max(n_points.get(class_row, 0), len(shape.points))
+    for class_row, shape in shapes_with_points:
+        shape.points = [*shape.points, *[(0.0, 0.0, 0.0)] * (n_points[class_row] - len(shape.points))]
 
 
 def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:

@@ -52,18 +52,18 @@ def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefi
     """
     keys = [_SUFFIX.sub("", source.relative(file)) for file in files]
     if prefix:
-        cut = (key.rpartition("/") for key in keys)
-        keys = [f"{folder}{slash}{last.removeprefix(prefix)}" for folder, slash, last in cut]
+        split_keys = (key.rpartition("/") for key in keys)
+        keys = [f"{folder}{slash}{last.removeprefix(prefix)}" for folder, slash, last in split_keys]
     if not any("/" in key for key in keys):
         return [Place(key, None, stem(key)) for key in keys]
-    lie: dict[str, list[Parts]] = {}
+    folders_of_picture: dict[str, list[Parts]] = {}
     for picture in pictures.all:
         *folder, last = stem(picture.name).split("/")
-        lie.setdefault(last, []).append(tuple(folder))
-    homes = {tuple(key.split("/")[:-1]) for key in keys}
-    places = _places(keys, lie, homes, by_picture=True)
+        folders_of_picture.setdefault(last, []).append(tuple(folder))
+    annotation_folders = {tuple(key.split("/")[:-1]) for key in keys}
+    places = _places(keys, folders_of_picture, annotation_folders, by_picture=True)
     if len({place.key for place in places}) < len(places):
-        places = _places(keys, lie, homes, by_picture=False)
+        places = _places(keys, folders_of_picture, annotation_folders, by_picture=False)
     roots = {place.root for place in places}
     if len(roots) == 1 and (root := roots.pop()):
         return [place._replace(key=place.key[len(root) :]) for place in places]
@@ -71,40 +71,53 @@ def image_places(source: Source, files: Sequence[str], pictures: Pictures, prefi
 
 
 def _places(
-    keys: Sequence[str], lie: dict[str, list[Parts]], homes: Collection[Parts], *, by_picture: bool
+    keys: Sequence[str],
+    folders_of_picture: dict[str, list[Parts]],
+    annotation_folders: Collection[Parts],
+    *,
+    by_picture: bool,
 ) -> list[Place]:
-    named: dict[Parts, Parts] = {}
+    name_folder_of: dict[Parts, Parts] = {}
     """The folder in the names of images, by the folder of the annotations."""
     places = []
     for path in keys:
         *folder, last = path.split("/")
-        home = tuple(folder)
-        candidates = lie.get(stem(last), ())
-        if home in candidates:
+        key_folder = tuple(folder)
+        candidates = folders_of_picture.get(stem(last), ())
+        if key_folder in candidates:
             places.append(Place(path, None, stem(path)))
             continue
-        inner = tuple(part for part in home if not ANNOTATIONS.fullmatch(part))
-        beside = [
+        remaining = tuple(part for part in key_folder if not ANNOTATIONS.fullmatch(part))
+        matching = [
             c
             for c in candidates
-            if c not in homes and (_is_part(_pictured(c), inner) or _is_part(inner, _pictured(c)))
+            if c not in annotation_folders
+            and (_is_part(_pictured(c), remaining) or _is_part(remaining, _pictured(c)))
         ]
-        known = home in named or any(_pictured(c) == home for c in beside)
-        if by_picture and inner == home and not known:
+        is_known = key_folder in name_folder_of or any(_pictured(c) == key_folder for c in matching)
+        if by_picture and remaining == key_folder and not is_known:
             for candidate in candidates:
-                at = _replaced(home, candidate)
-                if candidate not in homes and at >= 0 and home[at].lower() not in SPLITS:
-                    named[home] = home[:at] + home[at + 1 :]
+                i = _replaced(key_folder, candidate)
+                if candidate not in annotation_folders and i >= 0 and key_folder[i].lower() not in SPLITS:
+                    name_folder_of[key_folder] = key_folder[:i] + key_folder[i + 1 :]
                     break
-        name = named.get(home, inner)
-        if name != inner:
-            beside = [c for c in candidates if c not in homes]
-        best = min(beside, key=lambda c: (_pictured(c) != name, c), default=None)
-        if by_picture and best is not None and _is_part(_pictured(best), name):
-            name = tuple(part for part in name if part in best or part.lower() in SPLITS)
-        root = None if name == home else "".join(f"{part}/" for part in _shared_start(home, name))
-        key = "/".join([*name, last])
-        places.append(Place(key, root, stem(key) if best is None else "/".join([*best, stem(last)])))
+        name_folder = name_folder_of.get(key_folder, remaining)
+        if name_folder != remaining:
+            matching = [c for c in candidates if c not in annotation_folders]
+        picture_folder = min(matching, key=lambda c: (_pictured(c) != name_folder, c), default=None)
+        if by_picture and picture_folder is not None and _is_part(_pictured(picture_folder), name_folder):
+            name_folder = tuple(
+                part for part in name_folder if part in picture_folder or part.lower() in SPLITS
+            )
+        root = (
+            None
+            if name_folder == key_folder
+            else "".join(f"{part}/" for part in _shared_start(key_folder, name_folder))
+        )
+        key = "/".join([*name_folder, last])
+        places.append(
+            Place(key, root, stem(key) if picture_folder is None else "/".join([*picture_folder, stem(last)]))
+        )
     return places
 
 
@@ -114,19 +127,23 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
     Returns the image name, without extension, and the image file by the key of the annotation file. If
     several keys have one image file, each key stays the name.
     """
-    lie: dict[str, list[tuple[Parts, Picture]]] = {}
+    pictures_of_name: dict[str, list[tuple[Parts, Picture]]] = {}
     for picture in pictures.all if keys else ():
         *folder, last = stem(picture.name).split("/")
-        lie.setdefault(last, []).append((_pictured(tuple(folder)), picture))
+        pictures_of_name.setdefault(last, []).append((_pictured(tuple(folder)), picture))
     pairs = {}
     for key in keys:
-        *above, last = key.split("/")
-        fitting = [(parts, picture) for parts, picture in lie.get(last, ()) if _is_part(parts, tuple(above))]
-        if fitting:
-            parts, picture = max(fitting, key=lambda fit: len(fit[0]))
+        *key_folder, last = key.split("/")
+        matches = [
+            (parts, picture)
+            for parts, picture in pictures_of_name.get(last, ())
+            if _is_part(parts, tuple(key_folder))
+        ]
+        if matches:
+            parts, picture = max(matches, key=lambda fit: len(fit[0]))
             pairs[key] = "/".join([*parts, last]), picture
-    shared = Counter(picture.location for _, picture in pairs.values())
-    return {k: (name if shared[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
+    n_keys_of_picture = Counter(picture.location for _, picture in pairs.values())
+    return {k: (name if n_keys_of_picture[p.location] == 1 else k, p) for k, (name, p) in pairs.items()}
 
 
 def _pictured(folder: Parts) -> Parts:
@@ -136,21 +153,21 @@ def _pictured(folder: Parts) -> Parts:
 
 def _is_part(few: Parts, many: Parts) -> bool:
     """Whether all of few are among many, in their order."""
-    rest = iter(many)
-    return all(part in rest for part in few)
+    remaining = iter(many)
+    return all(part in remaining for part in few)
 
 
-def _replaced(home: Parts, pictures: Parts) -> int:
+def _replaced(labels: Parts, pictures: Parts) -> int:
     """The index of the only part in which a folder of labels differs from its folder of images, else -1."""
-    at = len(_shared_start(home, pictures))
-    rest = home[at + 1 :]
-    return at if at < len(home) and rest in (pictures[at:], pictures[at + 1 :]) else -1
+    i = len(_shared_start(labels, pictures))
+    after = labels[i + 1 :]
+    return i if i < len(labels) and after in (pictures[i:], pictures[i + 1 :]) else -1
 
 
 def _shared_start(first: Parts, second: Parts) -> Parts:
     shorter = min(len(first), len(second))
-    n = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
-    return first[:n]
+    n_shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
+    return first[:n_shared]
 
 
 def without_folder(place: Place, path: str) -> str:
@@ -159,22 +176,22 @@ def without_folder(place: Place, path: str) -> str:
     A folder of annotations is no part of the name if `path` leaves it by ``../`` for a folder of images.
     """
     *folder, last = place.key.split("/")
-    *leads, _ = path.replace("\\", "/").split("/")
-    up = leads.count("..")
-    if place.root is not None or not 0 < up <= len(folder) or leads[:up] != [".."] * up:
+    *path_folders, _ = path.replace("\\", "/").split("/")
+    n_up = path_folders.count("..")
+    if place.root is not None or not 0 < n_up <= len(folder) or path_folders[:n_up] != [".."] * n_up:
         return place.key
-    home = tuple(folder)
-    at = _replaced(home, (*folder[: len(folder) - up], *leads[up:]))
-    return place.key if at < 0 else "/".join([*home[:at], *home[at + 1 :], last])
+    key_folder = tuple(folder)
+    i = _replaced(key_folder, (*folder[: len(folder) - n_up], *path_folders[n_up:]))
+    return place.key if i < 0 else "/".join([*key_folder[:i], *key_folder[i + 1 :], last])
 
 
 def note_folders(dataset: Dataset, log: Log) -> None:
     """Note which folders in the names of images a later reader of the written files will drop."""
-    lost = {
+    dropped = {
         part for name in dataset.images.name for part in name.split("/")[:-1] if ANNOTATIONS.fullmatch(part)
     }
-    if lost:
-        shown = ", ".join(repr(part) for part in sorted(lost)[:3])
+    if dropped:
+        shown = ", ".join(repr(part) for part in sorted(dropped)[:3])
         log.note(f"folders called {shown} are read as those of the annotations, not as part of image names")
 
 
@@ -189,7 +206,7 @@ def choose_url_names(
     `name_of` is tried first, then the folders of the URLs, then the host or bucket too; a longer name than
     the first is noted.
     """
-    places = {text for text in texts if isinstance(text, str)}
+    urls = {text for text in texts if isinstance(text, str)}
 
     def name_with_folders(text: str) -> str:
         return name_of_url(text, name_of(text))
@@ -199,12 +216,12 @@ def choose_url_names(
         host = text.partition("://")[2].partition("/")[0]
         return f"{host}/{name}" if name != name_of(text) or text.endswith(f"://{host}/{name}") else name
 
-    for way in (name_of, name_with_folders, name_with_host):
-        if len(set(map(way, places))) == len(places):
-            if way is not name_of:
+    for name_function in (name_of, name_with_folders, name_with_host):
+        if len(set(map(name_function, urls))) == len(urls):
+            if name_function is not name_of:
                 text = "names of images keep their folders, because some are alike without"
                 log.note(f"{printable(path)}: {text}")
-            return way
+            return name_function
     return name_of
 
 

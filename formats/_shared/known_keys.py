@@ -39,8 +39,10 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
         while stack:
             value, name = stack.pop()
             if type(value) is list:
-                first = value[0] if value else None
-                if type(first) is dict or (type(first) is list and first and type(first[0]) in (dict, list)):
+                first_element = value[0] if value else None
+                if type(first_element) is dict or (
+                    type(first_element) is list and first_element and type(first_element[0]) in (dict, list)
+                ):
                     stack += [(inner, name) for inner in value]
             elif type(value) is dict:
                 is_free = name in self.free
@@ -79,9 +81,9 @@ def declare_keys(text: str, *more: str) -> KnownKeys:
     return KnownKeys(frozenset(word.rstrip("{}*") for word in words) | set(more), free, opaque)
 
 
-def count_extra(extras: Counter[str], what: str, n: int = 1) -> None:
+def count_extra(extras: Counter[str], name: str, n: int = 1) -> None:
     """Count something that is not read."""
-    key = what if what in extras else shorten(what, 60)
+    key = name if name in extras else shorten(name, 60)
     if key not in extras and len(extras) >= _MOST_EXTRAS:
         key = "other keys"
     extras[key] += n

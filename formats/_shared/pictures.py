@@ -85,12 +85,12 @@ def relative_to_images(
     """
     images, boxes = dataset.images, dataset.boxes
     limits = dataset.limits()
-    errors = log.errors
+    n_errors = log.errors
     for row in distinct(boxes.image).tolist():
         if not limits[row].all():
             path, line, pointer = dataset.image_place(row)
             log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-    if log.errors > errors:
+    if log.errors > n_errors:
         return None
     size = limits[boxes.image]
     fractions = values / np.tile(size, 2)
@@ -318,11 +318,13 @@ class Pictures:
                     if min(size) > 0:
                         self._others[other_name] = size
                         self._others.setdefault(stem(other_name), size)
-                lasts = Counter(stem(other_name).rpartition("/")[2] for other_name in other.images.name)
+                n_with_last_part = Counter(
+                    stem(other_name).rpartition("/")[2] for other_name in other.images.name
+                )
                 self._lasts = {
                     last: self._others[known]
                     for known in other.images.name
-                    if known in self._others and lasts[last := stem(known).rpartition("/")[2]] == 1
+                    if known in self._others and n_with_last_part[last := stem(known).rpartition("/")[2]] == 1
                 }
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
@@ -347,13 +349,15 @@ class Pictures:
         if other is None or not self._others:  # which `size` has looked for
             return None
         last = stem(name).rpartition("/")[2]
-        same = [theirs for theirs in other.images.name if stem(theirs).rpartition("/")[2] == last]
-        if len(same) > 1:
-            shown = " and ".join(repr(shorten(theirs)) for theirs in same[:2])
-            reason = f"the other side has {len(same)} images with this name, {shown}"
+        namesakes = [
+            other_name for other_name in other.images.name if stem(other_name).rpartition("/")[2] == last
+        ]
+        if len(namesakes) > 1:
+            shown = " and ".join(repr(shorten(other_name)) for other_name in namesakes[:2])
+            reason = f"the other side has {len(namesakes)} images with this name, {shown}"
             way = "select one split with --split, or use the same names, including folders, on both sides"
             return reason, way
-        if same:
+        if namesakes:
             return None
         reason = "the other side has sizes, but no image with this name"
         return reason, "remove it here, add it there, or use --images DIR or --image-size WxH"

@@ -34,15 +34,15 @@ def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Lo
 
 
 def files_of_split(
-    files: list[str], split_of: Callable[[str], str], wanted: str | None, source: Source, log: Log
+    files: list[str], split_of: Callable[[str], str], requested: str | None, source: Source, log: Log
 ) -> list[str]:
     """The files of the split `wanted`, all if it is None; none, and an issue, if there is no such split."""
-    if wanted is None:
+    if requested is None:
         return files
     splits = [split_of(file) for file in files]
     if files:
-        miss_split(wanted, splits, source, log)
-    return [file for file, split in zip(files, splits, strict=True) if split == wanted]
+        miss_split(requested, splits, source, log)
+    return [file for file, split in zip(files, splits, strict=True) if split == requested]
 
 
 def split_files(dataset: Dataset, name: Callable[[str], str]) -> dict[str, str]:

@@ -127,18 +127,18 @@ def load(data: bytes, log: Log, path: str) -> bytes:
 
     Raises Broken, after an issue with its location, if it is not UTF-8 or empty.
     """
-    if wide := wide_encoding(data[:4096]):
-        log.report(NOT_UTF8, path, line=1, value=wide)
+    if wide_name := wide_encoding(data[:4096]):
+        log.report(NOT_UTF8, path, line=1, value=wide_name)
         raise Broken
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data.isascii():
         decoder = codecs.getincrementaldecoder("utf-8")()
-        step, begin = 2**20, 0
+        chunk_size, begin = 2**20, 0
         try:
-            for begin in range(0, len(data), step):
-                decoder.decode(data[begin : begin + step], final=begin + step >= len(data))
+            for begin in range(0, len(data), chunk_size):
+                decoder.decode(data[begin : begin + chunk_size], final=begin + chunk_size >= len(data))
         except UnicodeDecodeError as e:
-            location = begin - (len(e.object) - min(step, len(data) - begin)) + e.start
+            location = begin - (len(e.object) - min(chunk_size, len(data) - begin)) + e.start
             line, column = line_column(data, location)
             log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
             raise Broken from None
@@ -268,17 +268,17 @@ class Document:
         """Pass over the value that begins here, and say whether it is strictly JSON: Python reads NaN too."""
         import msgspec
 
-        rest = self._view[self._at :]
+        remaining = self._view[self._at :]
         try:
-            msgspec.json.decode(rest, type=msgspec.Raw)
+            msgspec.json.decode(remaining, type=msgspec.Raw)
         except msgspec.DecodeError as e:
             length = _length(e)
         except RecursionError:
             self._too_deep()
         else:
-            length = len(rest)
+            length = len(remaining)
         if length:
-            self._refuse_deeper(rest[:length])
+            self._refuse_deeper(remaining[:length])
             self._at += length
             return True
         self.value()
@@ -292,8 +292,8 @@ class Document:
     def raw(self) -> bytes | None:
         """Read the text of the value that begins here, verbatim; None if it is not strict JSON."""
         begin = self._at
-        strict = self.skip()
-        return self._data[begin : self._at].strip(_BLANKS) if strict else None
+        is_strict = self.skip()
+        return self._data[begin : self._at].strip(_BLANKS) if is_strict else None
 
     def records(self, fields: Sequence[Field], *, rest: bool = False) -> Iterator[Chunk]:
         """The records of the list that begins here, in slices; with `rest` also of keys that no field names.
@@ -306,24 +306,24 @@ class Document:
             self._at = match.end()
             return
         shapes = Shapes(fields, rest=rest)
-        at, index, end = self._at + 1, self._first, None
+        begin, index, end = self._at + 1, self._first, None
         while end is None:
-            cut = CUT.search(data, at + self._size)
+            cut = CUT.search(data, begin + self._size)
             if cut is None:
-                is_whole = data[at - 1 : at] == b"[" and index == self._first
-                piece: Any = self._view[at - 1 :] if is_whole else None
+                is_whole = data[begin - 1 : begin] == b"[" and index == self._first
+                piece: Any = self._view[begin - 1 :] if is_whole else None
             else:
-                piece = b"".join((b"[", self._view[at : cut.start() + 1], b"]"))
-            chunk, end = self._piece(piece, at, index, shapes, whole=cut is None)
+                piece = b"".join((b"[", self._view[begin : cut.start() + 1], b"]"))
+            chunk, end = self._piece(piece, begin, index, shapes, is_rest=cut is None)
             index += chunk.n
-            taken = (cut.start() if end is None and cut else len(data)) - at
-            chunk.expected = index + int(1.05 * chunk.n * (len(data) - at - taken) / (taken + 1))
-            at = len(data) if cut is None else cut.end() - 1
+            n_taken = (cut.start() if end is None and cut else len(data)) - begin
+            chunk.expected = index + int(1.05 * chunk.n * (len(data) - begin - n_taken) / (n_taken + 1))
+            begin = len(data) if cut is None else cut.end() - 1
             yield chunk
         self._at = end
 
     def _piece(
-        self, piece: Any, at: int, index: int, shapes: Shapes, *, whole: bool = True
+        self, piece: Any, begin: int, index: int, shapes: Shapes, *, is_rest: bool = True
     ) -> tuple[Chunk, int | None]:
         """Decode the slice `piece`, which begins at `at` and whose first record has the number `index`.
 
@@ -333,8 +333,8 @@ class Document:
         import msgspec
 
         if piece is None:
-            piece = b"".join((b"[", self._view[at:]))
-        ended = whole
+            piece = b"".join((b"[", self._view[begin:]))
+        list_ends = is_rest
         length = len(piece)
         while self._fast:
             try:
@@ -342,24 +342,24 @@ class Document:
             except RecursionError:
                 self._too_deep()
             except (msgspec.DecodeError, UnicodeDecodeError) as e:
-                shorter = _length(e)
-                if not 0 < shorter < length:
+                list_length = _length(e)
+                if not 0 < list_length < length:
                     break
                 # The list ends inside the piece.
-                length, ended = shorter, True
+                length, list_ends = list_length, True
                 piece = bytes(piece[:length])
                 continue
             if chunk is None:
                 break
-            return chunk, at - 1 + length if ended else None
+            return chunk, begin - 1 + length if list_ends else None
         try:
-            records, end = self._python(piece, at - 1, retry=not whole, outer=2)
+            records, end = self._python(piece, begin - 1, retry=not is_rest, outer=2)
         except _BadCut:
-            return self._piece(None, at, index, shapes)
+            return self._piece(None, begin, index, shapes)
         chunk = Chunk(index, len(records), records=records)
-        if end is None and not ended:
+        if end is None and not list_ends:
             return chunk, None
-        return chunk, at - 1 + (length if end is None else end)
+        return chunk, begin - 1 + (length if end is None else end)
 
     def _python(
         self, piece: Any, offset: int, *, retry: bool = False, outer: int = 0
@@ -379,10 +379,10 @@ class Document:
             self._syntax_error(offset + len(text[:position].encode()), reason)
         except RecursionError:
             self._too_deep()
-        stop = len(text[:end].encode())
-        self._refuse_deeper(memoryview(piece)[:stop], outer)
-        self._at = offset + stop
-        return value, None if not text[end:].strip(" \t\r\n") else stop
+        n_bytes = len(text[:end].encode())
+        self._refuse_deeper(memoryview(piece)[:n_bytes], outer)
+        self._at = offset + n_bytes
+        return value, None if not text[end:].strip(" \t\r\n") else n_bytes
 
     def _text(self, quoted: bytes) -> str | None:
         try:
@@ -492,7 +492,7 @@ class Shapes:
             except msgspec.ValidationError:
                 pass
         try:
-            shape, floats = self._learn(piece, start)
+            shape, first_float_id = self._learn(piece, start)
             if shape is None:
                 return None
             chunk = shape.decode(piece, start)
@@ -500,41 +500,45 @@ class Shapes:
             return None
         self.shape = shape
         if chunk is not None:
-            chunk.written_float = floats
+            chunk.written_float = first_float_id
         return chunk
 
     def _learn(self, piece: Any, start: int) -> tuple[_Shape | None, dict[str, int]]:
         import msgspec
 
         records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
-        present = Counter(key for record in records for key in record)
-        floats: dict[str, int] = {}
+        n_records_with = Counter(key for record in records for key in record)
+        first_float_id: dict[str, int] = {}
         spec = []
-        for key, n in present.items():
+        for key, n in n_records_with.items():
             field = self._fields.get(key)
             kind = self._unnamed
             if field is not None:
                 kind = field.kind
                 if kind == "id":
-                    raw = [bytes(r[key]) if key in r else b"0" for r in records]
-                    points = [i for i, r in enumerate(raw) if r[:1] != b'"' and not r.lstrip(b"-").isdigit()]
-                    texts = any(r[:1] == b'"' for r in raw)
-                    if points and texts:
+                    id_texts = [bytes(r[key]) if key in r else b"0" for r in records]
+                    float_rows = [
+                        i for i, r in enumerate(id_texts) if r[:1] != b'"' and not r.lstrip(b"-").isdigit()
+                    ]
+                    has_text_ids = any(r[:1] == b'"' for r in id_texts)
+                    if float_rows and has_text_ids:
                         return None, {}
-                    kind = "float-id" if points else "any-id" if texts else "id"
-                    if points:
-                        floats[key] = start + points[0]
+                    kind = "float-id" if float_rows else "any-id" if has_text_ids else "id"
+                    if float_rows:
+                        first_float_id[key] = start + float_rows[0]
             spec.append((key, kind, n == len(records)))
-        if any(field.required and present[field.key] < len(records) for field in self._fields.values()):
+        if any(
+            field.required and n_records_with[field.key] < len(records) for field in self._fields.values()
+        ):
             return None, {}
-        if len(spec) > 200 or any(_NO_FIELD.search(key) for key in present):
+        if len(spec) > 200 or any(_NO_FIELD.search(key) for key in n_records_with):
             return None, {}  # keys that are data: a type per slice would cost more than it saves
         shape = self._known.get(tuple(spec))
         if shape is None:
             if len(self._known) == 64:
                 return None, {}
             shape = self._known[tuple(spec)] = _Shape(spec)
-        return shape, floats
+        return shape, first_float_id
 
 
 class _Shape:
@@ -566,9 +570,9 @@ class _Shape:
             elif kind in ("number", "float-id"):
                 type_, default = float, float("nan")
             elif kind == "numbers":
-                four = [(f"n{i}", float) for i in range(4)]
+                numbers = [(f"n{i}", float) for i in range(4)]
                 type_ = msgspec.defstruct(
-                    "Numbers", four, array_like=True, forbid_unknown_fields=True, gc=False
+                    "Numbers", numbers, array_like=True, forbid_unknown_fields=True, gc=False
                 )
             elif kind == "text":
                 type_, default = str, None
@@ -585,16 +589,16 @@ class _Shape:
         self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
-        rows = self._decoder.decode(piece)
-        n = len(rows)
+        records = self._decoder.decode(piece)
+        n = len(records)
         chunk = Chunk(start, n)
-        colons = 0
+        n_colons = 0
         for number, (key, kind, always) in enumerate(self._spec):
             if number < len(_GETTERS):
-                values = _GETTERS[number](rows)
+                values = _GETTERS[number](records)
             else:
-                values = list(map(operator.attrgetter(f"f{number}"), rows))
-            keys = n
+                values = list(map(operator.attrgetter(f"f{number}"), records))
+            n_keys = n
             if kind in ("id", "int", "flag", "any-id"):
                 try:
                     column: Any = _whole_numbers(values, kind)
@@ -602,19 +606,19 @@ class _Shape:
                     return None
                 except TypeError:  # ids that are text
                     column = values
-                    colons += sum(v.count(":") for v in values if isinstance(v, str))
+                    n_colons += sum(v.count(":") for v in values if isinstance(v, str))
                     if not always:
-                        keys = n - values.count(NONE)
+                        n_keys = n - values.count(NONE)
                 else:
                     n_present = int(np.count_nonzero(column != NONE))
                     if n_present < n:
                         if always:
                             return None
-                        keys = n_present
+                        n_keys = n_present
             elif kind in ("number", "float-id"):
                 numbers = pack_floats(values, 1)[:, 0]
                 if not always:
-                    keys = n - int(np.isnan(numbers).sum())
+                    n_keys = n - int(np.isnan(numbers).sum())
                 column = _whole_ids(numbers) if kind == "float-id" else numbers
                 if column is None:
                     return None
@@ -625,30 +629,30 @@ class _Shape:
             elif kind == "ints":
                 column = values
                 if not always:
-                    keys = n - values.count(None)
+                    n_keys = n - values.count(None)
             elif kind == "text":
                 column = values
                 if not always:
-                    keys = n - values.count(None)
-                colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
+                    n_keys = n - values.count(None)
+                n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
             else:
-                filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
+                n_filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
                 if kind == "rest":
                     chunk.rest[key] = on_one_line(values)
-                elif filled and kind != "kept":
-                    chunk.extras[key] = filled
+                elif n_filled and kind != "kept":
+                    chunk.extras[key] = n_filled
                 if not always:
-                    keys = n - sum(not len(v) for v in values)
-                colons += _count_colons(values)
-                colons += keys * (1 + key.count(":"))
+                    n_keys = n - sum(not len(v) for v in values)
+                n_colons += _count_colons(values)
+                n_colons += n_keys * (1 + key.count(":"))
                 if kind in ("raw", "kept"):
                     chunk.columns[key] = values
                 continue
             chunk.columns[key] = column
-            colons += keys * (1 + key.count(":"))
+            n_colons += n_keys * (1 + key.count(":"))
         data = np.frombuffer(piece, np.uint8)
-        parts = (data[at : at + SLICE] == ord(":") for at in range(0, len(data), SLICE))
-        return chunk if sum(map(np.count_nonzero, parts)) == colons else None
+        text_slices = (data[begin : begin + SLICE] == ord(":") for begin in range(0, len(data), SLICE))
+        return chunk if sum(map(np.count_nonzero, text_slices)) == n_colons else None
 
 
 def _count_colons(values: list[Any]) -> int:

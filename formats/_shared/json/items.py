@@ -277,8 +277,8 @@ class Item:
     def category_with_id(self, key: str, id_key: str) -> int:
         """The row of the class that is named under a key; the id beside it becomes that of the class."""
         name, id_ = self.record.get(key), self.record.get(id_key)
-        new = isinstance(name, str) and name not in self.reader.classes
-        if not new or type(id_) is not int or not 0 <= id_ < 2**31:
+        is_new = isinstance(name, str) and name not in self.reader.classes
+        if not is_new or type(id_) is not int or not 0 <= id_ < 2**31:
             return self.category(key)
         return self.category_named(name, self.at / key, source_id=id_)
 
@@ -617,17 +617,17 @@ class Image(NamedTuple):
 def images_of(dataset: Dataset) -> Iterator[Image]:
     """Every image with its boxes."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    short, is_det = boxes.short_wh(), dataset.kind == "det"
+    wh_of_boxes, is_det = boxes.short_wh(), dataset.kind == "det"
     order = np.argsort(boxes.image, kind="stable")
-    ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
+    image_ends = np.searchsorted(boxes.image[order], np.arange(len(images)), side="right").tolist()
     begin = 0
-    for row, (name, end) in enumerate(zip(images.name, ends, strict=True)):
+    for row, (name, end) in enumerate(zip(images.name, image_ends, strict=True)):
         rows, begin = order[begin:end], end
         columns = zip(
             rows.tolist(),
             boxes.category[rows].tolist(),
             boxes.xyxy[rows].tolist(),
-            short[rows].tolist(),
+            wh_of_boxes[rows].tolist(),
             boxes.score[rows].tolist(),
             boxes.flags[rows].tolist(),
             strict=True,
@@ -651,8 +651,10 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
 def class_ids(dataset: Dataset) -> dict[str, int]:
     """The ids of classes by their names: those of the source if they are some, else numbers from 0."""
     names, ids = dataset.categories.name, dataset.categories.source_id.tolist()
-    fits = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids) and len(set(ids)) == len(ids)
-    return dict(zip(names, ids if fits else range(len(names)), strict=True))
+    are_unique_numbers = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids) and len(
+        set(ids)
+    ) == len(ids)
+    return dict(zip(names, ids if are_unique_numbers else range(len(names)), strict=True))
 
 
 def relative_places(
@@ -664,15 +666,15 @@ def relative_places(
     decimals to preserve pixels within 1e-6.
     """
     boxes, size = dataset.boxes, dataset.limits()
-    low, high = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
-    low = low + boxes.wh / 2 if form == "cxcywh" else low
+    first_pair, right_bottom = boxes.xyxy[:, :2], boxes.xyxy[:, 2:]
+    first_pair = first_pair + boxes.wh / 2 if form == "cxcywh" else first_pair
     with np.errstate(invalid="ignore"):
-        fractions = np.concatenate([low, high if form == "ltrb" else boxes.wh], axis=1) * scale
+        fractions = np.concatenate([first_pair, right_bottom if form == "ltrb" else boxes.wh], axis=1) * scale
         fractions = fractions / np.tile(size, 2)[boxes.image]
     # Finer than centres are written elsewhere, or halves of a width would be rounded up and down in turn.
-    more = 1 if scale == 100 else 3
-    places = np.array([decimals_for(*wh) + more for wh in size.tolist()], np.int64)[boxes.image]
-    texts = fixed_rows(fractions, places)
+    extra_decimals = 1 if scale == 100 else 3
+    n_decimals = np.array([decimals_for(*wh) + extra_decimals for wh in size.tolist()], np.int64)[boxes.image]
+    texts = fixed_rows(fractions, n_decimals)
     return lambda row: [number(float(text)) for text in texts[row]]
 
 

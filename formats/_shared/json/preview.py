@@ -60,9 +60,9 @@ def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
 
 def deep_location(data: bytes, most: int = MOST_LEVELS) -> int:
     """Where a JSON text goes deeper than `most` levels, 0 if nowhere."""
-    at = depth = 0
-    while match := _BRACKET.match(data, at):
-        at = match.end()
+    position = depth = 0
+    while match := _BRACKET.match(data, position):
+        position = match.end()
         depth += 1 if match[1] in b"[{" else -1
         if depth > most:
             return match.start(1)
@@ -71,8 +71,8 @@ def deep_location(data: bytes, most: int = MOST_LEVELS) -> int:
 
 def line_column(data: bytes, location: int) -> tuple[int, int]:
     """Line and column, both from 1, of a byte; the column counts characters."""
-    begin = data.rfind(b"\n", 0, location) + 1
-    return data.count(b"\n", 0, location) + 1, len(data[begin:location].decode("utf-8", "replace")) + 1
+    line_start = data.rfind(b"\n", 0, location) + 1
+    return data.count(b"\n", 0, location) + 1, len(data[line_start:location].decode("utf-8", "replace")) + 1
 
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)
@@ -115,44 +115,44 @@ def glance(head: bytes) -> JsonPreview:
     keys: dict[str, str] = {}
     first: dict[str, dict[str, str]] = {}
     stack: list[str] = []
-    key = inner = ""
-    label: bytes | None = None  # the text that was read last, a key if a colon follows
-    records = 0  # how many records the current list has begun
+    key = inner_key = ""
+    last_text: bytes | None = None  # the text that was read last, a key if a colon follows
+    n_records = 0  # how many records the current list has begun
     after_colon = False
     at = 0
     while match := TOKEN.search(head, at):
         at = match.end()
         token = match[0]
-        what = token[:1].decode("latin-1")
+        first_char = token[:1].decode("latin-1")
         if after_colon:
             after_colon = False
             if len(stack) == 1:
-                keys.setdefault(key, what)
-                records = 0
-            elif records == 1 and "".join(stack) in ("{[{", "[{"):
-                first.setdefault(key, {}).setdefault(inner, what)
-        if what == '"':
-            label = token[1:-1] if match[1] else None
-        elif what == ":":
-            if label is not None:
-                text = label.decode("utf-8", "replace")
+                keys.setdefault(key, first_char)
+                n_records = 0
+            elif n_records == 1 and "".join(stack) in ("{[{", "[{"):
+                first.setdefault(key, {}).setdefault(inner_key, first_char)
+        if first_char == '"':
+            last_text = token[1:-1] if match[1] else None
+        elif first_char == ":":
+            if last_text is not None:
+                text = last_text.decode("utf-8", "replace")
                 if stack == ["{"]:
                     key = text
                 else:
-                    inner = text
+                    inner_key = text
             after_colon = True
-        elif what in "{[":
-            if what == "{" and "".join(stack) in ("{[", "["):
-                records += 1
-                if records == 1:
+        elif first_char in "{[":
+            if first_char == "{" and "".join(stack) in ("{[", "["):
+                n_records += 1
+                if n_records == 1:
                     first.setdefault(key, {})
                 else:  # a list shows no more: look for its end alone
                     at = _pass_over(head, match.start(), stack)
                     continue
-            stack.append(what)
+            stack.append(first_char)
             if len(stack) > 100:
                 break
-        elif what in "]}":
+        elif first_char in "]}":
             if not stack:
                 break
             stack.pop()

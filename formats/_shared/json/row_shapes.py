@@ -109,10 +109,10 @@ class DrawnRow:
 
         An upright rectangle gets no oriented box, and a polygon only if shapes are wanted.
         """
-        four = what == "rotated boxes" and len(points) == 4
-        if not is_upright(points) and four:
+        is_oriented = what == "rotated boxes" and len(points) == 4
+        if not is_upright(points) and is_oriented:
             self.draw("oriented", points, what)
-        elif not is_upright(points) or (self.wants and not four):
+        elif not is_upright(points) or (self.wants and not is_oriented):
             self.draw("polygons", [points], what)
         return bounds(points)
 

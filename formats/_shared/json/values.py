@@ -88,13 +88,13 @@ def choose_files(
     if not source.is_dir:
         return [""]
     candidates = source.with_suffix(*suffixes) if among is None else list(among)
-    later = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), says)]
-    fits = {*fitting(source, says, suffixes), *later} & set(candidates)
-    forms = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
+    later_fits = [file for file in candidates[LOOKED_AT:] if check_head(source.head(file), says)]
+    fits = {*fitting(source, says, suffixes), *later_fits} & set(candidates)
+    key_sets = {_first_keys(source.head(file)) for file in fits} if len(fits) < len(candidates) else set()
 
     def should_fit(keys: frozenset[str]) -> bool:
         return not unique_keys.isdisjoint(keys) or any(
-            keys and 2 * len(keys & form) >= len(form) for form in forms
+            keys and 2 * len(keys & form) >= len(form) for form in key_sets
         )
 
     files = [file for file in candidates if file in fits or should_fit(_first_keys(source.head(file)))]
@@ -328,8 +328,8 @@ class Reader(Gather):
             what = f"{at.field} {show(value)} is read as the number {value}"
             self.log.note(f"{printable(self.source.path)}: {what}")
             return value
-        whole = type(value) in NUMBER_TYPES and value == int(value)
-        return str(int(value)) if whole else show(value)
+        is_whole = type(value) in NUMBER_TYPES and value == int(value)
+        return str(int(value)) if is_whole else show(value)
 
     def image(
         self, name: Any, at: At, *, field: str = "", picture: Picture | None = None, **columns: Any
@@ -389,9 +389,9 @@ class Reader(Gather):
         what = Trusted(kinds[0] if len(kinds) == 1 else "outlines")
         self.log.report(OUTLINES, at.path, **at.where, n=n, total=max(total, n), what=what)
         rotated = self._outlines["rotated boxes"]
-        for key, m in (("rotation", rotated), ("segmentation", n - rotated)):
-            if m:
-                self.count(key, m)
+        for key, n_of_kind in (("rotation", rotated), ("segmentation", n - rotated)):
+            if n_of_kind:
+                self.count(key, n_of_kind)
 
 
 LONGEST = 2**27
@@ -493,8 +493,8 @@ def bounds(points: Sequence[Sequence[float]]) -> Corners:
 def around_ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Corners:
     """The box around an ellipse that is turned by so many radians."""
     if turn:
-        c, s = math.cos(turn), math.sin(turn)
-        rx, ry = math.hypot(rx * c, ry * s), math.hypot(rx * s, ry * c)
+        cos, sin = math.cos(turn), math.sin(turn)
+        rx, ry = math.hypot(rx * cos, ry * sin), math.hypot(rx * sin, ry * cos)
     return x - rx, y - ry, x + rx, y + ry
 
 

@@ -92,9 +92,11 @@ def fill_frames(
     lengths = {*map(len, values.values())}
     if len(lengths) != 1 or 0 in lengths or max(last, frames[-1]) - frames[0] > MOST_FRAMES:
         return dict(values)
-    every = np.arange(frames[0], max(last, frames[-1]) + 1)
-    before = frames[np.searchsorted(frames, every, side="right") - 1]
-    every = every[(before == every) | np.isin(before, list(goes_on))]
+    filled_frames = np.arange(frames[0], max(last, frames[-1]) + 1)
+    key_frame_before = frames[np.searchsorted(frames, filled_frames, side="right") - 1]
+    filled_frames = filled_frames[
+        (key_frame_before == filled_frames) | np.isin(key_frame_before, list(goes_on))
+    ]
     columns = np.array([values[frame] for frame in frames.tolist()], np.float64).T
-    filled = np.stack([np.interp(every, frames, column) for column in columns], axis=1)
-    return dict(zip(every.tolist(), filled.tolist(), strict=True)) | dict(values)
+    filled = np.stack([np.interp(filled_frames, frames, column) for column in columns], axis=1)
+    return dict(zip(filled_frames.tolist(), filled.tolist(), strict=True)) | dict(values)

@@ -32,15 +32,15 @@ def joined(parts: Sequence[Drawn | None], size: tuple[int, int]) -> Drawn | None
 
     None if a part has no shape. Polygons alone stay polygons; with a mask among them the union is a mask.
     """
-    some = [part for part in parts if part is not None and part.kind != "none"]
-    if len(some) < len(parts) or not some:
+    parts_with_shape = [part for part in parts if part is not None and part.kind != "none"]
+    if len(parts_with_shape) < len(parts) or not parts_with_shape:
         return None
-    if all(part.kind == "polygons" for part in some):
-        return Drawn("polygons", [outline for part in some for outline in part.value])
+    if all(part.kind == "polygons" for part in parts_with_shape):
+        return Drawn("polygons", [outline for part in parts_with_shape for outline in part.value])
     from odm.masks.runs import write_texts
 
     rows = ShapeRows()
-    for part in some:
+    for part in parts_with_shape:
         getattr(rows, part.kind)(part.value)
     n, shapes = len(rows), rows.table()
     assert shapes is not None
@@ -74,26 +74,30 @@ def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floa
 
 def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
     """Points from a centre on, turned about it by so many radians, from the x to the y axis."""
-    c, s = math.cos(turn), math.sin(turn)
-    rotated_points: Floats = np.asarray(points, np.float64) @ np.array([[c, s], [-s, c]]) + np.asarray(centre)
+    cos, sin = math.cos(turn), math.sin(turn)
+    rotated_points: Floats = np.asarray(points, np.float64) @ np.array(
+        [[cos, sin], [-sin, cos]]
+    ) + np.asarray(centre)
     return rotated_points
 
 
 def turned_box(left: float, top: float, width: float, height: float, turn: float) -> Floats:
     """(4, 2) the corners of a rectangle that is turned about its centre by so many radians."""
-    half = np.array([width, height]) / 2
-    return rotated(half * [[-1, -1], [1, -1], [1, 1], [-1, 1]], turn, (left + half[0], top + half[1]))
+    half_size = np.array([width, height]) / 2
+    return rotated(
+        half_size * [[-1, -1], [1, -1], [1, 1], [-1, 1]], turn, (left + half_size[0], top + half_size[1])
+    )
 
 
 def even_odd(rings: Sequence[Points]) -> list[Floats]:
     """Convert rings that fill by the even-odd rule to outlines: a hole is joined to the ring around it."""
-    parts: list[Floats] = []
+    outlines: list[Floats] = []
     for ring in rings:
-        part = np.asarray(ring, np.float64).reshape(-1, 2)
-        near = [k for k, other in enumerate(parts) if _meet(part, other)]
-        joined = bridged([*(parts[k] for k in near), part])
-        parts = [other for k, other in enumerate(parts) if k not in near] + [joined]
-    return parts
+        ring_points = np.asarray(ring, np.float64).reshape(-1, 2)
+        touching = [k for k, other in enumerate(outlines) if _meet(ring_points, other)]
+        joined_outline = bridged([*(outlines[k] for k in touching), ring_points])
+        outlines = [other for k, other in enumerate(outlines) if k not in touching] + [joined_outline]
+    return outlines
 
 
 def _meet(a: Floats, b: Floats) -> bool:

@@ -64,56 +64,62 @@ class Groups:
         """
         if not self._joins or (table[:, 13] < 0).all():
             return None
-        image, category, group, part = table[:, [0, 1, 13, 14]].T
-        objects = find_objects(image, category, group, part == 1, part == 0, table[:, 2:6])
-        tracks, left = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
-        for rows, box in objects:
-            row, some, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box]
-            around = [*some[:, 2:4].min(axis=0), *some[:, 4:6].max(axis=0), np.nan, np.nan]
+        image, category, group, part_kind = table[:, [0, 1, 13, 14]].T
+        objects = find_objects(image, category, group, part_kind == 1, part_kind == 0, table[:, 2:6])
+        new_track_of, is_kept = np.arange(-1, int(table[:, 12].max()) + 1), np.ones(len(table), np.bool_)
+        for rows, box_row in objects:
+            row, members, parts = rows[0], table[rows], [shapes[i] for i in rows if i != box_row]
+            member_bounds = [*members[:, 2:4].min(axis=0), *members[:, 4:6].max(axis=0), np.nan, np.nan]
             shapes[row] = joined(parts, self._builder.image_size(int(table[row, 0])))
             if shapes[row] is None and any(parts):
                 self._builder.extras["segmentation"] += len(parts) - parts.count(None)
-            table[row, 2:8] = around if box < 0 else table[box, 2:8]
-            table[row, 8] = np.fmax.reduce(some[:, 8])
-            table[row, 9] = np.bitwise_or.reduce(some[:, 9].astype(int))
-            tracks[some[:, 12].astype(int) + 1] = some[0, 12]
-            part[row], left[rows[1:]] = int(box < 0), False
-        tracks[0] = -1  # of boxes without one
-        table[:, 12] = tracks[table[:, 12].astype(int) + 1]
+            table[row, 2:8] = member_bounds if box_row < 0 else table[box_row, 2:8]
+            table[row, 8] = np.fmax.reduce(members[:, 8])
+            table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
+            new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
+            part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
+        new_track_of[0] = -1  # of boxes without one
+        table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:
             n = sum(len(rows) for rows, _ in objects)
             self._log.note(
                 f"{printable(self._path)}: {n} shapes of groups are read as {plural(len(objects), 'object')} "
                 "(-O groups=ignore reads shapes one by one)"
             )
-        self._tie_points(table, part, np.flatnonzero(left & (group >= 0)).tolist(), shapes)
-        return np.flatnonzero(left)
+        self._tie_points(table, part_kind, np.flatnonzero(is_kept & (group >= 0)).tolist(), shapes)
+        return np.flatnonzero(is_kept)
 
-    def _tie_points(self, table: Floats, part: Floats, rows: list[int], shapes: list[Drawn | None]) -> None:
+    def _tie_points(
+        self, table: Floats, part_kind: Floats, rows: list[int], shapes: list[Drawn | None]
+    ) -> None:
         """Give the keypoints of a group to its only rectangle, else its only object, that contains them."""
-        rows_of: dict[tuple[float, float], list[int]] = {}
+        rows_of_group: dict[tuple[float, float], list[int]] = {}
         for row in rows:
-            rows_of.setdefault((table[row, 0], table[row, 13]), []).append(row)
+            rows_of_group.setdefault((table[row, 0], table[row, 13]), []).append(row)
         tied: list[tuple[int, dict[str, tuple[float, float, int]]]] = []
         for key, points in self._points.items():
-            here = rows_of.get(key, [])
-            here = [row for row in here if part[row] == 0] or here
-            if len(here) > 1:
+            candidates = rows_of_group.get(key, [])
+            candidates = [row for row in candidates if part_kind[row] == 0] or candidates
+            if len(candidates) > 1:
                 xy = np.array([point[:2] for point in points.values()])
-                inner = np.concatenate([xy.min(axis=0), -xy.max(axis=0)])
-                here = [row for row in here if (table[row, 2:6] * [1, 1, -1, -1] <= inner).all()]
-            if len(here) == 1:
+                inner_bounds = np.concatenate([xy.min(axis=0), -xy.max(axis=0)])
+                candidates = [
+                    row for row in candidates if (table[row, 2:6] * [1, 1, -1, -1] <= inner_bounds).all()
+                ]
+            if len(candidates) == 1:
                 self._builder.extras[POINTS] -= len(points)
-                tied.append((here[0], points))
+                tied.append((candidates[0], points))
         if not self._builder.wants:
             self._builder.extras["keypoints"] += len(tied)
             tied = []
         self._builder.extras = +self._builder.extras
-        names: dict[int, dict[str, None]] = {}
+        labels_of_category: dict[int, dict[str, None]] = {}
         for row, points in tied:
-            names.setdefault(int(table[row, 1]), {}).update(dict.fromkeys(points))
-        for category, labels in names.items():
+            labels_of_category.setdefault(int(table[row, 1]), {}).update(dict.fromkeys(points))
+        for category, labels in labels_of_category.items():
             self._builder.describe_points(category, list(labels))
         for row, points in tied:
             shapes[row] = shape = shapes[row] or Drawn()
-            shape.points = [points.get(name, (0.0, 0.0, 0)) for name in names[int(table[row, 1])]]
+            shape.points = [
+                points.get(name, (0.0, 0.0, 0)) for name in labels_of_category[int(table[row, 1])]
+            ]

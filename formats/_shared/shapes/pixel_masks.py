@@ -97,33 +97,35 @@ def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     four times 4 of the bits of a length less 1. Then for each run 1 for one byte or 0, 2 for which of the
     four lengths, its length less 1, and its byte or bytes.
     """
-    bits, at = np.unpackbits(data), 0
+    bits, position = np.unpackbits(data), 0
 
-    def take(n: int) -> int:
-        nonlocal at
-        at += n
-        if at > len(bits):
+    def take_number(n: int) -> int:
+        nonlocal position
+        position += n
+        if position > len(bits):
             raise BadMask("run lengths that are complete")
-        return int.from_bytes(np.packbits(bits[at - n : at]).tobytes()) >> -n % 8
+        return int.from_bytes(np.packbits(bits[position - n : position]).tobytes()) >> -n % 8
 
-    if size > MOST or take(32) != size:
+    if size > MOST or take_number(32) != size:
         raise BadMask(f"run lengths of {size} bytes, four for each pixel of the image")
-    width, lengths = take(5) + 1, [take(4) + 1 for _ in range(4)]
-    if width > 8:
+    value_width, length_widths = take_number(5) + 1, [take_number(4) + 1 for _ in range(4)]
+    if value_width > 8:
         raise BadMask("run lengths of bytes")
-    unpacked, done = np.zeros(size, np.uint8), 0
-    while done < size:
-        is_same = take(1)
-        n = take(lengths[take(2)]) + 1
-        if is_same:
-            unpacked[done : done + n] = take(width)
-        elif at + n * width > len(bits) or done + n > size:
+    unpacked, n_done = np.zeros(size, np.uint8), 0
+    while n_done < size:
+        is_one_byte = take_number(1)
+        n = take_number(length_widths[take_number(2)]) + 1
+        if is_one_byte:
+            unpacked[n_done : n_done + n] = take_number(value_width)
+        elif position + n * value_width > len(bits) or n_done + n > size:
             raise BadMask("run lengths that are complete")
         else:
-            values = np.packbits(bits[at : at + n * width].reshape(n, width), axis=1)[:, 0] >> (8 - width)
-            unpacked[done : done + n] = values
-            at += n * width
-        done += n
+            values = np.packbits(bits[position : position + n * value_width].reshape(n, value_width), axis=1)[
+                :, 0
+            ] >> (8 - value_width)
+            unpacked[n_done : n_done + n] = values
+            position += n * value_width
+        n_done += n
     return unpacked
 
 
@@ -149,36 +151,36 @@ def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
         data = base64.b64decode(text, validate=True)
         if not packed:
             return data
-        unpack = zlib.decompressobj()
-        most = min(pixels, MOST) * _PER_PIXEL + _HEADER
-        content = unpack.decompress(data, most)
+        decompressor = zlib.decompressobj()
+        n_bytes_limit = min(pixels, MOST) * _PER_PIXEL + _HEADER
+        content = decompressor.decompress(data, n_bytes_limit)
     except (TypeError, ValueError, binascii.Error, zlib.error):
         raise BadMask("bytes in base64" + (", packed by zlib" if packed else "")) from None
-    if unpack.unconsumed_tail:
-        raise BadMask(f"at most {most} bytes")
+    if decompressor.unconsumed_tail:
+        raise BadMask(f"at most {n_bytes_limit} bytes")
     return content
 
 
 def png_below(
-    source: Source, file: str, of: Callable[[bytes], Any] | None = None
+    source: Source, file: str, decode: Callable[[bytes], Any] | None = None
 ) -> Callable[[Any], Any] | None:
     """Return a function that reads the mask in a PNG below a source, or beside a single file.
 
     `of` decodes the content, `of_png` by default. None if there is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
-    home = source if source.is_dir else source.once(NamedSource)
-    if file.split("/")[0] in ("", "..") or os.path.isabs(file) or not home.holds(file):
+    folder_source = source if source.is_dir else source.once(NamedSource)
+    if file.split("/")[0] in ("", "..") or os.path.isabs(file) or not folder_source.holds(file):
         return None
 
-    def pixels(_: Any) -> Any:
+    def read_pixels(_: Any) -> Any:
         try:
-            with home.open(file) as stream:
-                return (of or of_png)(stream.read())
+            with folder_source.open(file) as stream:
+                return (decode or of_png)(stream.read())
         except Unreadable as e:
             raise BadMask(f"a picture that can be read ({e})") from None
 
-    return pixels
+    return read_pixels
 
 
 def of_png(data: bytes) -> Pixels:
@@ -228,22 +230,26 @@ def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Convert (h, w, bands) colours of Pascal VOC to (h, w) numbers."""
     palette, number = _palette()
     colours = _joined(bands)
-    at = np.minimum(np.searchsorted(palette, colours), 255)
-    if (palette[at] != colours).any():
+    palette_rows = np.minimum(np.searchsorted(palette, colours), 255)
+    if (palette[palette_rows] != colours).any():
         raise BadMask("a PNG with a palette, or in Pascal VOC's colours")
-    return number[at].astype(np.uint8)
+    return number[palette_rows].astype(np.uint8)
 
 
 def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
     """Encode the mask of each number, ascending, as COCO's texts; and (n + 1,) where each text begins."""
     flat = pixels.ravel(order="F")
-    cut = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]]).astype(np.int64)
-    value = flat[cut[:-1]]
-    order = np.argsort(value, kind="stable")
-    ends = [np.searchsorted(value[order], numbers, side=side) for side in ("left", "right")]
-    at = np.concatenate([np.zeros(0, np.int64), *(order[a:b] for a, b in zip(*ends, strict=True))])
-    first = 2 * np.concatenate([[0], np.cumsum(ends[1] - ends[0])]).astype(np.int64)
-    runs = Runs(first, np.stack([cut[at], cut[at + 1]], axis=1).ravel())
+    run_edges = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]]).astype(np.int64)
+    run_numbers = flat[run_edges[:-1]]
+    runs_by_number = np.argsort(run_numbers, kind="stable")
+    number_slices = [
+        np.searchsorted(run_numbers[runs_by_number], numbers, side=side) for side in ("left", "right")
+    ]
+    mask_runs = np.concatenate(
+        [np.zeros(0, np.int64), *(runs_by_number[a:b] for a, b in zip(*number_slices, strict=True))]
+    )
+    mask_starts = 2 * np.concatenate([[0], np.cumsum(number_slices[1] - number_slices[0])]).astype(np.int64)
+    runs = Runs(mask_starts, np.stack([run_edges[mask_runs], run_edges[mask_runs + 1]], axis=1).ravel())
     return write_texts(*runs.counts(np.full(len(numbers), flat.size)))
 
 
@@ -266,15 +272,17 @@ def of_npy(data: bytes) -> Pixels:
     """The pixels of a file of NumPy that are not 0: two dimensions of bool or uint8."""
     stream = io.BytesIO(data)
     try:
-        older = np.lib.format.read_magic(stream) == (1, 0)
-        head = np.lib.format.read_array_header_1_0 if older else np.lib.format.read_array_header_2_0
-        shape, by_column, dtype = head(stream)
+        is_version_1 = np.lib.format.read_magic(stream) == (1, 0)
+        read_header = (
+            np.lib.format.read_array_header_1_0 if is_version_1 else np.lib.format.read_array_header_2_0
+        )
+        shape, is_by_column, dtype = read_header(stream)
     except ValueError:
         raise BadMask("a file of NumPy") from None
-    rest = data[stream.tell() :]
-    if len(shape) != 2 or dtype not in (np.bool_, np.uint8) or shape[0] * shape[1] != len(rest):
+    content = data[stream.tell() :]
+    if len(shape) != 2 or dtype not in (np.bool_, np.uint8) or shape[0] * shape[1] != len(content):
         raise BadMask("two dimensions of bool or uint8")
-    pixels: Pixels = np.frombuffer(rest, np.uint8).reshape(shape, order="F" if by_column else "C") != 0
+    pixels: Pixels = np.frombuffer(content, np.uint8).reshape(shape, order="F" if is_by_column else "C") != 0
     return pixels
 
 

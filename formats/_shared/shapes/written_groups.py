@@ -26,9 +26,9 @@ def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
 def groups_to_write(boxes: Boxes, least: int) -> NDArray[np.int64]:
     """(n,) int64 group of each box, below `least` for none; an object of several outlines gets a new one."""
     group = np.full(len(boxes), -1, np.int64) if boxes.group is None else boxes.group.astype(np.int64)
-    has = group >= 0
-    group[has] += least - group[has].min(initial=least)
+    has_group = group >= 0
+    group[has_group] += least - group[has_group].min(initial=least)
     if boxes.shapes is not None:
-        is_group = (boxes.shapes.kind == ShapeKind.POLYGONS) & (np.diff(boxes.shapes.ring) > 1) & ~has
+        is_group = (boxes.shapes.kind == ShapeKind.POLYGONS) & (np.diff(boxes.shapes.ring) > 1) & ~has_group
         group[is_group] = group.max(initial=least - 1) + 1 + np.arange(np.count_nonzero(is_group))
     return np.where(group < least, least - 1, group)
