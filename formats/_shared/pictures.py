@@ -15,8 +15,6 @@ from collections.abc import Collection
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from odm.codes import NO_SIZE, SIZE_OUT_OF_REACH
 from odm.csv_text import QuoteFault, plain_lines, records
@@ -25,7 +23,7 @@ from odm.formats._contract import Options, option, parse_size
 from odm.issues import Code, Log, PathError, Trusted, shorten
 from odm.names import PICTURE_SUFFIXES, NameRule, parse_name_rule, stem, with_slashes
 from odm.pictures import picture_size
-from odm.tables import Builder, Dataset, Floats, distinct
+from odm.tables import Builder
 
 LINKED_PICTURE = Code(
     "picture-behind-link",
@@ -35,15 +33,6 @@ LINKED_PICTURE = Code(
     "A link that leads outside the source is followed only on request, because a dataset from the internet "
     "could use one to read other files of this machine.",
     file=True,
-)
-FAR_OUTSIDE = Code(
-    "box-too-far-outside",
-    "error",
-    "the box is too far outside its image for relative coordinates: one would be {value}, and values beyond "
-    "{low:g}..{high:g} are not read back",
-    "clip the boxes to their images with --clip, or write a format that uses pixels",
-    "Readers, including odm, take relative coordinates far beyond 0..1 for pixels or for those of another "
-    "image, and Ultralytics leaves out images with labels beyond -0.01..1.01.",
 )
 BAD_SIZE_ROW = Code(
     "bad-size-row",
@@ -60,47 +49,6 @@ TWO_PICTURES = Code(
     "Two pictures differ only in their extension, so it is unclear which one the annotations belong to.",
     file=True,
 )
-
-FAR = 2.0
-"""Relative coordinates beyond this, or below ``1 - FAR``, are pixels, or belong to another image."""
-
-MARGIN = 0.01
-"""By how much Ultralytics lets a number of a label leave 0..1; it leaves out the image otherwise
-(`verify_image_label` in ``ultralytics/data/utils.py``)."""
-
-
-def are_far(values: Floats) -> NDArray[np.bool_]:
-    """(n,) True for rows of (n, k) relative coordinates with one outside ``1 - FAR`` to ``FAR``, or NaN."""
-    far: NDArray[np.bool_] = np.logical_or.reduce(~((values >= 1 - FAR) & (values <= FAR)), axis=1)
-    return far
-
-
-def relative_to_images(
-    dataset: Dataset, values: Floats, log: Log, *, margin: float = FAR - 1
-) -> Floats | None:
-    """Divide (n, 4) `values` of the boxes, in pixels, by the width and height of their images.
-
-    Returns None after an issue for each image of unknown size, or for each box with a fraction more than
-    `margin` outside 0 to 1, which readers of the format would refuse.
-    """
-    images, boxes = dataset.images, dataset.boxes
-    limits = dataset.limits()
-    n_errors = log.errors
-    for row in distinct(boxes.image).tolist():
-        if not limits[row].all():
-            path, line, pointer = dataset.image_place(row)
-            log.report(NO_SIZE, path, line=line, pointer=pointer, value=images.name[row])
-    if log.errors > n_errors:
-        return None
-    size = limits[boxes.image]
-    fractions = values / np.tile(size, 2)
-    rows = np.flatnonzero(~(np.abs(fractions - 0.5) <= 0.5 + margin + 1e-9).all(axis=1))
-    if not len(rows):
-        return fractions
-    bounds = {"low": -margin, "high": 1 + margin}
-    farthest = fractions[np.arange(len(fractions)), np.abs(fractions - 0.5).argmax(axis=1)]
-    log.report_rows(FAR_OUTSIDE, dataset, rows, lambda row: bounds | {"value": float(farthest[row])})
-    return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -145,7 +93,7 @@ class Picture(msgspec.Struct, frozen=True, eq=False):
 
 
 def picture_in(source: Source, file: str, name: str) -> Picture:
-    """The picture that one of the files of a source is."""
+    """Return the image file `file` of a source as `name`; without a path if it is behind a refused link."""
     path = source.full(file)
     return Picture(name, "", path) if file in source.picture_links else Picture(name, path)
 
@@ -159,7 +107,7 @@ class Pictures:
         Folders of pictures that the format itself names; ``--images`` comes before them. Those that do not
         exist are passed over.
     beside
-        Another one of the same reader that has read ``--image-sizes`` already.
+        `Pictures` of the same reader, whose listing of ``--images`` and sizes of images are taken over.
     """
 
     def __init__(
@@ -181,7 +129,7 @@ class Pictures:
         self._explicit: dict[str, tuple[int, int]] = {}
         self._others: dict[str, tuple[int, int]] | None = None
         self._lasts: dict[str, tuple[int, int]] = {}
-        """Of the other side's sizes those whose name without folders is unique, as images are joined."""
+        """Sizes from the other side by name without folders, if only one image there has the name."""
         self._linked = False
         self._ambiguous: set[str] = set()
         """Names whose two pictures have been reported."""
@@ -235,7 +183,10 @@ class Pictures:
     def _list(
         self, source: Source, left_out: Collection[str] = (), names_of_option: Collection[str] = ()
     ) -> None:
-        """Add the pictures of a folder but those left out, and those that --images has by another name."""
+        """Add the image files of a folder, except those `left_out` and those among `names_of_option`.
+
+        `names_of_option` are the names without extension, and the absolute paths, of the files of --images.
+        """
         for file in source.with_suffix(*PICTURE_SUFFIXES):
             picture = picture_in(source, file, with_slashes(source.relative(file)))
             if picture.location in left_out:
@@ -248,7 +199,7 @@ class Pictures:
             self._by_stem.setdefault(stem(picture.name), []).append(picture)
 
     def _read_sizes(self, path: str, below: str = "") -> None:
-        """Take the sizes of images, whose names in the file are relative to the folder `below`."""
+        """Read a CSV file of image sizes, whose image names are relative to the folder `below`."""
         source = Source(path, follow_links=True, max_size=MAX_SIZE)
         data = source.read("", self._log)
         if data is None:
@@ -329,11 +280,11 @@ class Pictures:
         return self._others.get(name) or self._others.get(key) or self._lasts.get(key.rpartition("/")[2])
 
     def is_silent(self, name: str, picture: Picture | None) -> bool:
-        """Whether nothing was found that could say the size of this image."""
+        """Whether no image file, link or other side of an evaluation could give the size of this image."""
         return not self._linked and picture is None and self._reasons(name) is None
 
     def report_no_size(self, name: str, picture: Picture | None, path: str, **location: Any) -> None:
-        """Report that the size of an image is needed and not known, and why if a link is in the way."""
+        """Report that the size of an image is needed and not known, and why if the reason is known."""
         behind = self._linked or (picture is not None and not picture.path)
         if behind:
             self._log.report(LINKED_PICTURE, path, value=name, **location)
@@ -344,7 +295,7 @@ class Pictures:
             self._log.report(NO_SIZE, path, value=name, **location)
 
     def _reasons(self, name: str) -> tuple[str, str] | None:
-        """Why this image has no size although others do, and what to do about it, if known."""
+        """Return why the other side of an evaluation lacks the size, and what to do; None if unknown."""
         other = self._builder.counterpart()
         if other is None or not self._others:  # which `size` has looked for
             return None
@@ -375,6 +326,6 @@ def parse_pixels(text: str) -> int:
 
 @functools.lru_cache(maxsize=1000)
 def pixels_or_unknown(text: str) -> int:
-    """`parse_pixels`, and 0 for an empty text or a zero, which stand for an unknown size."""
+    """Parse a whole number of pixels, or 0 for an empty text or a zero, which stand for an unknown size."""
     zero = not text or (text.isascii() and "_" not in text and float(text) == 0)
     return 0 if zero else parse_pixels(text)
