@@ -88,7 +88,7 @@ class Names(list[str]):
 
 
 def read_list(source: Source, file: str, log: Log) -> list[str] | None:
-    """The names in a file of one per line or a ``data.yaml``; None, and issues in the log, if not usable."""
+    """Read class names from a file with one per line or a ``data.yaml``; None, after issues, if unusable."""
     data = source.read(file, log)
     if data is None:
         return None
@@ -118,9 +118,10 @@ def read_list(source: Source, file: str, log: Log) -> list[str] | None:
 def given_list(
     classes: str | None, source: Source, list_of_source: str, log: Log
 ) -> tuple[list[str] | None, str]:
-    """The names in the file of the option, else in the file `list_of_source`, and the path of that list.
+    """Read the class names from the file `classes` of the option, else from `list_of_source` in the source.
 
-    No names and no path where there is neither; None, and issues in the log, where the list is not usable.
+    Returns the names and the path of the list. The names are None, after issues, if the list is not usable;
+    both are empty if there is neither file.
     """
     if classes is not None:
         return read_list(Source(classes, follow_links=True, encoding=source.encoding), "", log), classes
@@ -134,19 +135,22 @@ def given_list(
 def report_other_list(
     code: Code, path: str, names: list[str], first: tuple[str, list[str]], log: Log
 ) -> None:
-    """Report where a list of names first differs from the one read `first`, a pair of path and names."""
+    """Report the first id whose name in the list at `path` differs from that in the list read earlier.
+
+    `first` is the path and the names of the earlier list. The two lists must differ.
+    """
     pairs = zip([*first[1], "(nothing)"], [*names, "(nothing)"], strict=False)
     number, (other, value) = next((i, pair) for i, pair in enumerate(pairs) if pair[0] != pair[1])
     log.report(code, path, line=number + 1, number=number, value=value, other=other, first=first[0])
 
 
 def is_description(path: str) -> bool:
-    """Whether a file that should list class names is of a kind that holds more than names."""
+    """Whether the suffix of a file of class names is of a type of file that holds more than names."""
     return path.lower().endswith((".yaml", ".yml", ".data", ".json", ".xml"))
 
 
 def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
-    """The ``names`` of a ``data.yaml``; None, and issues in the log, if the file has no usable ones."""
+    """Return the ``names`` of a ``data.yaml`` with content `data`; None, after issues, if there are none."""
     if not path.lower().endswith((".yaml", ".yml")):
         reason = "expected a text file of names or a data.yaml, found another type of file"
         log.report(BAD_CLASS_LIST, path, reason=reason)
@@ -164,7 +168,11 @@ def read_described(data: bytes, path: str, log: Log) -> list[str] | None:
 
 
 def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] | None:
-    """The ``names`` among the keys of a ``data.yaml``, if any; None, and issues in the log, if not usable."""
+    """Return the ``names`` of the parsed `entries` of a ``data.yaml``, and check that ``nc`` agrees.
+
+    Names may be a list or a mapping from ids. The result is empty without names, and None, after issues, if
+    the names or ``nc`` are not usable.
+    """
 
     def report_wrong(node: Node, field: str, expected: str) -> None:
         log.report(BAD_DATA_YAML, path, line=node.line, field=field, expected=expected, value=shown(node))
@@ -214,6 +222,10 @@ def described_names(entries: dict[str, Node], path: str, log: Log) -> list[str] 
 
 
 def _names_by_id(node: Node, path: str, log: Log) -> list[Node]:
+    """Return the names of a mapping from ids to names in the order of the ids; report bad and missing ids.
+
+    The ids begin at 0, or at 1 if 0 is not among them.
+    """
     node_of_id: dict[int, Node] = {}
     for key, item in node.value.items():
         if not re.fullmatch(r"[0-9]{1,9}", key) or int(key) in node_of_id:

@@ -35,7 +35,10 @@ def report_unread(
 
 
 def report_damage(source: Source, file: str, log: Log) -> bool:
-    """Report a file that is unreadable, no text, or no JSON by its beginning; return whether it is one."""
+    """Report a file that is unreadable, or by its first bytes not the text or JSON that its suffix promises.
+
+    Returns whether an issue was reported.
+    """
     path = source.full(file)
     n_errors = log.errors
     try:
@@ -56,7 +59,8 @@ def report_damage(source: Source, file: str, log: Log) -> bool:
     elif path.lower().endswith(_JSON):
         from odm.formats._shared.json.columns import Broken, Document, load
 
-        # A small file is judged as a whole, another, or one of several records, by how it begins.
+        # A .json file that the first bytes hold as a whole is decoded. Of a longer file, and of one with a
+        # record on each line, only the first character is checked.
         is_whole = len(head) < HEAD
         begins_as_json = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")[:1] in (b"{", b"[")
         if not begins_as_json or (is_whole and path.lower().endswith(".json")):

@@ -11,15 +11,16 @@ from odm.issues import Log, UsageError, printable
 from odm.names import stem
 
 Levels = Mapping[str, Mapping[str, frozenset[int]]]
-"""By level, by `key_of` its image the numbers of its faces, from 1."""
+"""For each level, and `key_of` an image, the numbers (from 1) of the faces that count there."""
 
 LEVELS = ("easy", "medium", "hard")
 
 
 def read_levels(folder: str | None, dataset_folder: str, log: Log) -> Levels | None:
-    """Read the lists of a folder, else those in `home` or its ``ground_truth``; None where there are none.
+    """Read the lists in `folder`, or without one in the folder of the dataset or its ``ground_truth``.
 
-    Raises UsageError where a list of the named folder is missing, is none, or SciPy is not installed.
+    Returns None if the dataset has no lists. Raises UsageError if a list in `folder` is missing, is not such
+    a list, or if SciPy is not installed.
     """
     folders = [dataset_folder, os.path.join(dataset_folder, "ground_truth")] if folder is None else [folder]
     names = [f"wider_{level}_val.mat" for level in LEVELS]
@@ -59,7 +60,7 @@ def check_levels(levels: Levels, images: Sequence[str], path: str) -> None:
 
 
 def _read_list(path: str) -> dict[str, frozenset[int]]:
-    """The numbers of the faces by image name."""
+    """Read the list of one level: the numbers of the faces that count, by `key_of` their image."""
     from scipy.io import loadmat  # an extra
 
     try:

@@ -39,7 +39,10 @@ def track_numbers(dataset: Dataset, log: Log, *, least: int = 0, apart: bool = F
 
 
 def box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
-    """(n,) the number of the track of each box, -1 where it has none; None where no box has one."""
+    """Return (n,) int64, the track number of each box, -1 for none; None if no box has a track.
+
+    `numbers` (tracks,) are the numbers of the tracks, from `track_numbers`.
+    """
     track = dataset.boxes.track
     if track is None or not (track >= 0).any():
         return None
@@ -47,7 +50,7 @@ def box_tracks(dataset: Dataset, numbers: Longs) -> Longs | None:
 
 
 def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
-    """(images,) the video and the frame of each image. UsageError if one has none, which the layout needs."""
+    """Return (images,) video rows and (images,) frame numbers. UsageError if an image is not a frame."""
     images = dataset.images
     columns = images.video, images.frame
     lacks_frame = np.any([np.full(len(images), -1) < 0 if c is None else c < 0 for c in columns], axis=0)
@@ -59,5 +62,5 @@ def require_frames(dataset: Dataset, layout: str) -> tuple[Ints, Ints]:
 
 
 def check_frames(dataset: Dataset, log: Log) -> bool:
-    """Whether every frame of a video is one image; if not, that is reported."""
+    """Whether no two images are the same frame of a video; images that are get reported."""
     return not refuse_contradictory(dataset, log, (FRAME_TWICE,))

@@ -71,7 +71,7 @@ class At:
 
     @property
     def where(self) -> dict[str, Any]:
-        """The place as `Log.report` takes it."""
+        """The location as keywords of `Log.report`: ``line``, ``pointer`` or neither."""
         if self.line:
             return {"line": self.line}
         return {} if self._parent is None else {"pointer": self.pointer}
@@ -93,7 +93,7 @@ def escape(key: str) -> str:
 
 
 Where = Callable[[int], tuple[str, dict[str, Any]]]
-"""Path and place, as `Log.report` takes it, of one of n rows."""
+"""Return the path and the location (keywords of `Log.report`) of one of n rows."""
 
 
 def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = False) -> bool:
@@ -111,9 +111,10 @@ def decide_kind(builder: Builder, scored: int, total: int, *, unanimous: bool = 
 def report_other_kind(
     builder: Builder, log: Log, truth: tuple[int, At | None], detections: tuple[int, At | None]
 ) -> None:
-    """Report once if a format stores both kinds apart and the files have boxes only of the other kind.
+    """Report, once, that all boxes are of the kind that is not read (``builder.kind`` says which one is).
 
-    `truth` and `detections` are how many of each there are, and the location of the first.
+    For formats that store ground truth and detections apart: `truth` and `detections` are the number of boxes
+    of each kind, and the location of the first.
     """
     of_this_kind, (n_other, at) = (detections, truth) if builder.kind == "det" else (truth, detections)
     if not of_this_kind[0] and n_other and at is not None:
@@ -121,7 +122,7 @@ def report_other_kind(
 
 
 def with_extension(name: str, picture: Picture | None) -> str:
-    """The name of an image with the extension of its picture, if there is one and it lacks it."""
+    """Append the extension of the image file to the name of an image that lacks it."""
     if picture is None:
         return name
     suffix = picture.name[len(stem(picture.name)) :]
@@ -129,7 +130,7 @@ def with_extension(name: str, picture: Picture | None) -> str:
 
 
 def own_folder(source: Source) -> tuple[str, ...]:
-    """The source itself as a folder of pictures, if it holds any."""
+    """Return the path of the source, as the only folder of image files, if it holds any; else no folder."""
     holds_pictures = source.is_dir and any(
         f[f.rfind(".") :].lower() in PICTURE_SUFFIXES for f in source.files
     )
@@ -168,13 +169,13 @@ class Gather:
     folders
         Folders of pictures that the format itself names.
     pictures
-        Those that the reader has listed already; `pictures` may be exchanged between images.
+        The image files, if the reader has listed them already. The attribute may be set anew between images.
     ask_other
-        Whether sizes come from the other side of an evaluation where nothing else says them: always, never,
-        or only where they are ``needed`` or sizes are looked for anyway, in pictures or options.
+        Whether the other side of an evaluation is asked for a size that is known from nowhere else: always,
+        never, or only if the size is ``needed``, or there are image files or options that give sizes.
     size_field
-        How the files call the size of an image, so that a missing one is a warning; None where they have
-        none.
+        The name of the size of an image in the files, so that a missing size is a warning; None for formats
+        without one.
     unanimous
         Whether all boxes must have a score for them to be detections. A score in ground truth is then
         ignored, with one warning. Otherwise most boxes decide, and each one of the other kind is an error.
@@ -201,7 +202,7 @@ class Gather:
         self.pictures = Pictures(options, other, log, source, folders) if pictures is None else pictures
         self._explicit = options.image_size is not None or options.image_sizes is not None
         self.asks = ask_other != "needed" or self._explicit or bool(self.pictures)
-        """Whether sizes are looked for that are not needed."""
+        """Whether the sizes of all images are looked for, not only those that are needed."""
         self._size_field = size_field
         self._unanimous = unanimous
         self._images: dict[str, At] = {}
@@ -231,7 +232,10 @@ class Gather:
         return self.pictures.named(name, beside, posixpath.join(beside, "images"))
 
     def picture(self, name: str, at: At, *keys: str) -> Picture | None:
-        """The image file of that name; else one whose name without extension is a key, or the name itself."""
+        """Find the image file `name`; else the one whose name without extension is one of `keys`.
+
+        Without `keys`, `name` is the only one. None if there is no such file.
+        """
         if not self.pictures:
             return None
         picture = self.named(name, at)
@@ -301,9 +305,9 @@ class Gather:
     def category(
         self, name: str, at: At, *, field: str = "", source_id: Id | None = None, listed: bool = False
     ) -> int | None:
-        """The row of a class, added if it is new. Returns None, and reports an issue, if it cannot be one.
+        """Return the row of a class, which is added if it is new; None, after an issue, if the name is bad.
 
-        `listed` where the name stands in a list of classes and not in a box.
+        `listed`: the name stands in a list of classes and not in a box.
         """
         row = self.classes.get(name)
         if row is not None:
@@ -323,7 +327,7 @@ class Gather:
         self._unsized[image] = Unsized(name, picture, self.pictures, at)
 
     def need_pixels(self, image: int) -> bool:
-        """Whether a rotation or mask in this image cannot be read, as its size is not known and is needed."""
+        """Note that a rotation or mask needs this image in pixels; return whether its size is unknown."""
         self._needs_pixels |= image in self._unsized
         return image in self._unsized
 
@@ -394,7 +398,10 @@ class Gather:
         self._chunks.append(({**chunk, "file": file, "line": line}, where))
 
     def where(self, file: NDArray[Any] | int, line: NDArray[Any]) -> Where:
-        """The places of n rows by their files and lines."""
+        """Return the function that gives the path and location of each of n rows.
+
+        `file` (n,) int (or one number for all) and `line` (n,) int are as in `Builder.boxes`.
+        """
 
         def locate(row: int) -> tuple[str, dict[str, Any]]:
             path, number, pointer = self.builder.location(
@@ -416,13 +423,13 @@ class Gather:
         return turn
 
     def counts(self) -> tuple[int, int]:
-        """How many of the boxes so far have a score, and how many there are."""
+        """Return the number of boxes so far that have a score, and the number of all boxes so far."""
         self._pack()
         n_scored = sum(_scored(chunk) for chunk, _ in self._chunks)
         return n_scored, sum(len(chunk["image"]) for chunk, _ in self._chunks)
 
     def _pack(self) -> None:
-        """Turn the boxes that were added one by one into columns."""
+        """Turn the boxes that were added one by one into a chunk of columns."""
         if not self._singles:
             return
         table, locations, shapes = np.array(self._singles, np.float64), self._locations, self._drawn
@@ -502,7 +509,10 @@ class Gather:
 
 
 def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
-    """Pad the keypoints of the objects of each class with 0, 0, 0 to the length of the longest."""
+    """Pad the keypoints of each shape with 0, 0, 0 to the most keypoints that a shape of its class has.
+
+    `category` (n,) are the category rows of the n `shapes`, which are changed in place.
+    """
     shapes_with_points = [
         (class_row, shape)
         for class_row, shape in zip(category.tolist(), shapes, strict=True)
@@ -516,7 +526,7 @@ def _pad_points(category: Floats, shapes: Sequence[Drawn | None]) -> None:
 
 
 def kept_rows(column: Any, is_valid: NDArray[Any]) -> Any:
-    """The rows of a column where `is_valid` is True; a value for all rows, or None, as it is."""
+    """Return the rows of a column where `is_valid`, (n,), is True. A scalar or None is unchanged."""
     if isinstance(column, Shapes | Keypoints):
         return column.take(is_valid)
     if isinstance(column, Mapping):

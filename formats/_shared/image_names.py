@@ -77,6 +77,12 @@ def _places(
     *,
     by_picture: bool,
 ) -> list[Place]:
+    """Name the image of each key, the path of an annotation file without extension; see `image_places`.
+
+    `folders_of_picture` are the folders of the image files by their last part without extension, and
+    `annotation_folders` those of the keys. With `by_picture` the folders of an image file decide which parts
+    of a key's folder stay in the name; without, only the usual names of folders of annotations are dropped.
+    """
     name_folder_of: dict[Parts, Parts] = {}
     """The folder in the names of images, by the folder of the annotations."""
     places = []
@@ -96,6 +102,7 @@ def _places(
         ]
         is_known = key_folder in name_folder_of or any(_pictured(c) == key_folder for c in matching)
         if by_picture and remaining == key_folder and not is_known:
+            # The folder of annotations has an unusual name: `a/marks/x` of `a/images/x.png` is `a/x`.
             for candidate in candidates:
                 i = _replaced(key_folder, candidate)
                 if candidate not in annotation_folders and i >= 0 and key_folder[i].lower() not in SPLITS:
@@ -147,33 +154,38 @@ def find_apart(keys: Sequence[str], pictures: Pictures) -> dict[str, tuple[str, 
 
 
 def _pictured(folder: Parts) -> Parts:
-    """A folder of pictures without the parts that only say so."""
+    """Drop from a folder of image files the parts that only say so: `train/images` becomes `train`."""
     return tuple(part for part in folder if not _PICTURES.fullmatch(part))
 
 
 def _is_part(few: Parts, many: Parts) -> bool:
-    """Whether all of few are among many, in their order."""
-    remaining = iter(many)
+    """Whether all parts of `few` are among those of `many`, in the same order."""
+    remaining = iter(many)  # `in` goes on behind the part that it found last
     return all(part in remaining for part in few)
 
 
 def _replaced(labels: Parts, pictures: Parts) -> int:
-    """The index of the only part in which a folder of labels differs from its folder of images, else -1."""
+    """Return the index of the only part of `labels` that is another, or missing, in `pictures`; else -1.
+
+    1 for `a/marks/b` and `a/images/b`, and for `a/marks/b` and `a/b`; -1 for `a/marks` and `c/images`.
+    """
     i = len(_shared_start(labels, pictures))
     after = labels[i + 1 :]
     return i if i < len(labels) and after in (pictures[i:], pictures[i + 1 :]) else -1
 
 
 def _shared_start(first: Parts, second: Parts) -> Parts:
+    """Return the parts with which both folders begin."""
     shorter = min(len(first), len(second))
     n_shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
     return first[:n_shared]
 
 
 def without_folder(place: Place, path: str) -> str:
-    """The name of an image, without extension, if its annotation file holds the `path` of the image file.
+    """Return the name of an image, without extension, whose annotation file holds the `path` of its file.
 
-    A folder of annotations is no part of the name if `path` leaves it by ``../`` for a folder of images.
+    A folder of annotations is no part of the name if `path` leaves it by ``../`` for a folder of images:
+    `marks/x` with the path `../images/x.png` is `x`.
     """
     *folder, last = place.key.split("/")
     *path_folders, _ = path.replace("\\", "/").split("/")
@@ -186,7 +198,7 @@ def without_folder(place: Place, path: str) -> str:
 
 
 def note_folders(dataset: Dataset, log: Log) -> None:
-    """Note which folders in the names of images a later reader of the written files will drop."""
+    """Note which folders in image names will not be read back, as they look like folders of annotations."""
     dropped = {
         part for name in dataset.images.name for part in name.split("/")[:-1] if ANNOTATIONS.fullmatch(part)
     }
@@ -226,7 +238,7 @@ def choose_url_names(
 
 
 def name_of_url(text: str, last: str = "") -> str:
-    """The path of a URL without its host or bucket; `last`, the image name, if the path has another end."""
+    """Return the path of a URL without host or bucket if it ends in the image name `last`; else `last`."""
     path = unquote(text.split("?", 1)[0].partition("://")[2].partition("/")[2]).strip("/")
     return path if "://" in text and "/" not in last and path.endswith(last) else last
 

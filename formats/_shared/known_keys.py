@@ -31,10 +31,10 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
     free: frozenset[str]
     """Names of objects whose keys are data: ``""`` for the outermost one, ``[]`` for those in a list."""
     opaque: frozenset[str]
-    """Names of what is not looked at."""
+    """Names whose values are not looked at."""
 
     def count_json(self, value: Any, extras: Counter[str]) -> None:
-        """Count the keys of a decoded value that are not known and hold something."""
+        """Count in `extras` the unknown keys, at all levels of a decoded value, whose value is not empty."""
         stack = [(value, "" if type(value) is dict else "[]")]
         while stack:
             value, name = stack.pop()
@@ -60,7 +60,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
                 ]
 
     def count_xml(self, element: Any, extras: Counter[str]) -> None:
-        """Count the elements within one, and their attributes, that are not known and hold something."""
+        """Count in `extras` the unknown elements and attributes below `element` that are not empty."""
         keys = [key for key in element.keys() if key not in self.names and not key.startswith("{")]  # noqa: SIM118
         for key in keys[:_MOST_EXTRAS]:  # looking a value up takes as long as there are attributes
             if element.get(key).strip():
@@ -74,7 +74,7 @@ class KnownKeys(msgspec.Struct, frozen=True, eq=False):
 
 
 def declare_keys(text: str, *more: str) -> KnownKeys:
-    """Declare the names in a text, with their marks, and those with spaces one by one."""
+    """Declare the names in `text`, separated by spaces and with their marks; `more` are names with spaces."""
     words = text.split()
     free = frozenset(word.removesuffix("{}") for word in words if word.endswith("{}"))
     opaque = frozenset(word.removesuffix("*") for word in words if word.endswith("*"))
@@ -82,7 +82,7 @@ def declare_keys(text: str, *more: str) -> KnownKeys:
 
 
 def count_extra(extras: Counter[str], name: str, n: int = 1) -> None:
-    """Count something that is not read."""
+    """Add `n` to the count of unread things called `name`; beyond 30 names the rest are ``other keys``."""
     key = name if name in extras else shorten(name, 60)
     if key not in extras and len(extras) >= _MOST_EXTRAS:
         key = "other keys"

@@ -25,7 +25,7 @@ class SplitOptions(ImageOptions):
 
 
 def miss_split(split: str | None, splits: Iterable[str], source: Source, log: Log) -> bool:
-    """Report a `split` that is asked for and not among `splits`; return whether it is missing."""
+    """Report a requested `split` that is not among `splits`; return whether it is missing."""
     names = set(splits)
     if split is None or split in names:
         return False
@@ -64,12 +64,15 @@ _SAME = {"valid": "val", "validation": "val"}
 
 
 def usual_split(name: str | None) -> str | None:
-    """``val`` for other words that mean it."""
+    """Return ``val`` for ``valid`` and ``validation``, and any other name unchanged."""
     return None if name is None else _SAME.get(name.lower(), name)
 
 
 def split_in_name(path: str, *, folder: bool = True) -> str:
-    """The split that is a part of a file's name, as in ``label_train.txt``, or else of its folder's."""
+    """The split in a file's name, as in ``label_train.txt``, else in that of its folder; "" if in neither.
+
+    Without `folder` only the file's name counts.
+    """
     above, _, name = path.rpartition("/")
     match = _IN_NAME.fullmatch(name.rpartition(".")[0])
     match = match or (_IN_NAME.fullmatch(above.rpartition("/")[2]) if folder else None)
@@ -77,6 +80,6 @@ def split_in_name(path: str, *, folder: bool = True) -> str:
 
 
 def split_of(file: str) -> str:
-    """The split that the path of a JSON file names by a folder or by the file's own name, else nothing."""
+    """The last folder or file name in the path of a JSON file that is exactly that of a split, else ""."""
     parts = file[: -len(".json")].lower().split("/")
     return next((part for part in reversed(parts) if part in SPLITS), "")

@@ -40,6 +40,7 @@ from odm.formats._shared.json.preview import (
     deep_location,
     is_deeper,
     line_column,
+    syntax_error,
 )
 from odm.formats._shared.text.tokens import wide_encoding
 from odm.issues import Code, Log, shorten
@@ -138,6 +139,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
             for begin in range(0, len(data), chunk_size):
                 decoder.decode(data[begin : begin + chunk_size], final=begin + chunk_size >= len(data))
         except UnicodeDecodeError as e:
+            # e.object is the chunk behind the bytes of a character that the chunk before left unfinished.
             location = begin - (len(e.object) - min(chunk_size, len(data) - begin)) + e.start
             line, column = line_column(data, location)
             log.report(NOT_UTF8, path, line=line, column=column, value=f"the byte 0x{data[location]:02x}")
@@ -149,6 +151,7 @@ def load(data: bytes, log: Log, path: str) -> bytes:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its members: a dictionary, or `Repeated` if a key stands twice."""
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
@@ -265,7 +268,7 @@ class Document:
             self._syntax_error()
 
     def skip(self) -> bool:
-        """Pass over the value that begins here, and say whether it is strictly JSON: Python reads NaN too."""
+        """Pass over the value that begins here; return whether it is strict JSON, without NaN or the like."""
         import msgspec
 
         remaining = self._view[self._at :]
@@ -296,9 +299,9 @@ class Document:
         return self._data[begin : self._at].strip(_BLANKS) if is_strict else None
 
     def records(self, fields: Sequence[Field], *, rest: bool = False) -> Iterator[Chunk]:
-        """The records of the list that begins here, in slices; with `rest` also of keys that no field names.
+        """Yield the records of the list that begins here in slices; with `rest` they have `Chunk.rest`.
 
-        `Broken` at a syntax error.
+        Raises Broken at a syntax error.
         """
         data = self._data
         match = _EMPTY.match(data, self._at)
@@ -317,6 +320,7 @@ class Document:
             chunk, end = self._piece(piece, begin, index, shapes, is_rest=cut is None)
             index += chunk.n
             n_taken = (cut.start() if end is None and cut else len(data)) - begin
+            # As many records for each byte in the rest of the text as in this slice, and 5 % more.
             chunk.expected = index + int(1.05 * chunk.n * (len(data) - begin - n_taken) / (n_taken + 1))
             begin = len(data) if cut is None else cut.end() - 1
             yield chunk
@@ -325,10 +329,11 @@ class Document:
     def _piece(
         self, piece: Any, begin: int, index: int, shapes: Shapes, *, is_rest: bool = True
     ) -> tuple[Chunk, int | None]:
-        """Decode the slice `piece`, which begins at `at` and whose first record has the number `index`.
+        """Decode the slice `piece`, whose first record begins at `begin` and has the number `index`.
 
-        Returns the records and the offset where the list ended, None if it goes on. With `whole` the piece is
-        the rest of the text; None for `piece` stands for this rest.
+        `piece` has a bracket before the first record. If `is_rest`, it is all that is left of the text, and
+        the list ends in it; None stands for this rest too. Returns the records and the offset in the text
+        behind the end of the list, None if the list goes on behind the piece.
         """
         import msgspec
 
@@ -367,7 +372,7 @@ class Document:
         """Decode the first value of `piece`, which begins at `offset` of the text, into Python values.
 
         Returns the value and the number of bytes that it takes, None if that is the whole piece. A syntax
-        error is reported; with `retry` it raises _BadCut instead.
+        error is reported; with `retry` it raises _BadCut instead. `outer` is that of `is_deeper`.
         """
         text = str(piece, "utf-8")
         try:
@@ -385,6 +390,7 @@ class Document:
         return value, None if not text[end:].strip(" \t\r\n") else n_bytes
 
     def _text(self, quoted: bytes) -> str | None:
+        """Decode a JSON string with its quotes; None if it is not valid."""
         try:
             text: str = _PYTHON.decode(quoted.decode())
         except json.JSONDecodeError:
@@ -392,6 +398,7 @@ class Document:
         return text
 
     def _blank(self, at: int) -> int:
+        """Return the offset of the first byte from `at` on that is not blank."""
         match = _BLANK.match(self._data, at)
         assert match
         return match.end()
@@ -422,29 +429,19 @@ class Document:
         raise Broken
 
     def _refuse_deeper(self, value: memoryview, outer: int = 0) -> None:
+        """Report a value that is nested too deeply (`is_deeper`), and raise Broken."""
         if is_deeper(value, outer):
             self._too_deep()
 
     def _too_deep(self) -> NoReturn:
+        """Report where the text goes deeper than `MOST_LEVELS`, and raise Broken."""
         line, column = line_column(self._data, deep_location(self._data))
         self._log.report(TOO_DEEP, self._path, line=line, column=column)
         raise Broken
 
 
-def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
-    """The position and reason of a syntax error, the same for all versions of Python.
-
-    From 3.13 on a comma before the end is named itself, and not what is expected after it.
-    """
-    if not e.msg.startswith("Illegal trailing comma"):
-        return e.pos, e.msg
-    position = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
-    expected = "value" if e.doc[position] == "]" else "property name enclosed in double quotes"
-    return position, f"Expecting {expected}"
-
-
 def on_one_line(values: Iterable[Any]) -> list[bytes]:
-    """Raw values without line breaks and tabs, which JSON has only between its tokens."""
+    """Return raw JSON values without line breaks and tabs, which JSON has only between its tokens."""
     lines = [*map(bytes, values)]
     joined = b"".join(lines)
     if not any(blank in joined for blank in (b"\t", b"\r", b"\n")):
@@ -457,7 +454,7 @@ class _BadCut(Exception):
 
 
 def show(value: Any) -> str:
-    """A value as JSON has it, shortened."""
+    """Return a decoded value as JSON for a message, shortened."""
     if isinstance(value, Token):
         return str(value)[:80]
     if isinstance(value, dict):
@@ -504,6 +501,7 @@ class Shapes:
         return chunk
 
     def _learn(self, piece: Any, start: int) -> tuple[_Shape | None, dict[str, int]]:
+        """Return the record type of a slice, None for Python values, and `Chunk.written_float`."""
         import msgspec
 
         records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
@@ -589,6 +587,7 @@ class _Shape:
         self._decoder = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
+        """Decode a slice into columns; None if a number does not fit or the colons do not add up."""
         records = self._decoder.decode(piece)
         n = len(records)
         chunk = Chunk(start, n)
@@ -668,7 +667,7 @@ _NO_FIELD = re.compile(r'[\x00-\x1f"\\]')
 
 
 def _whole_numbers(values: list[Any], kind: str) -> NDArray[np.int64]:
-    """(n,) the values, null flags as 0. TypeError if an id is text, OverflowError beyond 64 bits."""
+    """Return (n,) int64, null flags as 0. TypeError if an id is text, OverflowError beyond 64 bits."""
     if kind == "flag" and None in values:
         values = [value or 0 for value in values]
     return np.frombuffer(array("q", values), np.int64)

@@ -186,12 +186,12 @@ class Item:
         return numbers or [NAN] * count
 
     def ltwh(self, key: str) -> tuple[Corners, tuple[float, float]]:
-        """`xywh` of the list under a key, which must be there."""
+        """The corners, and (width, height), of the list [left, top, width, height] under a required key."""
         left, top, width, height = self.number_list(key, 4, "4 numbers: left, top, width, height")
         return (left, top, left + width, top + height), (width, height)
 
     def ltrb(self, key: str) -> Corners:
-        """The list of the four edges under a key, which must be there."""
+        """The corners of a box from the list [left, top, right, bottom] under a required key."""
         left, top, right, bottom = self.number_list(key, 4, "4 numbers: left, top, right, bottom")
         return left, top, right, bottom
 
@@ -283,7 +283,7 @@ class Item:
         return self.category_named(name, self.at / key, source_id=id_)
 
     def category_number(self, value: Any, at: At, classes: Mapping[str, int]) -> int:
-        """The row of the class of this number in `classes`, or named by it without any; -1 after an issue."""
+        """The row of class number `value` in `classes`, if empty of the class so named; -1 after an issue."""
         id_ = self.reader.class_number(value, at, classes)
         if not classes:
             return self.category_named(id_, at)
@@ -320,7 +320,7 @@ class Item:
             self.reader.count_unread(self.record, known, free=free)
 
     def xywh(self, *keys: str) -> tuple[Corners, tuple[float, float]]:
-        """The corners of a box, and its width and height; the keys are of left, top, width and height."""
+        """The corners, and (width, height), of the box whose left, top, width and height are under `keys`."""
         left, top, width, height = self.numbers(*keys)
         return (left, top, left + width, top + height), (width, height)
 
@@ -531,7 +531,7 @@ def file_items(reader: Reader, file: str, what: str, *, alone: bool = False) -> 
 
 
 def line_items(reader: Reader, file: str) -> Iterator[Item]:
-    """The objects on the lines of a file, that it is, or of the list in it; other values are reported."""
+    """Yield the objects of a file: one a line, those of one list, or a single one; others are reported."""
     path = reader.source.full(file)
     lines, listed = Origin(reader.builder, path), Origin(reader.builder, path, "/")
     for at, _, value in read_lines(reader, file):
@@ -594,7 +594,7 @@ class Box(msgspec.Struct, eq=False):
         return {} if self.score is None else {key: self.score}
 
     def flags_in(self, names: Sequence[str]) -> list[str]:
-        """Which of these flags are set."""
+        """Those of `names` whose flag is set."""
         return [name for name in names if self.flags & FLAG_NAMES[name]] if self.flags else []
 
 
@@ -649,7 +649,7 @@ def images_of(dataset: Dataset) -> Iterator[Image]:
 
 
 def class_ids(dataset: Dataset) -> dict[str, int]:
-    """The ids of classes by their names: those of the source if they are some, else numbers from 0."""
+    """Return class ids by name: those of the source if all are different numbers from 0 on, else 0, 1, ..."""
     names, ids = dataset.categories.name, dataset.categories.source_id.tolist()
     are_unique_numbers = all(isinstance(id_, int) and 0 <= id_ < 2**31 for id_ in ids) and len(
         set(ids)

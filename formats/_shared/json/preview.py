@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ import numpy as np
 from odm.files import Source
 from odm.formats._contract import Format, Sniff, format_of
 from odm.issues import Code, printable
+
+if TYPE_CHECKING:
+    import json
 
 TOO_DEEP = Code(
     "json-too-deep",
@@ -35,14 +38,14 @@ _EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 
 
 def too_deep(head: bytes) -> int:
-    """Where the first bytes of a JSON text go deeper than any annotation file does; -1 if nowhere."""
+    """Where the first bytes of a text, if it is JSON, are nested deeper than `MOST_LEVELS`; -1 if nowhere."""
     if not head.lstrip(b" \t\r\n").startswith((b"[", b"{")):
         return -1
     return deep_location(head) or -1
 
 
 def is_deeper(value: bytes | memoryview, outer: int = 0) -> bool:
-    """Whether values below `outer` levels of JSON are nested deeper than `MOST_LEVELS`.
+    """Whether a JSON text is nested deeper than `MOST_LEVELS` plus `outer`, the levels put around it.
 
     Six rounds of removing ``[]`` decide usual texts; only what is left is measured.
     """
@@ -75,6 +78,18 @@ def line_column(data: bytes, location: int) -> tuple[int, int]:
     return data.count(b"\n", 0, location) + 1, len(data[line_start:location].decode("utf-8", "replace")) + 1
 
 
+def syntax_error(e: json.JSONDecodeError) -> tuple[int, str]:
+    """The position and reason of a syntax error, the same for all versions of Python.
+
+    From 3.13 on a comma before the end is named itself, and not what is expected after it.
+    """
+    if not e.msg.startswith("Illegal trailing comma"):
+        return e.pos, e.msg
+    position = len(e.doc) - len(e.doc[e.pos + 1 :].lstrip(" \t\r\n"))
+    expected = "value" if e.doc[position] == "]" else "property name enclosed in double quotes"
+    return position, f"Expecting {expected}"
+
+
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+("?)|[\[\]{}:,]|[^\s"\[\]{}:,]++', re.DOTALL)
 """A text, the second quote missing where it is cut; a sign; or anything else up to the next one."""
 
@@ -94,7 +109,10 @@ class JsonPreview(msgspec.Struct, frozen=True, eq=False):
 
 
 def _pass_over(text: bytes, at: int, stack: list[str]) -> int:
-    """Where the innermost list of `stack` ends, or the end of the text if it is cut before."""
+    """Return the offset behind the end of the innermost list, which goes on at `at`, and pop it off `stack`.
+
+    Returns the length of the text, and leaves `stack`, if the text is cut before.
+    """
     depth = 1
     while depth and (match := _BRACKET.match(text, at)):
         depth += 1 if match[1] in b"[{" else -1
@@ -170,13 +188,13 @@ LOOKED_AT = 50
 
 
 def check_head(head: bytes, says: HeadCheck) -> tuple[int, str] | None:
-    """Confidence and reason from the first bytes of a file; a few suffice for most."""
+    """Return the answer of `says` from the first 4096 bytes of a file, else from all bytes in `head`."""
     answer = says(glance(head[:4096]), head)
     return says(glance(head), head) if answer is None and len(head) > 4096 else answer
 
 
 def fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> list[str]:
-    """The files of a folder that fit, of the first fifty."""
+    """Return the files, of the first fifty in a folder, that `says` recognises; cached for the source."""
     return source.once(_fitting, says, suffixes)
 
 
@@ -185,7 +203,7 @@ def _fitting(source: Source, says: HeadCheck, suffixes: tuple[str, ...]) -> list
 
 
 def sniff_json(source: Source, says: HeadCheck, suffixes: tuple[str, ...] = (".json",)) -> Sniff | None:
-    """Look at the outermost keys of a file, or of the files of a folder."""
+    """Ask `says` about a file, or the first fifty files of a folder; None if it recognises none."""
     if not source.is_dir:
         answer = check_head(source.head(), says)
         return Sniff(*answer) if answer else None

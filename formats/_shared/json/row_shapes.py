@@ -55,7 +55,7 @@ class DrawnRow:
         return -1
 
     def outline(self, what: str) -> None:
-        """Say that this is a shape that is read as its bounding box, in the words of `Reader.outline`."""
+        """Note that the row has a shape, called `what`, that is read as its box; see `Reader.outline`."""
         self.outlined = what
 
     def draw(self, kind: Literal["polygons", "oriented", "mask"], value: Any, what: str) -> None:
@@ -90,7 +90,7 @@ class DrawnRow:
         return pasted.shape[1], pasted.shape[0]
 
     def key_points(self, points: Points) -> None:
-        """Give this keypoints: x, y and visibility of each; only where shapes are wanted."""
+        """Set the keypoints of the row: x, y and visibility of each. To be called only if `wants`."""
         self.drawn = self.drawn or Drawn()
         self.drawn.points = points
 
@@ -117,14 +117,17 @@ class DrawnRow:
         return bounds(points)
 
     def oriented(self, corners: Floats) -> Corners:
-        """The box around the four corners of an oriented box."""
+        """Set an oriented box by its (4, 2) corners; return the box around it."""
         points = corners.tolist()
         self.reader.need_pixels(self.owner.image)
         self.draw("oriented", points, "rotated boxes")
         return bounds(points)
 
     def ellipse(self, x: float, y: float, rx: float, ry: float, turn: float = 0.0, what: str = "") -> Corners:
-        """The box around an ellipse, whose first axis is turned by so many radians."""
+        """Set the outline of an ellipse, turned by `turn` radians; return the box around it.
+
+        If no shapes are wanted, `what` is counted as read as its bounding box.
+        """
         if turn:
             self.reader.need_pixels(self.owner.image)
         if self.wants:
@@ -135,13 +138,13 @@ class DrawnRow:
 
 
 def have_area(points: Points) -> bool:
-    """Whether the box around the labelled ones of keypoints, x, y and visibility of each, has an area."""
+    """Whether the box around the labelled keypoints has an area; each point is x, y and visibility."""
     left, top, right, bottom = bounds([point for point in points if point[2]] or [(0, 0)])
     return right > left and bottom > top
 
 
 def in_pixels(numbers: Sequence[float], size: tuple[int, int]) -> list[float]:
-    """Numbers that are relative to the width and height in turn, in pixels."""
+    """Multiply fractions of the width and height in turn, such as x, y, x, y, by the `size` in pixels."""
     return [n * size[i % 2] for i, n in enumerate(numbers)]
 
 

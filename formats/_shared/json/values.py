@@ -44,7 +44,6 @@ from odm.formats._shared.json.columns import (
     Token,
     load,
     show,
-    syntax_error,
 )
 from odm.formats._shared.json.preview import (
     LOOKED_AT,
@@ -55,6 +54,7 @@ from odm.formats._shared.json.preview import (
     fitting,
     glance,
     is_deeper,
+    syntax_error,
 )
 from odm.formats._shared.known_keys import EMPTY_VALUES, KnownKeys, count_extra
 from odm.formats._shared.pictures import ImageOptions, Picture
@@ -119,7 +119,7 @@ class Reader(Gather):
     folders
         Folders of pictures that the format itself names; without them the source, if it holds any.
     sized
-        Whether the format's files say the size of an image, so that a missing one is a warning.
+        Whether the files of the format have the sizes of images, so that a missing one is a warning.
     ask_other
         Whether sizes come from the other side of an evaluation too.
     keys
@@ -267,9 +267,10 @@ class Reader(Gather):
         return NAN if value is None else self.number(value, at)
 
     def count_unread(self, record: dict[str, Any], known: frozenset[str], *, free: bool = False) -> None:
-        """Count the keys that are not read here, where they hold something.
+        """Count the keys of a record that are not in `known` and whose value is not empty.
 
-        Those that the format does not know at all have been counted, unless the record is one of `free` keys.
+        Keys that the format does not know at all were counted when the file was decoded, unless the keys of
+        the record are `free`, that is data.
         """
         if known.issuperset(record):
             return
@@ -437,6 +438,7 @@ def read_lines(reader: Reader, file: str, *, keyed: bool = False) -> Iterator[tu
 
 
 def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iterator[tuple[At, str, Any]]:
+    """Yield location, key and value of each line of a file with one record a line; see `read_lines`."""
     log, number, key = reader.log, 0, ""
     while line := stream.readline(LONGEST):
         number += 1
@@ -470,7 +472,7 @@ def _lines(reader: Reader, stream: IO[bytes], path: str, *, keyed: bool) -> Iter
 
 
 def decode(text: str) -> Any:
-    """The Python value of a JSON text; RecursionError in all versions of Python where it is too deep."""
+    """Decode a JSON text to Python values. Raises RecursionError beyond `MOST_LEVELS` levels."""
     value, error = None, None
     try:
         value = _PYTHON.decode(text)
@@ -555,7 +557,7 @@ def dump(value: Any, indent: int | None = None) -> str:
 
 
 def lines(records: Iterator[str]) -> str:
-    """A list with one record a line."""
+    """Write records, as JSON texts, as a list with one record a line."""
     body = ",\n".join(records)
     return f"[\n{body}\n]" if body else "[]"
 

@@ -73,7 +73,10 @@ def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> Floa
 
 
 def rotated(points: Any, turn: float, centre: Sequence[float]) -> Floats:
-    """Points from a centre on, turned about it by so many radians, from the x to the y axis."""
+    """Turn (n, 2) `points`, relative to `centre`, by `turn` radians from the x to the y axis.
+
+    Returns (n, 2) float64 in the coordinates of `centre`.
+    """
     cos, sin = math.cos(turn), math.sin(turn)
     rotated_points: Floats = np.asarray(points, np.float64) @ np.array(
         [[cos, sin], [-sin, cos]]
@@ -101,6 +104,7 @@ def even_odd(rings: Sequence[Points]) -> list[Floats]:
 
 
 def _meet(a: Floats, b: Floats) -> bool:
+    """Whether the boxes around two rings, (n, 2) and (m, 2), overlap or touch."""
     return bool((a.min(axis=0) <= b.max(axis=0)).all() and (b.min(axis=0) <= a.max(axis=0)).all())
 
 

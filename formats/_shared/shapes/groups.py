@@ -16,7 +16,7 @@ from odm.tables import Builder, Floats
 from odm.tables.groups import find_objects
 
 POINTS = "point shapes"
-"""What keypoints that are not read are called."""
+"""The name under which keypoints that are not read are counted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -78,7 +78,8 @@ class Groups:
             table[row, 9] = np.bitwise_or.reduce(members[:, 9].astype(int))
             new_track_of[members[:, 12].astype(int) + 1] = members[0, 12]
             part_kind[row], is_kept[rows[1:]] = int(box_row < 0), False
-        new_track_of[0] = -1  # of boxes without one
+        # new_track_of[t + 1] is the track that track t has become, so that -1 (no track) has a place: 0.
+        new_track_of[0] = -1
         table[:, 12] = new_track_of[table[:, 12].astype(int) + 1]
         if objects:
             n = sum(len(rows) for rows, _ in objects)
@@ -92,7 +93,11 @@ class Groups:
     def _tie_points(
         self, table: Floats, part_kind: Floats, rows: list[int], shapes: list[Drawn | None]
     ) -> None:
-        """Give the keypoints of a group to its only rectangle, else its only object, that contains them."""
+        """Give the keypoints of each group to its only rectangle, else its only object, that contains them.
+
+        `table` and `shapes` are those of `join`, `part_kind` (n,) is its column 14, and `rows` are the rows
+        of objects with a group. Changes `shapes` in place.
+        """
         rows_of_group: dict[tuple[float, float], list[int]] = {}
         for row in rows:
             rows_of_group.setdefault((table[row, 0], table[row, 13]), []).append(row)
@@ -102,6 +107,7 @@ class Groups:
             candidates = [row for row in candidates if part_kind[row] == 0] or candidates
             if len(candidates) > 1:
                 xy = np.array([point[:2] for point in points.values()])
+                # Left <= min x, top <= min y, -right <= -max x and -bottom <= -max y: the box has all points.
                 inner_bounds = np.concatenate([xy.min(axis=0), -xy.max(axis=0)])
                 candidates = [
                     row for row in candidates if (table[row, 2:6] * [1, 1, -1, -1] <= inner_bounds).all()

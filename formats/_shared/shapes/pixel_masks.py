@@ -60,6 +60,7 @@ def of_image(text: bytes, height: int) -> tuple[int, int, Pixels]:
     data = np.frombuffer(text, np.uint8)
     runs = Runs.of_counts(*read_texts(data, np.array([0, len(data)]))[:2])
     left, top, w, h = runs.boxes(np.array([height]))[0].tolist()
+    # Along the columns of the mask: 1 where a run begins, -1 after its end, so the sum so far is 1 in a run.
     step = np.zeros(w * height + 1, np.int8)
     step[runs.edge[0::2] - left * height] = 1
     step[runs.edge[1::2] - left * height] -= 1
@@ -91,7 +92,7 @@ def of_rows(counts: Any, width: int, height: int) -> Pixels:
 
 
 def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """The `size` bytes that Label Studio packs: runs of one byte, and runs of any bytes.
+    """Unpack the `size` bytes that Label Studio packs as runs of one byte and runs of different bytes.
 
     A stream of bits, the highest of a byte first: 32 of the number of bytes, 5 of the bits of a byte less 1,
     four times 4 of the bits of a length less 1. Then for each run 1 for one byte or 0, 2 for which of the
@@ -100,6 +101,7 @@ def of_packed_bytes(data: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
     bits, position = np.unpackbits(data), 0
 
     def take_number(n: int) -> int:
+        """Return the next `n` bits as a number. packbits pads 5 bits with 3 zeros: >> 3, which is -5 % 8."""
         nonlocal position
         position += n
         if position > len(bits):
@@ -138,7 +140,7 @@ def edges_of(pixels: Pixels) -> tuple[int, int, int, int]:
 
 
 def rows_of(pixels: Pixels) -> list[int]:
-    """Run lengths along the rows, of no pixels first."""
+    """Encode (h, w) pixels as run lengths along the rows, the first one (maybe 0) of background."""
     flat = np.concatenate([[False], pixels.ravel()])
     edges = np.flatnonzero(flat[1:] != flat[:-1])
     lengths: list[int] = np.diff(np.concatenate([[0], edges, [pixels.size]])).tolist()
@@ -146,7 +148,10 @@ def rows_of(pixels: Pixels) -> list[int]:
 
 
 def unpacked(text: Any, pixels: int = MOST, *, packed: bool = False) -> bytes:
-    """The bytes of a text in base64, `packed` by zlib or not, of a picture of at most so many pixels."""
+    """Decode base64, and if `packed` zlib, to bytes: the file of a mask of at most `pixels` pixels.
+
+    Raises BadMask if the text is not so encoded or holds more than such a mask can take.
+    """
     try:
         data = base64.b64decode(text, validate=True)
         if not packed:
@@ -166,7 +171,8 @@ def png_below(
 ) -> Callable[[Any], Any] | None:
     """Return a function that reads the mask in a PNG below a source, or beside a single file.
 
-    `of` decodes the content, `of_png` by default. None if there is no such file.
+    `decode` decodes the content, `of_png` by default. The argument of the function is ignored. None if there
+    is no such file.
     """
     file = posixpath.normpath(file.replace("\\", "/"))
     folder_source = source if source.is_dir else source.once(NamedSource)
@@ -184,7 +190,7 @@ def png_below(
 
 
 def of_png(data: bytes) -> Pixels:
-    """The pixels of a PNG that are not 0, or where there is one, whose alpha is not 0."""
+    """Decode a PNG to (h, w) bool: True where alpha is not 0, or in a PNG of one band where it is not 0."""
     bands = _bands(data)
     pixels: Pixels = (bands if bands.ndim == 2 else bands[:, :, -1]) != 0
     return pixels
@@ -201,7 +207,7 @@ def numbers_of_png(data: bytes) -> NDArray[np.uint8]:
 
 
 def colours_of_png(data: bytes) -> Longs:
-    """The pixels of a PNG as 0xRRGGBB."""
+    """Decode a PNG to (h, w) int64 colours 0xRRGGBB."""
     bands = _bands(data)
     if bands.ndim != 3 or bands.dtype != np.uint8:
         raise BadMask("a PNG with colours")
@@ -209,13 +215,16 @@ def colours_of_png(data: bytes) -> Longs:
 
 
 def _joined(bands: NDArray[np.uint8]) -> Longs:
+    """Join (h, w, 3 or more) bands to (h, w) int64 colours 0xRRGGBB."""
     return bands[..., 0].astype(np.int64) << 16 | bands[..., 1].astype(np.int64) << 8 | bands[..., 2]
 
 
 @functools.cache
 def _palette() -> tuple[Longs, Longs]:
-    """Pascal VOC's colours, ascending, and their numbers: a colour takes every third bit of its number, the
-    lowest bit first.
+    """Return (256,) Pascal VOC's colours, ascending, and (256,) their numbers.
+
+    Bits 0, 3 and 6 of a number are the highest bits of red, bits 1, 4, 7 those of green and 2, 5 those of
+    blue: 1 is 0x800000, 2 is 0x008000, 3 is 0x808000.
     """
     number, palette = np.arange(256), np.zeros(256, np.int64)
     for bit in range(8):
@@ -237,8 +246,13 @@ def _numbers_of_colours(bands: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], Longs]:
-    """Encode the mask of each number, ascending, as COCO's texts; and (n + 1,) where each text begins."""
+    """Encode the mask of each of (n,) ascending `numbers` in (h, w) `pixels` as COCO's text.
+
+    Returns all texts, one after the other, and (n + 1,) where each begins.
+    """
     flat = pixels.ravel(order="F")
+    # flat = [7 7 9 9 9 7]: run_edges 0 2 5 6, run_numbers 7 9 7, runs_by_number 0 2 1. The runs of 7 are
+    # runs_by_number[0:2], those of 9 are runs_by_number[2:3]; mask_starts, two edges for each run, are 0 4 6.
     run_edges = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1, [flat.size]]).astype(np.int64)
     run_numbers = flat[run_edges[:-1]]
     runs_by_number = np.argsort(run_numbers, kind="stable")
@@ -254,6 +268,7 @@ def of_numbers(pixels: NDArray[np.uint8], numbers: NDArray[np.int64]) -> tuple[N
 
 
 def _bands(data: bytes) -> NDArray[Any]:
+    """Decode a PNG to (h, w) or (h, w, bands). Raises BadMask if it is none, or has too many pixels."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -269,7 +284,7 @@ def _bands(data: bytes) -> NDArray[Any]:
 
 
 def of_npy(data: bytes) -> Pixels:
-    """The pixels of a file of NumPy that are not 0: two dimensions of bool or uint8."""
+    """Decode an ``.npy`` file of (h, w) bool or uint8 to (h, w) bool, True where it is not 0."""
     stream = io.BytesIO(data)
     try:
         is_version_1 = np.lib.format.read_magic(stream) == (1, 0)
@@ -287,7 +302,7 @@ def of_npy(data: bytes) -> Pixels:
 
 
 def npy_of(pixels: Pixels) -> str:
-    """A file of NumPy, packed by zlib, in base64."""
+    """Encode (h, w) pixels as an ``.npy`` file, packed by zlib, in base64."""
     out = io.BytesIO()
     np.lib.format.write_array(out, pixels, allow_pickle=False)
     return base64.b64encode(zlib.compress(out.getvalue())).decode()

@@ -13,7 +13,7 @@ from odm.tables import Boxes, Dataset, ShapeKind
 
 
 def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
-    """Every image with its boxes, one for each outline; their groups are numbers from `least` on."""
+    """Yield every image with a box for each outline of an object; group numbers begin at `least`."""
     groups = groups_to_write(dataset.boxes, least).tolist()
     for image in images_of(dataset):
         boxes = []
@@ -24,7 +24,10 @@ def images_with_groups(dataset: Dataset, least: int) -> Iterator[Image]:
 
 
 def groups_to_write(boxes: Boxes, least: int) -> NDArray[np.int64]:
-    """(n,) int64 group of each box, below `least` for none; an object of several outlines gets a new one."""
+    """Return (n,) int64, the group of each box: from `least` on, or ``least - 1`` for none.
+
+    An object of several outlines without a group gets one of its own, after those that there are.
+    """
     group = np.full(len(boxes), -1, np.int64) if boxes.group is None else boxes.group.astype(np.int64)
     has_group = group >= 0
     group[has_group] += least - group[has_group].min(initial=least)
