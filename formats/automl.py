@@ -38,7 +38,7 @@ import numpy as np
 from odm.files import Output, Source
 from odm.formats._contract import SURE, Sniff, format_of, option
 from odm.formats._shared.codes import DUPLICATE_IMAGE, WRONG_COUNT
-from odm.formats._shared.fractions import relative_to_images
+from odm.formats._shared.shapes.fractions import relative_to_images
 from odm.formats._shared.split_names import SplitOptions, miss_split
 from odm.formats._shared.tables.csv_files import (
     Quote,

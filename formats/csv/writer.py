@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.files import COLLISION
-from odm.formats._shared.fractions import relative_to_images
+from odm.formats._shared.shapes.fractions import relative_to_images
 from odm.formats._shared.tables.column_roles import FLAGS
 from odm.formats._shared.tables.csv_files import Quote, box_lines, of_boxes
 from odm.formats._shared.text.numbers import decimals, texts

@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 from odm.codes import NO_SIZE
 from odm.files import Output, Source, Unreadable, open_binary, read_bytes
 from odm.formats._contract import SURE, Sniff, format_of
-from odm.formats._shared.fractions import relative_to_images
 from odm.formats._shared.json.values import may_write
+from odm.formats._shared.shapes.fractions import relative_to_images
 from odm.formats.tfrecord.layout import (
     EDGES,
     FLAGS,

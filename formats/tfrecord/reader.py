@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from odm.codes import NO_SIZE, NUMBERED_CLASSES
 from odm.files import NOT_TEXT, UNREADABLE, Source, Unreadable, open_binary, other_kind
 from odm.formats._shared.codes import NO_FILES, OTHER_TASK, RELATIVE_RANGE, UNKNOWN_CLASS
-from odm.formats._shared.fractions import are_far
 from odm.formats._shared.gather import At, report_other_kind
 from odm.formats._shared.json.values import Reader
+from odm.formats._shared.shapes.fractions import are_far
 from odm.formats._shared.split_names import files_of_split
 from odm.formats.tfrecord.layout import (
     BAD_RECORD,

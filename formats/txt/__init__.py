@@ -62,10 +62,10 @@ from odm.formats._shared.codes import (
     UNKNOWN_CLASS,
     WRONG_COUNT,
 )
-from odm.formats._shared.fractions import FAR, are_far, relative_to_images
 from odm.formats._shared.gather import decide_kind
 from odm.formats._shared.image_names import note_folders
 from odm.formats._shared.pictures import LINKED_PICTURE
+from odm.formats._shared.shapes.fractions import FAR, are_far, relative_to_images
 from odm.formats._shared.text.label_files import listing, report_others, sample
 from odm.formats._shared.text.label_rows import Labels, gather_labels
 from odm.formats._shared.text.numbers import Cells, decimals, fixed_cells

@@ -21,8 +21,8 @@ from odm.files import Source
 from odm.formats._contract import option
 from odm.formats._shared.class_lists import spaces_option
 from odm.formats._shared.codes import WRONG_COUNT
-from odm.formats._shared.fractions import FAR
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.shapes.fractions import FAR
 from odm.formats._shared.text.label_files import listing
 from odm.formats._shared.text.label_rows import Grammar, KindOf, Labels, Shape
 from odm.formats._shared.text.tokens import EMPTY, NON_FINITE, NUMBER, Cell, every, second_row

@@ -80,9 +80,9 @@ import numpy as np
 
 from odm.files import NamedSource, Source
 from odm.formats._contract import LIKELY, SURE, Sniff, format_of
-from odm.formats._shared.fractions import MARGIN
 from odm.formats._shared.gather import Gather
 from odm.formats._shared.pictures import ImageOptions, Pictures
+from odm.formats._shared.shapes.fractions import MARGIN
 from odm.formats._shared.text.label_files import listing, report_others, sample
 from odm.formats.yolo.descriptions import read_data_file, read_yaml
 from odm.formats.yolo.layouts import (

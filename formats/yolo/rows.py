@@ -13,8 +13,8 @@ from odm.codes import NUMBERED_CLASSES, SCORE_MISSING, SCORE_UNEXPECTED
 from odm.files import Source
 from odm.formats._shared.class_lists import add_list
 from odm.formats._shared.codes import OUTLINES, RELATIVE_RANGE, SCORE_RANGE, UNKNOWN_CLASS, WRONG_COUNT
-from odm.formats._shared.fractions import FAR, are_far
 from odm.formats._shared.gather import decide_kind
+from odm.formats._shared.shapes.fractions import FAR, are_far
 from odm.formats._shared.text.tokens import (
     Cell,
     Chunk,

@@ -9,7 +9,7 @@ import numpy as np
 from odm.codes import NOTHING_TO_PUT
 from odm.files import Output
 from odm.formats._shared.class_lists import UNWRITABLE
-from odm.formats._shared.fractions import FAR, MARGIN, relative_to_images
+from odm.formats._shared.shapes.fractions import FAR, MARGIN, relative_to_images
 from odm.formats._shared.text.numbers import Cells, decimals
 from odm.formats._shared.text.tokens import Column, assemble, pages, relative
 from odm.formats.yolo.layouts import ALIASES, YoloOptions

@@ -1,1 +1,1 @@
-"""Polygons, masks, oriented boxes and keypoints as readers collect them, and groups of shapes."""
+"""Polygons, masks, oriented boxes and keypoints as readers collect them, groups of shapes, and fractions."""

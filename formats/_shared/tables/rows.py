@@ -25,9 +25,9 @@ from odm.formats._shared.codes import (
     RELATIVE_RANGE,
     UNKNOWN_CLASS,
 )
-from odm.formats._shared.fractions import are_far
 from odm.formats._shared.gather import At, Gather, decide_kind, own_folder
 from odm.formats._shared.pictures import ImageOptions
+from odm.formats._shared.shapes.fractions import are_far
 from odm.formats._shared.tables.column_roles import FLAGS, FORMS, NO_OBJECT, edges_of, key_of
 from odm.formats._shared.tables.csv_files import INCOMPLETE_BOX, SIZE_CONFLICT
 from odm.formats._shared.tables.images import Origin, TableImages
