@@ -142,12 +142,13 @@ class FormatCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the common ones for ``-h``, else all of them under headings."""
-        params = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
+        every = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        params = [p for p in every if not p.hidden]
         helps = {"-h", "--help"}
         options = [p for p in params if helps.isdisjoint(p.opts)]
         record: type[Options] | None = getattr(self.callback, "record", None)
+        common = _help.common(record, every) if record else []
         if _BRIEF in ctx.meta and record and record.common:
-            common = _help.common(record, options)
             rows = [row for p in common if (row := p.get_help_record(ctx))]
             _section(formatter, "Common options", [*rows, ("--help", "Show all options.")])
             return
@@ -156,6 +157,8 @@ class FormatCommand(click.Command):
             rows = [row for p in members if (row := p.get_help_record(ctx))]
             side = next((s for s in sides if _help.SIDES[s] == heading), None)
             if side is not None:
+                shown = [p for p in common if (p.name or "").startswith(f"fo__{side}__")]
+                rows += [row for p in shown if (row := p.get_help_record(ctx))]
                 rows.append((f"--{side}-OPTION", "Any format option below, for this side only."))
             _section(formatter, heading, rows)
         rows = [row for p in params if p not in options and (row := p.get_help_record(ctx))]
@@ -276,7 +279,9 @@ def _flag(flag: str, side: str, named_specs: Sequence[tuple[str, OptionSpec]]) -
     spec = next(spec for _, spec in named_specs if spec.help == text)
     name = f"--{side}-{flag[2:]}" if side else flag
     keywords: dict[str, Any] = {"hidden": bool(side)}
-    if not side:
+    if side:
+        keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]} ({side.upper()} only)."
+    else:
         few = len(named_specs) <= MOST_NAMED and spec.side != "write"  # pictures are put beside every format
         names = f" ({', '.join(name for name, _ in named_specs)})" if few else ""
         keywords["help"] = f"{spec.help[0].upper()}{spec.help[1:]}{names}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 
 import click
@@ -19,9 +20,13 @@ METAVARS = {"image_size": "WxH", "split": "NAME", "sep": "CHAR", "names": "RULE"
 
 
 def common(record: type[Options], flags: Sequence[click.Option]) -> list[click.Option]:
-    """The options that ``-h`` shows, in order."""
-    by_name = {(flag.name or "").removeprefix("fo____"): flag for flag in flags}
-    return [by_name[name] for name in record.common if name in by_name]
+    """The options that ``-h`` shows, in order; those of formats for one side, such as ``gt_split``, too."""
+    names = ((flag.name or "").removeprefix("fo__").replace("__", "_").lstrip("_") for flag in flags)
+    by_name = dict(zip(names, flags, strict=True))
+    chosen = [copy.copy(by_name[name]) for name in record.common if name in by_name]
+    for flag in chosen:
+        flag.hidden = False
+    return chosen
 
 
 def groups(flags: Sequence[click.Option]) -> Iterator[tuple[str, list[click.Option]]]:

@@ -60,8 +60,8 @@ class EvalCommand(
     OutputOptions,
     EvalOptions,
     MessageOptions,
-    common="protocol iou iou_type only_classes only_images analyze confusion fail_under output save report "
-    "gt_format det_format images",
+    common="protocol iou iou_type area only_classes only_images analyze confusion thresholds fail_under "
+    "output save plots report gt_format det_format gt_split images",
 ):
     """The options of ``odm eval``."""
 

@@ -11,7 +11,7 @@ from odm.formats import FORMATS, option_specs, with_flags
 from odm.verbs.options import HEADINGS
 
 COMMANDS = [name for name in _app.COMMANDS if name not in ("formats", "protocols", "example", "completion")]
-BRIEF_LINES = 54
+BRIEF_LINES = 56
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +61,16 @@ def test_the_short_help_is_short_and_names_the_long_one(capsys, name):
     assert long_options(brief) < long_options(full)
     context = click.Context(command_of(name), info_name=name)
     common = context.command.callback.record.common
-    named = {f"fo____{n}" for n in common} | set(common)
+    named = {f"fo____{n}" for n in common} | set(common) | {f"fo__{n.replace('_', '__', 1)}" for n in common}
     params = {p.name for p in context.command.get_params(context)}
     assert len(named & params) == len(common)
+
+
+def test_the_short_help_shows_an_option_of_a_format_for_one_side(capsys):
+    for option in ("-h", "--help"):
+        text = text_of(capsys, "eval", option)
+        assert re.search(r"^  --gt-split NAME +Read only this split \(GT only\)\.$", text, re.MULTILINE)
+        assert {"--thresholds", "--area", "--plots"} <= long_options(text)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

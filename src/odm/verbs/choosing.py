@@ -16,8 +16,8 @@ from odm.verbs.words import Path
 if TYPE_CHECKING:
     from odm.tables import Dataset
 
-ONLY_CLASSES = option("Keep only these classes; @FILE: one name per line.", "A,B|@FILE", default=None)
-ONLY_IMAGES = option("Keep only these images; @FILE: one name per line.", "A,B|@FILE", default=None)
+ONLY_CLASSES = option("Keep only these classes (@FILE: one name per line).", "A,B|@FILE", default=None)
+ONLY_IMAGES = option("Keep only these images (@FILE: one name per line).", "A,B|@FILE", default=None)
 SCORE_MIN = option("Leave out detections with a lower score.", "SCORE", default=None)
 AT_SCORES = option(
     "Leave out detections below the threshold of their class in FILE, written by --save-thresholds.",

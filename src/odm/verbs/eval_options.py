@@ -79,10 +79,10 @@ class ScopeOptions(Options, heading=WHAT):
     """Which images, classes and detections are evaluated."""
 
     only_classes: str | Sequence[str] | None = option(
-        "Evaluate only these classes; @FILE: one name per line.", "A,B|@FILE", default=None
+        "Evaluate only these classes (@FILE: one per line).", "A,B|@FILE", default=None
     )
     only_images: str | Sequence[str] | None = option(
-        "Evaluate only these images; @FILE: one name per line.", "A,B|@FILE", default=None
+        "Evaluate only these images (@FILE: one per line).", "A,B|@FILE", default=None
     )
     extra_images: ExtraImages = option(
         "Images that only DET has: an error, background (false positives), or ignored.", default="error"
@@ -253,7 +253,7 @@ class EvalOptions(AnalysedOptions, MemoryOptions, verb="eval"):
         needs_all=True,
     )
     plots: Path | None = option(
-        "Also draw plots as PNG, SVG and PDF (extra [plot]).",
+        "Also draw plots: PNG, SVG and PDF (extra [plot]).",
         "DIR",
         default=None,
         heading=OUTPUT,

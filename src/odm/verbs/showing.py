@@ -44,7 +44,7 @@ class StatsOptions(ReportOptions, ChoiceOptions, SourceOptions, ReadFormatOption
 
     source: Source = argument(kw_only=False)
     plots: Path | None = option(
-        "Also draw plots as PNG, SVG and PDF (extra [plot]).",
+        "Also draw plots: PNG, SVG and PDF (extra [plot]).",
         "DIR",
         default=None,
         path="written",
