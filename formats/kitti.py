@@ -86,46 +86,46 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of a type and 14 or 15 numbers whose second is a state of occlusion."""
     if not label_rows.are_text(source):
         return None
-    lines = fits = words = 0
+    n_rows = n_fitting = n_with_type = 0
     for row in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR)):
         cells = [*row[:1], *(_MARKS.get(cell, cell) for cell in row[1:])]
-        lines += 1
-        words += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
+        n_rows += 1
+        n_with_type += len(cells) > 2 and not NUMBER.fullmatch(cells[2])
         if len(cells) >= 15 and all(map(NUMBER.fullmatch, cells[-14:])):
             start = len(cells) - 14 - (len(cells) >= 16 and NUMBER.fullmatch(cells[-15]) is not None)
             truncated, occluded = float(cells[start]), float(cells[start + 1])
-            fits += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
-            words += not NUMBER.fullmatch(cells[0])
-    what = "a type and the 14 or 15 numbers of KITTI labels"
-    return label_rows.sniff_lines(fits, lines, what) if words else None
+            n_fitting += -1 <= truncated <= 2 and occluded in (-1, 0, 1, 2, 3)
+            n_with_type += not NUMBER.fullmatch(cells[0])
+    description = "a type and the 14 or 15 numbers of KITTI labels"
+    return label_rows.sniff_lines(n_fitting, n_rows, description) if n_with_type else None
 
 
 _MARKS = {b"True": b"1", b"False": b"0"}
 """What some tools write for truncated and occluded."""
 
 
-def _grammar(lead: int) -> label_rows.Grammar:
+def _grammar(n_before: int) -> label_rows.Grammar:
     """Rows of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
 
     def number_marks(chunk: Chunk) -> None:
         """Put numbers in the place of True and False after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
-            for first in chunk.first[np.isin(chunk.count - lead, (15, 16))].tolist():
-                for at in (first + lead + 1, first + lead + 2):
-                    chunk.tokens[at] = _MARKS.get(chunk.tokens[at], chunk.tokens[at])
+            for first in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
+                for position in (first + n_before + 1, first + n_before + 2):
+                    chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
-    def shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-        if n < lead + 15:
+    def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+        if n_cells < n_before + 15:
             return None
-        scored = n >= lead + 16 and kind(n - 15) == "number"
-        start = n - 14 - scored
-        numbers = [*range(lead), *range(start, start + 14)]
-        return label_rows.Shape(numbers, n - 1 if scored else -1, name=(lead, start - lead))
+        has_score = n_cells >= n_before + 16 and kind(n_cells - 15) == "number"
+        start = n_cells - 14 - has_score
+        numbers = [*range(n_before), *range(start, start + 14)]
+        return label_rows.Shape(numbers, n_cells - 1 if has_score else -1, name=(n_before, start - n_before))
 
     return label_rows.Grammar(
         shape,
-        (*("frame", "track")[:lead], *FIELDS),
-        "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if lead else ""),
+        (*("frame", "track")[:n_before], *FIELDS),
+        "a type and 14 numbers, or 15 with a score" + (", after a frame and a track" if n_before else ""),
         named="type",
         marks=_MARKS,
         prepare=number_marks,
@@ -146,11 +146,13 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     is_valid = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
-    last = -15 if builder.kind == "det" else -14
+    truncated_cell = -15 if builder.kind == "det" else -14
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
-    labels.report(BAD_FLAG, has_unknown_truncation, last, "truncated", "0..1, or -1 for unknown")
+    labels.report(BAD_FLAG, has_unknown_truncation, truncated_cell, "truncated", "0..1, or -1 for unknown")
     has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
-    labels.report(BAD_FLAG, has_unknown_occlusion, last + 1, "occluded", "0, 1, 2, 3, or -1 for unknown")
+    labels.report(
+        BAD_FLAG, has_unknown_occlusion, truncated_cell + 1, "occluded", "0, 1, 2, 3, or -1 for unknown"
+    )
     is_valid &= ~has_unknown_truncation & ~has_unknown_occlusion
     flags = (truncated > 0) * np.uint16(Flag.TRUNCATED)
     flags |= ((occluded == 1) | (occluded == 2)) * np.uint16(Flag.OCCLUDED)
@@ -177,16 +179,16 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
 
 def _is_tracking(source: Source, files: Sequence[str]) -> bool:
     """Whether most lines begin with two whole numbers and a type."""
-    lines = fits = 0
+    n_rows = n_fitting = 0
     for cells in label_rows.sampled(source, files):
-        lines += 1
-        lead, rest = cells[:LEAD], cells[LEAD : LEAD + 1]
-        fits += (
+        n_rows += 1
+        numbers, type_ = cells[:LEAD], cells[LEAD : LEAD + 1]
+        n_fitting += (
             len(cells) >= LEAD + 15
-            and all(NUMBER.fullmatch(cell) and float(cell).is_integer() for cell in lead)
-            and not any(map(NUMBER.fullmatch, rest))
+            and all(NUMBER.fullmatch(cell) and float(cell).is_integer() for cell in numbers)
+            and not any(map(NUMBER.fullmatch, type_))
         )
-    return bool(lines) and 2 * fits > lines
+    return bool(n_rows) and 2 * n_fitting > n_rows
 
 
 def _add_frames(
@@ -194,31 +196,38 @@ def _add_frames(
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
     """Add an image for every frame; return (n,) the image of each row, -1 = none, and columns of boxes."""
     gather, builder, source = labels.gather, labels.builder, labels.source
-    frame, id_ = labels.values[:, 0], labels.values[:, 1]
+    frame, track = labels.values[:, 0], labels.values[:, 1]
     has_no_frame = is_valid & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
     labels.report(BAD_FRAME, has_no_frame, 0, "frame", among=", from 0")
     paths = [source.full(file) for file in labels.files]
-    numbers = np.array([builder.file(path) for path in paths], np.int64)
-    names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
-    videos = np.array([builder.video(name) for name in names], np.int64)
+    file_numbers = np.array([builder.file(path) for path in paths], np.int64)
+    video_names = [path.replace("\\", "/").rpartition("/")[2][: -len(".txt")] for path in paths]
+    videos = np.array([builder.video(name) for name in video_names], np.int64)
     file = labels.rows.file
-    image = np.full(len(labels), -1, np.int32)
+    image_of_box = np.full(len(labels), -1, np.int32)
     rows = np.flatnonzero(is_valid & ~has_no_frame)
-    used, which = np.unique(np.stack([file[rows], frame[rows]]).astype(np.int64), axis=1, return_inverse=True)
-    added = np.full(used.shape[1], -1, np.int32)
-    for i, (of, n) in enumerate(used.T.tolist()):
-        name = f"{names[of]}/{n:06d}"
-        at = At(paths[of])
+    frame_keys, key_of_row = np.unique(
+        np.stack([file[rows], frame[rows]]).astype(np.int64), axis=1, return_inverse=True
+    )
+    image_of_key = np.full(frame_keys.shape[1], -1, np.int32)
+    for i, (file_index, frame_number) in enumerate(frame_keys.T.tolist()):
+        name = f"{video_names[file_index]}/{frame_number:06d}"
+        at = At(paths[file_index])
         picture = gather.picture(name, at, name, *(f"{p}/{name}" for p in ("image_02", "image_2")))
-        columns = {"picture": picture, "file": int(numbers[of]), "video": int(videos[of]), "frame": n}
+        columns = {
+            "picture": picture,
+            "file": int(file_numbers[file_index]),
+            "video": int(videos[file_index]),
+            "frame": frame_number,
+        }
         row = gather.image(with_extension(name, picture), at, **columns)
-        added[i] = -1 if row is None else row
-    image[rows] = added[which.reshape(-1)]
-    ids: Longs = np.where(id_ >= 0, id_, NO_ID).astype(np.int64)
-    more: dict[str, Any] = {"file": numbers[file]} if len(file) else {"file": file}
-    if (ids >= 0).any():
-        more["track"] = builder.tracks(videos[file], ids)
-    return image, more
+        image_of_key[i] = -1 if row is None else row
+    image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
+    track_ids: Longs = np.where(track >= 0, track, NO_ID).astype(np.int64)
+    box_columns: dict[str, Any] = {"file": file_numbers[file]} if len(file) else {"file": file}
+    if (track_ids >= 0).any():
+        box_columns["track"] = builder.tracks(videos[file], track_ids)
+    return image_of_box, box_columns
 
 
 def adapt(options: KittiOptions) -> dict[str, Any]:
@@ -232,9 +241,9 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
     boxes, classes = dataset.boxes, dataset.categories.name
     is_region = boxes.has(Flag.REGION).tolist()
     types = [DONT_CARE if r else classes[c] for r, c in zip(is_region, boxes.category.tolist(), strict=True)]
-    unknown = dataset.kind == "det"
+    is_detections = dataset.kind == "det"
     states = [
-        "-1 -1 -10" if unknown or name == DONT_CARE
+        "-1 -1 -10" if is_detections or name == DONT_CARE
         else f"{'1.00' if f & Flag.TRUNCATED else '0.00'} {1 if f & Flag.OCCLUDED else 0} -10"
         for name, f in zip(types, boxes.flags.tolist(), strict=True)
     ]  # fmt: skip
@@ -245,7 +254,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
         *(texts[i::4] for i in range(4)),
         ["-1 -1 -1 -1000 -1000 -1000 -10"] * len(types),
     ]
-    if unknown:
+    if is_detections:
         columns.append(decimals(boxes.score))
     if options.layout == "tracking":
         _write_tracking(dataset, target, log, columns)
@@ -257,20 +266,22 @@ def write(dataset: Dataset, target: Output, log: Log, options: KittiOptions) -> 
 def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequence[Sequence[str]]) -> None:
     """Write a file for each video; `columns` are those of the boxes from the type on."""
     boxes, videos = dataset.boxes, dataset.videos
-    video, numbers = require_frames(dataset, "tracking")
-    refused = label_rows.refuse_classes(dataset, log)
+    video, frame_numbers = require_frames(dataset, "tracking")
+    has_bad_class = label_rows.refuse_classes(dataset, log)
     files = [f"{name}.txt" for name in videos.name]
-    if not target.plan(files, list(videos.name), log) or refused or not check_frames(dataset, log):
+    if not target.plan(files, list(videos.name), log) or has_bad_class or not check_frames(dataset, log):
         return
     log.note("layout=tracking: images are named after their video and the number of their frame")
-    frame = numbers[boxes.image]
+    frame_of_box = frame_numbers[boxes.image]
     tracks = box_tracks(dataset, track_numbers(dataset, log))
-    ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
-    rows = list(map(" ".join, zip(map(str, frame.tolist()), ids, *columns, strict=True)))
-    order = np.lexsort((frame, video[boxes.image]))
-    ends = np.searchsorted(video[boxes.image][order], np.arange(len(videos) + 1))
+    track_ids = ["-1"] * len(boxes) if tracks is None else list(map(str, tracks.tolist()))
+    lines_of_boxes = list(
+        map(" ".join, zip(map(str, frame_of_box.tolist()), track_ids, *columns, strict=True))
+    )
+    order = np.lexsort((frame_of_box, video[boxes.image]))
+    video_starts = np.searchsorted(video[boxes.image][order], np.arange(len(videos) + 1))
     for i, file in enumerate(files):
-        lines = [rows[k] for k in order[ends[i] : ends[i + 1]].tolist()]
+        lines = [lines_of_boxes[k] for k in order[video_starts[i] : video_starts[i + 1]].tolist()]
         target.write(file, "".join(f"{line}\n" for line in lines).encode())
 
 

@@ -97,24 +97,24 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -> None:
     """Read the records one by one."""
     files = fitting(source, looks_like, _SUFFIXES)[:1] if source.is_dir else [""]
-    old = any(b'"Labeled Data"' in source.head(file) for file in files)
-    reader = Reader(source, builder, log, options, sized=not old, keys=_KEYS)
-    passed, seen = Counter[str](), set[str]()
-    chosen = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
-    for file in log.track(chosen, "reading"):
+    is_old = any(b'"Labeled Data"' in source.head(file) for file in files)
+    reader = Reader(source, builder, log, options, sized=not is_old, keys=_KEYS)
+    n_unread, seen_ids = Counter[str](), set[str]()
+    chosen_files = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
+    for file in log.track(chosen_files, "reading"):
         records = list(line_items(reader, file))
         urls = (row.get(key) for row, key in map(_naming, records) if key in ("row_data", "Labeled Data"))
         name_of = choose_url_names(urls, image_name, source.full(file), log)
         for record in records:
             with contextlib.suppress(BadRecord):
                 if "Labeled Data" in record:
-                    _read_old(record, options.project, passed, seen, name_of)
+                    _read_old(record, options.project, n_unread, seen_ids, name_of)
                 else:
-                    _read_record(record, options.project, passed, name_of)
+                    _read_record(record, options.project, n_unread, name_of)
     shown = printable(source.path)
-    if n := passed["labels"]:
+    if n := n_unread["labels"]:
         log.note(f"{shown}: of images with several labels the first is read, {n} others are not")
-    if n := passed["projects"]:
+    if n := n_unread["projects"]:
         log.note(f"{shown}: {n} labels of other projects are not read (-O project=NAME chooses one)")
     reader.finish(field="confidence")
 
@@ -132,17 +132,19 @@ def _naming(record: Item) -> tuple[dict[str, Any], str]:
     return row, next((key for key in keys if row.get(key)), keys[-1])
 
 
-def _read_record(record: Item, wanted: str, passed: Counter[str], name_of: Callable[[str], str]) -> None:
+def _read_record(
+    record: Item, project_name: str, n_unread: Counter[str], name_of: Callable[[str], str]
+) -> None:
     label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
-        if wanted and wanted not in (key, project.get("name")):
+        if project_name and project_name not in (key, project.get("name")):
             continue
         labels = list(project.items("labels"))
         if label is not None:
-            passed["projects"] += len(labels)
+            n_unread["projects"] += len(labels)
         elif labels:
             label = labels[0]
-            passed["labels"] += len(labels) - 1
+            n_unread["labels"] += len(labels) - 1
     row = record.object("data_row")
     if label is None:
         record.reader.count("records without a label")
@@ -158,20 +160,20 @@ def _read_record(record: Item, wanted: str, passed: Counter[str], name_of: Calla
 
 
 def _read_old(
-    record: Item, wanted: str, passed: Counter[str], seen: set[str], name_of: Callable[[str], str]
+    record: Item, project_name: str, n_unread: Counter[str], seen_ids: set[str], name_of: Callable[[str], str]
 ) -> None:
     """Read a record of version 1, which has one for each label; only the first of a data row is read."""
-    if wanted and record.get("Project Name") != wanted:
-        passed["projects"] += 1
+    if project_name and record.get("Project Name") != project_name:
+        n_unread["projects"] += 1
         return
     if record.get("Label") in (None, "", "Skip", {}, []):
         record.reader.count("records without a label")
         return
     label, id_ = record.object("Label"), record.get("DataRow ID")
-    if isinstance(id_, str) and id_ in seen:
-        passed["labels"] += 1
+    if isinstance(id_, str) and id_ in seen_ids:
+        n_unread["labels"] += 1
         return
-    seen |= {id_} if isinstance(id_, str) else set()
+    seen_ids |= {id_} if isinstance(id_, str) else set()
     label.need("objects")
     objects = label.rows("objects")
     if label.get("classifications"):
@@ -181,8 +183,8 @@ def _read_old(
 
 
 def _read_object(value: Row) -> None:
-    old = "title" in value or "bbox" in value
-    box_key, name_key = ("bbox", "title") if old else ("bounding_box", "name")
+    is_old = "title" in value or "bbox" in value
+    box_key, name_key = ("bbox", "title") if is_old else ("bounding_box", "name")
     if box_key not in value and "polygon" not in value:
         kind = value.get("annotation_kind") or next(
             (_OTHER_SHAPES[key] for key in _OTHER_SHAPES if key in value), None
@@ -215,13 +217,13 @@ def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> Non
             place: Any = {"top": top, "left": left, "height": height, "width": width}
             if box.outlines:
                 place = [{"x": x, "y": y} for x, y in box.outlines[0]]
-            record_start = {
+            fields = {
                 "name": box.label,
                 "value": box.label.lower().replace(" ", "_"),
                 "annotation_kind": "ImagePolygon" if box.outlines else "ImageBoundingBox",
                 "polygon" if box.outlines else "bounding_box": place,
             }
-            objects.append({**record_start, **box.scored("confidence")})
+            objects.append({**fields, **box.scored("confidence")})
         annotations = {"objects": objects, "classifications": [], "relationships": []}
         labels = [{"label_kind": "Default", "annotations": annotations}]
         record = {

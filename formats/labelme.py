@@ -95,9 +95,9 @@ def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
         return None
     if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
         return SURE, "it has the imageData of one image, as LabelMe has"
-    image = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
-    first = look.first.get("shapes", {}).keys()
-    if "shapes" in look.keys and (image or "points" in first):
+    image_keys = look.keys.keys() & {"imagePath", "imageData", "imageHeight", "imageWidth"}
+    first_shape = look.first.get("shapes", {}).keys()
+    if "shapes" in look.keys and (image_keys or "points" in first_shape):
         return SURE, "it has shapes of one image, as in LabelMe"
     return None
 
@@ -134,12 +134,12 @@ def _name(record: Item, place: Place) -> str | None:
         return None
     key = without_folder(place, path)
     file_name = file_name.rpartition("/")[2]
-    base = key.rpartition("/")[2]
-    if file_name == base:
+    json_stem = key.rpartition("/")[2]
+    if file_name == json_stem:
         return key
     file_stem = stem(file_name)
     name = key + file_name[len(file_stem) :]
-    if file_stem != base:
+    if file_stem != json_stem:
         record.report(FILE_NAME_DIFFERS, "imagePath", where="imagePath", value=path, name=name)
     return name
 
@@ -164,10 +164,10 @@ def _read_shape(shape: Row) -> None:
         raise BadRecord
     category, points, score = shape.category("label"), shape.points("points", 2), shape.score("score")
     flags = FLAG_NAMES["difficult"] if shape.flag("difficult") else Flag(0)
-    checked = shape.object("flags", optional=True)
-    for name, value in checked.record.items():
+    shape_flags = shape.object("flags", optional=True)
+    for name, value in shape_flags.record.items():
         if name in FLAG_NAMES:
-            flags |= FLAG_NAMES[name] if checked.flag(name) else 0
+            flags |= FLAG_NAMES[name] if shape_flags.flag(name) else 0
         elif is_set(value):
             shape.reader.count("flags")
     shape.count_unread(_SHAPE | {"mask", "direction"} if shape.wants else _SHAPE)
@@ -182,8 +182,8 @@ def _read_shape(shape: Row) -> None:
     if kind == "mask":  # the points are pixels of it
         corners = (*corners[:2], corners[2] + 1, corners[3] + 1)
         shape.paint(shape, "mask", lambda text: of_png(unpacked(text)), *corners[:2])
-    part = None if kind in _ORIENTED else kind != "rectangle"
-    shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=part)
+    is_part = None if kind in _ORIENTED else kind != "rectangle"
+    shape.add(category, corners, score=score, flags=int(flags), group=group, is_part=is_part)
 
 
 def _read_point(shape: Row, group: int) -> None:
@@ -198,8 +198,8 @@ def _read_point(shape: Row, group: int) -> None:
 def _place(box: Box, image: Image) -> dict[str, Any]:
     """The kind of a shape and its points."""
     mask = None
-    if (drawn := box.pixels(image)) is not None:
-        left, top, pixels = drawn
+    if (left_top_pixels := box.pixels(image)) is not None:
+        left, top, pixels = left_top_pixels
         height, width = pixels.shape
         kind, points = "mask", [[left, top], [left + width - 1, top + height - 1]]
         mask = png_of(pixels)

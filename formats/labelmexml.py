@@ -90,8 +90,8 @@ def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -
     places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
     for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):
         size = root.find("imagesize")
-        about = {} if size is None else numerals(texts_of(size), "nrows", "ncols")
-        item = element_item(reader, {**texts_of(root), **about}, root, origin)
+        size_fields = {} if size is None else numerals(texts_of(size), "nrows", "ncols")
+        item = element_item(reader, {**texts_of(root), **size_fields}, root, origin)
         image = item.image_named(_name(item, places[file]), size=item.size("ncols", "nrows"))
         for element in root.iterfind("object"):
             _read_object(reader, element, image, origin)
@@ -160,8 +160,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) 
         return
     note_folders(dataset, log)
     for file, image in zip(log.track(files, "writing"), images_of(dataset), strict=True):
-        folder, _, base = map(escaped, image.name.rpartition("/"))
-        lines = ["<annotation>", f"  <filename>{base}</filename>", f"  <folder>{folder}</folder>"]
+        folder, _, file_name = map(escaped, image.name.rpartition("/"))
+        lines = ["<annotation>", f"  <filename>{file_name}</filename>", f"  <folder>{folder}</folder>"]
         lines.append("  <source><sourceImage></sourceImage><sourceAnnotation>odm</sourceAnnotation></source>")
         if image.size:
             size = f"<nrows>{image.height}</nrows><ncols>{image.width}</ncols>"
@@ -171,7 +171,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) 
         target.write(file, "\n".join([*lines, "</annotation>", ""]).encode())
 
 
-def _object(number: int, box: Box) -> list[str]:
+def _object(object_id: int, box: Box) -> list[str]:
     left, top, right, bottom = box.xyxy
     corners: Any = ((left, top), (right, top), (right, bottom), (left, bottom))
     outline = box.outlines[0] if box.outlines else corners
@@ -183,7 +183,7 @@ def _object(number: int, box: Box) -> list[str]:
     return [
         "  <object>",
         f"    <name>{escaped(box.label)}</name><deleted>0</deleted><verified>0</verified>",
-        f"    <occluded>{occluded}</occluded><date></date><id>{number}</id>",
+        f"    <occluded>{occluded}</occluded><date></date><id>{object_id}</id>",
         f"    <parts><hasparts></hasparts><ispartof></ispartof></parts>{kind}",
         f"    <polygon>{points}<username></username></polygon>",
         f"    <attributes>{', '.join(attributes)}</attributes>",

@@ -139,14 +139,14 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
     if {b"annotator", b"annotation_id"} <= set(columns) and look.top not in ("[", "{"):
         return SURE, "its header has annotator and annotation_id, as in Label Studio"
-    first = look.first.get("", {})
+    first_task = look.first.get("", {})
     if look.top == "{" and look.keys.get("data") == "{" and _WORK & look.keys.keys():
         return SURE, "it is one task with data, as in Label Studio"
     if look.top != "[":
         return None
-    if first.get("data") == "{":
+    if first_task.get("data") == "{":
         return SURE, "it is a list of tasks with data, as in Label Studio"
-    if {"annotator", "annotation_id"} <= first.keys():
+    if {"annotator", "annotation_id"} <= first_task.keys():
         return SURE, "it is a list of tasks with an annotator, as the short export of Label Studio has"
     return None
 
@@ -156,16 +156,16 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
     files = choose_files(source, looks_like, "Label Studio JSON", log, _SUFFIXES)
     tasks = [task for file in files for task in _tasks(reader, file)]
-    truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
-    guesses = any(task.get("predictions") for task in tasks)
+    has_truth = any(task.get(key) for task in tasks for key in ("annotations", "completions"))
+    has_predictions = any(task.get("predictions") for task in tasks)
     if builder.kind is None:
-        builder.kind = "det" if guesses and not truth else "gt"
-        if guesses and truth:
+        builder.kind = "det" if has_predictions and not has_truth else "gt"
+        if has_predictions and has_truth:
             log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
-    keys = [_image_key(task) for task in tasks]
-    paths = [data.get(key) for data, key in keys]
+    data_and_keys = [_image_key(task) for task in tasks]
+    paths = [data.get(key) for data, key in data_and_keys]
     name_of = choose_url_names(paths, image_name, source.path, log)
-    for task, (data, key) in zip(tasks, keys, strict=True):
+    for task, (data, key) in zip(tasks, data_and_keys, strict=True):
         with contextlib.suppress(BadRecord):
             _read_task(task, data, key, name_of)
     reader.finish()
@@ -215,20 +215,27 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
         "width", "height"
     )
     image = data.image(key, name_of, size=size)
-    rows = [row for part in results for row in part if not row.bad]
+    rows = [row for rows_of_list in results for row in rows_of_list if not row.bad]
     if image is not None and size is None and rows:
         size = task.reader.size_of_unit(image, name_of(data.get(key)), task.at)
-    labelled = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
-    for part in results:
-        part.read(image if size and size != BAD_SIZE else None, _read_result, size, score, labelled)
+    labelled_ids = {id_ for row in rows if isinstance(id_ := row.get("id"), str) and _labels(row) is not None}
+    for rows_of_list in results:
+        rows_of_list.read(
+            image if size and size != BAD_SIZE else None, _read_result, size, score, labelled_ids
+        )
 
 
 def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> None:
     """Read the frames of a video, counted from 1, with the tracks of its rectangles."""
     tracks: list[Track] = []
-    for part in results:
-        part.read(0, _read_track, tracks)
-    lengths = [n for part in results for row in part if type(n := _value_of(row).get("framesCount")) is int]
+    for rows_of_list in results:
+        rows_of_list.read(0, _read_track, tracks)
+    lengths = [
+        n
+        for rows_of_list in results
+        for row in rows_of_list
+        if type(n := _value_of(row).get("framesCount")) is int
+    ]
     size = data.size("width", "height")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
@@ -248,23 +255,31 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         result.reader.count(result.text("type"))
         return
     value, id_ = result.object("value"), result.get("id")
-    objects: dict[int, tuple[int | str, dict[str, Any]]] = {}
-    places: dict[int, list[float]] = {}
-    goes_on = set()
-    same = {"type": "rectanglelabels", "score": result.get("score"), **{k: result.get(k) for k in _SIZE_KEYS}}
+    object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
+    place_of_frame: dict[int, list[float]] = {}
+    enabled_frames = set()
+    shared_fields = {
+        "type": "rectanglelabels",
+        "score": result.get("score"),
+        **{k: result.get(k) for k in _SIZE_KEYS},
+    }
     for i, step in enumerate(value.items("sequence")):
         if (frame := frame_of(step, step.get("frame"), "frame")) < 0:
             continue
-        objects[frame] = i, same | {"value": step.record | {"labels": _labels(result)}}
-        places[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
-        goes_on |= {frame} if step.get("enabled") is True else set()
-    last = value.get("framesCount")
-    for frame, numbers in fill_frames(places, goes_on, last if type(last) is int else -1).items():
+        object_of_frame[frame] = i, shared_fields | {"value": step.record | {"labels": _labels(result)}}
+        place_of_frame[frame] = [*step.numbers(*_PLACE), step.number("rotation", 0)]
+        enabled_frames |= {frame} if step.get("enabled") is True else set()
+    n_frames = value.get("framesCount")
+    for frame, numbers in fill_frames(
+        place_of_frame, enabled_frames, n_frames if type(n_frames) is int else -1
+    ).items():
         place = dict(zip((*_PLACE, "rotation"), numbers, strict=True))
-        objects.setdefault(frame, ("", same | {"value": place | {"labels": _labels(result)}}))
-    if objects and not result.bad:
+        object_of_frame.setdefault(
+            frame, ("", shared_fields | {"value": place | {"labels": _labels(result)}})
+        )
+    if object_of_frame and not result.bad:
         track = id_ if isinstance(id_, str | int) else len(tracks)
-        tracks.append(Track(value.at / "sequence", track, objects))
+        tracks.append(Track(value.at / "sequence", track, object_of_frame))
 
 
 def _results(task: Item) -> tuple[list[Rows], float]:
@@ -272,23 +287,23 @@ def _results(task: Item) -> tuple[list[Rows], float]:
     reader = task.reader
     det = reader.builder.kind == "det"
     key = "predictions" if det else "completions" if "completions" in task else "annotations"
-    choices = [c for c in task.items(key) if det or c.get("was_cancelled") is not True]
-    if not choices:
+    candidates = [c for c in task.items(key) if det or c.get("was_cancelled") is not True]
+    if not candidates:
         return [], NAN
-    if len(choices) > 1:
+    if len(candidates) > 1:
         reader.log.note(
             f"{printable(reader.source.path)}: of several {key} of a task, only the one marked "
             "ground_truth, or else the first, is read"
         )
-        reader.count(f"further {key}", len(choices) - 1)
-    choice = next((c for c in choices if c.get("ground_truth") is True), choices[0])
-    rows = choice.rows("result")
-    return [rows], choice.score("score") if det else NAN
+        reader.count(f"further {key}", len(candidates) - 1)
+    chosen = next((c for c in candidates if c.get("ground_truth") is True), candidates[0])
+    rows = chosen.rows("result")
+    return [rows], chosen.score("score") if det else NAN
 
 
 def _short_results(task: Item) -> list[Rows]:
     """The results of a task of the short export, whose values stand in lists of any name."""
-    found = []
+    rows_of_lists = []
     for key, value in task.record.items():
         results: dict[int, dict[str, Any]] = {}
         for i, item in enumerate(value if isinstance(value, list) else ()):
@@ -297,9 +312,11 @@ def _short_results(task: Item) -> list[Rows]:
             elif isinstance(item, dict) and ("original_width" in item or "x" in item or "points" in item):
                 kind = next((k for k in _KINDS if k.endswith("labels") and k in item), "rectangle")
                 results[i] = {"type": kind, "value": item, **{k: item.get(k) for k in _SIZE_KEYS}}
-        found.append(Rows(task.reader, task.at / key, results))
-    task.count_unread(_SHORT | {key for key, rows in zip(task.record, found, strict=True) if rows}, free=True)
-    return found
+        rows_of_lists.append(Rows(task.reader, task.at / key, results))
+    task.count_unread(
+        _SHORT | {key for key, rows in zip(task.record, rows_of_lists, strict=True) if rows}, free=True
+    )
+    return rows_of_lists
 
 
 def _labels(result: Item) -> list[Any] | None:
@@ -310,10 +327,10 @@ def _labels(result: Item) -> list[Any] | None:
     return labels if isinstance(labels, list) else None
 
 
-def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> None:
+def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) -> None:
     reader, labels = result.reader, _labels(result)
     type_, id_ = result.text("type"), result.get("id")
-    if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled:
+    if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled_ids:
         return  # its label is in another result
     kind = _KINDS.get(type_)
     value = result.object("value", optional=kind is None)  # relations have none
@@ -338,8 +355,8 @@ def _read_result(result: Row, size: Size, score: float, labelled: set[str]) -> N
             value.missing(key)
         raise BadRecord
     if reader.builder.kind == "det":
-        own_score = result.score("score")
-        score = score if math.isnan(own_score) else own_score
+        result_score = result.score("score")
+        score = score if math.isnan(result_score) else result_score
     if result.bad:
         return
     result.count_unread(_RESULT if result.get("image_rotation") else _RESULT | {"image_rotation"})
@@ -391,8 +408,10 @@ def image_name(text: str) -> str:
         return unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
     if "://" not in text and not text.startswith("/"):
         return text
-    last = unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
-    return _UPLOAD.sub("", last, count=1) if "/upload/" in text and _UPLOAD.match(last) else last
+    file_name = unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
+    return (
+        _UPLOAD.sub("", file_name, count=1) if "/upload/" in text and _UPLOAD.match(file_name) else file_name
+    )
 
 
 def _place(box: Box, image: Image) -> dict[str, Any] | None:
@@ -416,15 +435,15 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     name = one_file(dataset, target, "tasks.json", "tasks", log)
     if not have_sizes(dataset, log) or name is None:
         return
-    places = relative_places(dataset, 100)
-    quotes = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
+    xywh_of_row = relative_places(dataset, 100)
+    is_url = "?" in options.prefix or "://" in options.prefix or options.prefix.startswith("/")
     tasks = []
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
             kind, place = "rectanglelabels", _place(box, image)
             if place is None:
-                place = {**dict(zip(_PLACE, places(box.row), strict=True)), "rotation": 0}
+                place = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
             elif "points" in place:
                 kind = "polygonlabels"
             result = {
@@ -438,7 +457,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
                 "value": {**place, kind: [box.label]},
             }
             results.append({**result, **box.scored("score")})
-        data = {"image": options.prefix + (quote(image.name) if quotes else image.name), **image.size}
+        data = {"image": options.prefix + (quote(image.name) if is_url else image.name), **image.size}
         record: dict[str, Any] = {"annotations": [{"result": results}]}
         if dataset.kind == "det":
             record = {"predictions": [{"model_version": "detections", "result": results}]}

@@ -55,8 +55,8 @@ _KEYS = declare_keys(
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the categories, or at the keys of the first image."""
-    first = look.first.get("images" if look.top == "{" else "", {})
-    is_image = first.get("file") == '"' and {"detections", "failure"} & first.keys()
+    first_image = look.first.get("images" if look.top == "{" else "", {})
+    is_image = first_image.get("file") == '"' and {"detections", "failure"} & first_image.keys()
     if is_image or {"images", "detection_categories"} <= look.keys.keys():
         return SURE, "its images have a file and detections, as MegaDetector's results have"
     return None
@@ -109,15 +109,15 @@ def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     name = items.one_file(dataset, target, "megadetector.json", "detections", log)
     if not items.have_sizes(dataset, log) or name is None:
         return
-    numbers = {label: str(id_) for label, id_ in items.class_ids(dataset).items()}
+    category_ids = {label: str(id_) for label, id_ in items.class_ids(dataset).items()}
     places, texts = items.relative_places(dataset), []
     for image in items.images_of(dataset):
         detections = [
-            {"category": numbers[box.label], **box.scored("conf"), "bbox": places(box.row)}
+            {"category": category_ids[box.label], **box.scored("conf"), "bbox": places(box.row)}
             for box in image.boxes
         ]
         texts.append(dump({"file": image.name, **image.size, "detections": detections}))
-    names = dump({number: label for label, number in numbers.items()})
+    names = dump({number: label for label, number in category_ids.items()})
     head = f'{{"info": {{"format_version": "1.4"}}, "detection_categories": {names}, "images": '
     target.write(name, f"{head}{lines(iter(texts))}}}\n".encode())
 

@@ -67,12 +67,12 @@ class MmdetOptions(ImageOptions):
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys, or those of the first image."""
-    first = look.first.get("", {})
+    first_image = look.first.get("", {})
     if look.top == "{" and look.keys.get("data_list") == "[":
         return SURE, "it has a data_list, as in MMDetection"
     if look.top == "{" and {"labels", "scores", "bboxes"} <= look.keys.keys():
         return SURE, "it has labels, scores and bboxes, as predictions of MMDetection have"
-    if look.top == "[" and first.get("filename") == '"' and first.get("ann") == "{":
+    if look.top == "[" and first_image.get("filename") == '"' and first_image.get("ann") == "{":
         return SURE, "its records have a filename and ann, as in MMDetection 2"
     return None
 
@@ -82,22 +82,22 @@ def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> N
     reader = Reader(source, builder, log, options, sized=False, keys=_KEYS)
     names, path = given_list(options.classes, source, "", log)
     rows = add_list(names, builder, log, path) if names else []
-    listed = {str(number): row for number, row in enumerate(rows)}
+    listed_classes = {str(number): row for number, row in enumerate(rows)}
     for file in log.track(choose_files(source, looks_like, "MMDetection JSON", log), "reading"):
         for record in file_items(reader, file, "a list of images", alone=True):
             with contextlib.suppress(BadRecord):
                 if "ann" in record:
-                    _read_old(record, listed)
+                    _read_old(record, listed_classes)
                 elif "data_list" in record or "metainfo" in record:
-                    _read_list(record, listed)
+                    _read_list(record, listed_classes)
                 else:
-                    _read_predictions(record, file, listed)
+                    _read_predictions(record, file, listed_classes)
     reader.finish(field="bbox_score")
 
 
-def _read_list(record: Item, listed: _Labels) -> None:
-    about = record.object("metainfo", optional=True)
-    labels = listed or about.classes(about.first_key("classes", "CLASSES"))
+def _read_list(record: Item, listed_classes: _Labels) -> None:
+    metainfo = record.object("metainfo", optional=True)
+    labels = listed_classes or metainfo.classes(metainfo.first_key("classes", "CLASSES"))
     record.need("data_list")
     for image in record.items("data_list"):
         with contextlib.suppress(BadRecord):
@@ -139,19 +139,27 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
     _read_arrays(record, image, labels, "bboxes", "labels")
 
 
-def _read_arrays(item: Item, image: int | None, labels: _Labels, key: str, of: str, flags: int = 0) -> None:
+def _read_arrays(
+    item: Item, image: int | None, labels: _Labels, boxes_key: str, labels_key: str, flags: int = 0
+) -> None:
     """Read boxes whose edges, labels and scores stand in lists of the same length."""
-    boxes, numbers, scores = item.array(key), item.array(of), item.array("scores") if key == "bboxes" else []
+    boxes, numbers, scores = (
+        item.array(boxes_key),
+        item.array(labels_key),
+        item.array("scores") if boxes_key == "bboxes" else [],
+    )
     records: list[dict[str, Any]] = [{"bbox": box} for box in boxes]
-    for name, values in (("bbox_label", numbers), ("bbox_score", scores)):
-        if len(values) not in (len(boxes), 0 if name == "bbox_score" or flags else len(boxes)):
-            expected = Trusted(f"as many {of if name == 'bbox_label' else 'scores'} as {key} ({len(boxes)})")
-            item.report(WRONG_COUNT, key, expected=expected, found=len(values))
+    for field, values in (("bbox_label", numbers), ("bbox_score", scores)):
+        if len(values) not in (len(boxes), 0 if field == "bbox_score" or flags else len(boxes)):
+            expected = Trusted(
+                f"as many {labels_key if field == 'bbox_label' else 'scores'} as {boxes_key} ({len(boxes)})"
+            )
+            item.report(WRONG_COUNT, boxes_key, expected=expected, found=len(values))
             item.reader.builder.skipped += len(boxes)
             return
         for box, value in zip(records, values, strict=False):
-            box[name] = value
-    at = item.at / key
+            box[field] = value
+    at = item.at / boxes_key
     origin = Origin(item.reader.builder, at.path, at.pointer)
     Rows(item.reader, at, records, origin).read(image, _read_array, labels, flags)
 
@@ -166,19 +174,19 @@ def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
     name = one_file(dataset, target, "annotations.json", "annotations", log)
     if name is None:
         return
-    of_objects = itertools.compress(dataset.categories.name, ~region_classes(dataset))
-    numbers = {label: number for number, label in enumerate(of_objects)}
+    object_classes = itertools.compress(dataset.categories.name, ~region_classes(dataset))
+    class_numbers = {label: number for number, label in enumerate(object_classes)}
     texts = []
     for image in images_of(dataset):
         instances = [
-            {"bbox": box.xyxy, "bbox_label": -1 if box.flags & Flag.REGION else numbers[box.label]}
+            {"bbox": box.xyxy, "bbox_label": -1 if box.flags & Flag.REGION else class_numbers[box.label]}
             | {"ignore_flag": int(bool(box.flags & (Flag.CROWD | Flag.REGION))), **box.scored("bbox_score")}
             for box in image.boxes
         ]
         record = {"img_path": image.name, "img_id": image.row, **image.size}
         texts.append(dump({**record, "instances": instances}))
-    about = {"dataset_type": "CocoDataset", "task_name": "det", "classes": list(numbers)}
-    target.write(name, f'{{"metainfo": {dump(about)},\n"data_list": {lines(iter(texts))}}}\n'.encode())
+    metainfo = {"dataset_type": "CocoDataset", "task_name": "det", "classes": list(class_numbers)}
+    target.write(name, f'{{"metainfo": {dump(metainfo)},\n"data_list": {lines(iter(texts))}}}\n'.encode())
 
 
 FORMAT = json_format_of(

@@ -93,22 +93,27 @@ def _read_instance(box: Row, key: str) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
     """Write the records, and in a folder the numbers of the classes."""
-    names = [""] if target.single else ["odvg.jsonl", "label_map.json"]
-    fits = may_write(dataset, log)
-    if not (target.single or target.plan(names, ["the records", "the classes"], log)) or not fits:
+    files = [""] if target.single else ["odvg.jsonl", "label_map.json"]
+    is_writable = may_write(dataset, log)
+    if not (target.single or target.plan(files, ["the records", "the classes"], log)) or not is_writable:
         return
-    numbers = class_ids(dataset)
+    class_numbers = class_ids(dataset)
     texts = []
     for image in images_of(dataset):
         instances = [
-            {"bbox": box.xyxy, "label": numbers[box.label], "category": box.label, **box.scored("score")}
+            {
+                "bbox": box.xyxy,
+                "label": class_numbers[box.label],
+                "category": box.label,
+                **box.scored("score"),
+            }
             for box in image.boxes
         ]
         record = {"filename": image.name, **image.size, "detection": {"instances": instances}}
         texts.append(f"{dump(record)}\n")
-    target.write(names[0], "".join(texts).encode())
-    for name in names[1:]:
-        target.write(name, dump({str(number): label for label, number in numbers.items()}).encode())
+    target.write(files[0], "".join(texts).encode())
+    for name in files[1:]:
+        target.write(name, dump({str(number): label for label, number in class_numbers.items()}).encode())
 
 
 FORMAT = json_format_of(

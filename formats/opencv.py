@@ -64,11 +64,16 @@ class OpencvOptions(ImageOptions):
 def _parts(line: str) -> tuple[str, list[str], int] | None:
     """Split a line into path, words of boxes and number of boxes; None if words and number do not fit."""
     words = line.split()
-    for at in range(1, len(words)):
-        n, count = len(words) - at - 1, words[at]
-        if count.isascii() and count.isdigit() and len(count) < 9 and n in (4 * int(count), 5 * int(count)):
-            return line.rsplit(None, n + 1)[0].strip(), words[at + 1 :], int(count)
-        if words[at - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
+    for index in range(1, len(words)):
+        n_after, count = len(words) - index - 1, words[index]
+        if (
+            count.isascii()
+            and count.isdigit()
+            and len(count) < 9
+            and n_after in (4 * int(count), 5 * int(count))
+        ):
+            return line.rsplit(None, n_after + 1)[0].strip(), words[index + 1 :], int(count)
+        if words[index - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
             break
     return None
 
@@ -76,12 +81,12 @@ def _parts(line: str) -> tuple[str, list[str], int] | None:
 def _fitting(source: Source, file: str) -> tuple[int, int]:
     """How many of the first lines of a file are of a picture and its boxes, and how many there are."""
     lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
-    looked_at = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
+    sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
-    parts = [None if line.lstrip()[:1] in ("[", "{") else _parts(line) for line in looked_at]
-    named = () if source.relative(file).lower().endswith(".txt") else ("",)
-    suffixes = (*PICTURE_SUFFIXES, *named)  # rows of other text files may have a number there
-    return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(looked_at)
+    parts = [None if line.lstrip()[:1] in ("[", "{") else _parts(line) for line in sample]
+    other_suffixes = () if source.relative(file).lower().endswith(".txt") else ("",)
+    suffixes = (*PICTURE_SUFFIXES, *other_suffixes)  # rows of other text files may have a number there
+    return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(sample)
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -92,10 +97,10 @@ def sniff(source: Source) -> Sniff | None:
     if file is None:
         return None
     how_many = lines_are(*counts[file])
-    negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
-    sure = NARROWER if negatives else SURE  # WIDER FACE takes a list of names for its own
+    has_negatives = any(f.rpartition("/")[2].lower() in _NEGATIVES for f in files)
+    confidence = NARROWER if has_negatives else SURE  # WIDER FACE takes a list of names for its own
     return Sniff(
-        sure, f"{how_many} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
+        confidence, f"{how_many} a picture, a number, and as many boxes, as for OpenCV's cascade classifiers"
     )
 
 
@@ -109,7 +114,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
         files = [f for f in candidates if f.endswith((".dat", ".info")) or _fitting(source, f)[0]]
         files = [file for file in files if file not in negatives]
         report_unread(source, candidates, [*files, *negatives], "annotations for OpenCV", log)
-    images: dict[str, tuple[int | None, str]] = {}
+    row_and_file_of_image: dict[str, tuple[int | None, str]] = {}
     """The row of each image, and the file that it was last in."""
     for file in log.track([*files, *negatives], "reading"):
         path, data = source.full(file), source.read(file, log)
@@ -128,13 +133,15 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=shown)
                 builder.skipped += 1
                 continue
-            name, words, n = parts
-            row, last = images.get(name, (None, file))
-            if name not in images or last == file:
+            name, words, n_boxes = parts
+            row, last_file = row_and_file_of_image.get(name, (None, file))
+            if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, at, file=origin.number, line=line)
-            images[name] = row, file
-            step = len(words) // max(n, 1)
-            records = [dict(zip(_FIELDS, words[step * i :][:step], strict=False)) for i in range(n)]
+            row_and_file_of_image[name] = row, file
+            n_per_box = len(words) // max(n_boxes, 1)
+            records = [
+                dict(zip(_FIELDS, words[n_per_box * i :][:n_per_box], strict=False)) for i in range(n_boxes)
+            ]
             Rows(reader, at, records, origin).read(row, _read_box, label)
     reader.finish()
 
@@ -147,42 +154,44 @@ def _read_box(box: Row, label: str) -> None:
 
 def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) -> None:
     """Write a file for each class."""
-    fits = not refuse_classes(dataset, log, words=False)
+    is_writable = not refuse_classes(dataset, log, words=False)
     for row, name in enumerate(dataset.images.name):
         if (_parts(f"{name} 0") or ("",))[0] != name:
             path, line, pointer = dataset.image_place(row)
             reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
-            fits = False
+            is_writable = False
     for label in dataset.categories.name:
         if label.lower() in _UNNAMED:
             reason = "the name of its file would be read back as another class"
             log.report(UNWRITABLE, "", value=label, reason=reason, way="rename the class")
-            fits = False
-    texts: dict[str, list[str]] = {}
-    none: list[str] = []
+            is_writable = False
+    lines_of_class: dict[str, list[str]] = {}
+    empty_image_lines: list[str] = []
     for image in images_of(round_boxes(dataset, log) if options.round else dataset):
-        places: dict[str, list[str]] = {}
+        box_texts: dict[str, list[str]] = {}
         for box in image.boxes:
             values = [*box.xyxy[:2], *box.wh, *box.scored("score").values()]
-            places.setdefault(box.label, []).append(" ".join(map(repr, values)))
-        for label, label_boxes in places.items():
-            texts.setdefault(label, []).append(f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n")
-        if not places:
-            none.append(f"{image.name}\n")
-    for lines in texts.values() if len(texts) > 1 else ():
+            box_texts.setdefault(box.label, []).append(" ".join(map(repr, values)))
+        for label, label_boxes in box_texts.items():
+            lines_of_class.setdefault(label, []).append(
+                f"{image.name} {len(label_boxes)} {' '.join(label_boxes)}\n"
+            )
+        if not box_texts:
+            empty_image_lines.append(f"{image.name}\n")
+    for lines in lines_of_class.values() if len(lines_of_class) > 1 else ():
         lines.sort()  # as the next reader finds the images in another order
-    names = {
+    file_stems = {
         label: "info" if label == CLASS else _ODD.sub(lambda c: quote(c[0], safe=""), label)
-        for label in texts
+        for label in lines_of_class
     }
-    files = {f"{names[label]}.dat": lines for label, lines in texts.items()}
-    files |= {"bg.txt": none} if none or not files else {}
-    owners = [f"the class {label}" for label in texts] + ["the images without objects"]
-    if not target.plan(list(files), owners[: len(files)], log) or not fits:
+    lines_of_file = {f"{file_stems[label]}.dat": lines for label, lines in lines_of_class.items()}
+    lines_of_file |= {"bg.txt": empty_image_lines} if empty_image_lines or not lines_of_file else {}
+    contents = [f"the class {label}" for label in lines_of_class] + ["the images without objects"]
+    if not target.plan(list(lines_of_file), contents[: len(lines_of_file)], log) or not is_writable:
         return
     note_spaces(dataset.images.name, log)
-    for file, lines in files.items():
+    for file, lines in lines_of_file.items():
         target.write(file, "".join(lines).encode())
 
 

@@ -87,8 +87,8 @@ class PaddleocrOptions(SplitOptions):
 def _fitting(source: Source, file: str) -> tuple[int, int]:
     """How many of the first lines of a file are an image and its texts, and how many there are."""
     lines = source.head(file).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    looked_at = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
-    return sum(_LINE.match(line) is not None for line in looked_at), len(looked_at)
+    sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
+    return sum(_LINE.match(line) is not None for line in sample), len(sample)
 
 
 def _fits(source: Source, file: str) -> bool:
@@ -124,11 +124,11 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     """Read a file, or those of a folder, line by line."""
     reader = Reader(source, builder, log, options, keys=_KEYS)
     path = source.path.replace("\\", "/")
-    wanted = usual_split(options.split)
-    same = None if builder.kind == "gt" else options.score
+    wanted_split = usual_split(options.split)
+    default_score = None if builder.kind == "gt" else options.score
     is_label = source.is_dir and any(_fits(source, file) for file in source.with_suffix(*_LABELS))
     if not is_label and sniff_json(source, _result):
-        _read_results(reader, same)
+        _read_results(reader, default_score)
         return
     files = [""]
     if source.is_dir:
@@ -136,7 +136,7 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
         files = [file for file in candidates if _fits(source, file)]
         files = files or [file for file in candidates if _fitting(source, file)[0] or _USUAL.search(file)]
         report_unread(source, candidates, files, "a label file of PaddleOCR", log)
-    files = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
+    files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
     for file in log.track(files, "reading"):
         origin, split = Origin(builder, source.full(file)), split_in_name(file or path)
         for at, name, value in read_lines(reader, file, keyed=True):
@@ -148,14 +148,14 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
             image = reader.image(name or None, at, split=split, file=origin.number, line=at.line)
             texts = reader.items(value, at) or ()
             records = [{"points": text} if isinstance(text, list) else text for text in texts]
-            Rows(reader, at, records, origin).read(image, _read_text, same)
-    scored, total = reader.counts()
-    if builder.kind == "det" and total and not scored:
+            Rows(reader, at, records, origin).read(image, _read_text, default_score)
+    n_scored, n_texts = reader.counts()
+    if builder.kind == "det" and n_texts and not n_scored:
         log.note(f"{printable(source.path)}: -O score=1 gives all detections the same score")
     reader.finish()
 
 
-def _read_results(reader: Reader, same: float | None) -> None:
+def _read_results(reader: Reader, default_score: float | None) -> None:
     """Read the results of PaddleOCR 3, a file for each image or page."""
     source, log = reader.source, reader.log
     files = choose_files(source, _result, "results of PaddleOCR", log)
@@ -178,7 +178,7 @@ def _read_results(reader: Reader, same: float | None) -> None:
                 text["score"] = score
             at = result.at / f"{kind}_polys"
             Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer)).read(
-                image, _read_text, same
+                image, _read_text, default_score
             )
     reader.finish()
 
@@ -188,14 +188,14 @@ def _read_object(row: Row) -> None:
     row.add(row.category("label"), corners, score=row.score("score"))
 
 
-def _read_text(text: Row, same: float | None) -> None:
+def _read_text(text: Row, default_score: float | None) -> None:
     """Read one text, with the score `same` if it has none."""
     points, words = text.points("points", 3), text.get("transcription")
     if words is not None and not isinstance(words, str):
         text.wrong("transcription", "text")
     key = next((key for key in ("key_cls", "label") if text.get(key) is not None), None)
     category = text.category_named(CLASS, text.at) if key is None else text.category(key)
-    score = text.score("score") if "score" in text or same is None else same
+    score = text.score("score") if "score" in text or default_score is None else default_score
     flags = Flag.CROWD if words in IGNORED else Flag(0)
     if text.flag("difficult"):
         flags |= Flag.DIFFICULT
@@ -214,8 +214,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: PaddleocrOptions)
         raise UsageError(f"prefix {printable(prefix)!r}: {reason}")
     prefix += "/" if prefix else ""
     files = split_files(dataset, lambda split: f"{split or 'Label'}.txt")
-    fits = may_write(dataset, log)
-    if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and fits):
+    is_writable = may_write(dataset, log)
+    if not (target.plan(list(files.values()), [f"the split {s}" for s in files], log) and is_writable):
         return
     lines = []
     for image in images_of(dataset):
