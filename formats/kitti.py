@@ -83,7 +83,7 @@ LEAD = 2
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of a type and 14 or 15 numbers whose second is a state of occlusion."""
+    """Recognise lines of a type and 14 or 15 numbers, of which the second is a state of occlusion."""
     if not label_rows.are_text(source):
         return None
     n_rows = n_fitting = n_with_type = 0
@@ -101,20 +101,21 @@ def sniff(source: Source) -> Sniff | None:
 
 
 _MARKS = {b"True": b"1", b"False": b"0"}
-"""What some tools write for truncated and occluded."""
+"""Words that some tools write for truncated and occluded, and their numbers."""
 
 
 def _grammar(n_before: int) -> label_rows.Grammar:
-    """Rows of a type and 14 numbers, and perhaps a score, after `lead` other numbers."""
+    """The grammar of rows of a type and 14 or 15 numbers, after `n_before` other numbers: 0 or `LEAD`."""
 
     def number_marks(chunk: Chunk) -> None:
-        """Put numbers in the place of True and False after a type of one word."""
+        """Put numbers in the place of True and False, after a type of one word."""
         if any(mark in chunk.tokens for mark in _MARKS):
             for first in chunk.first[np.isin(chunk.count - n_before, (15, 16))].tolist():
                 for position in (first + n_before + 1, first + n_before + 2):
                     chunk.tokens[position] = _MARKS.get(chunk.tokens[position], chunk.tokens[position])
 
     def shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+        """The columns of a row, counted from the right because the type may have several words."""
         if n_cells < n_before + 15:
             return None
         has_score = n_cells >= n_before + 16 and kind(n_cells - 15) == "number"
@@ -146,7 +147,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
     is_valid = labels.settle_kind()
     values = labels.values[:, LEAD:] if tracking else labels.values
     truncated, occluded = values[:, 0], values[:, 1]
-    truncated_cell = -15 if builder.kind == "det" else -14
+    truncated_cell = -15 if builder.kind == "det" else -14  # counted from the end of the row
     has_unknown_truncation = is_valid & ~((truncated == -1) | ((truncated >= 0) & (truncated <= 2)))
     labels.report(BAD_FLAG, has_unknown_truncation, truncated_cell, "truncated", "0..1, or -1 for unknown")
     has_unknown_occlusion = is_valid & ~np.isin(occluded, (-1, 0, 1, 2, 3))
@@ -178,7 +179,7 @@ def read(source: Source, builder: Builder, log: Log, options: KittiOptions) -> N
 
 
 def _is_tracking(source: Source, files: Sequence[str]) -> bool:
-    """Whether most lines begin with two whole numbers and a type."""
+    """Whether most lines begin with two whole numbers, the frame and the track, and a type."""
     n_rows = n_fitting = 0
     for cells in label_rows.sampled(source, files):
         n_rows += 1
@@ -194,7 +195,12 @@ def _is_tracking(source: Source, files: Sequence[str]) -> bool:
 def _add_frames(
     labels: label_rows.Labels, is_valid: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], dict[str, Any]]:
-    """Add an image for every frame; return (n,) the image of each row, -1 = none, and columns of boxes."""
+    """Add an image for every frame that has boxes.
+
+    Returns
+    -------
+    (n,) int32 the image row of each box, -1 without one; and the columns for the files and tracks of boxes.
+    """
     gather, builder, source = labels.gather, labels.builder, labels.source
     frame, track = labels.values[:, 0], labels.values[:, 1]
     has_no_frame = is_valid & ~((frame >= 0) & (frame < 2**31) & (frame == np.rint(frame)))
@@ -206,9 +212,10 @@ def _add_frames(
     file = labels.rows.file
     image_of_box = np.full(len(labels), -1, np.int32)
     rows = np.flatnonzero(is_valid & ~has_no_frame)
-    frame_keys, key_of_row = np.unique(
-        np.stack([file[rows], frame[rows]]).astype(np.int64), axis=1, return_inverse=True
-    )
+    # Rows of file 0 in the frames 0, 0, 1 and of file 1 in frame 0: frame_keys [[0, 0, 1], [0, 1, 0]],
+    # a column (file, frame) for each image; key_of_row [0, 0, 1, 2].
+    files_and_frames = np.stack([file[rows], frame[rows]]).astype(np.int64)
+    frame_keys, key_of_row = np.unique(files_and_frames, axis=1, return_inverse=True)
     image_of_key = np.full(frame_keys.shape[1], -1, np.int32)
     for i, (file_index, frame_number) in enumerate(frame_keys.T.tolist()):
         name = f"{video_names[file_index]}/{frame_number:06d}"
@@ -223,6 +230,7 @@ def _add_frames(
         row = gather.image(with_extension(name, picture), at, **columns)
         image_of_key[i] = -1 if row is None else row
     image_of_box[rows] = image_of_key[key_of_row.reshape(-1)]
+    # Tracks below 0 are none.
     track_ids: Longs = np.where(track >= 0, track, NO_ID).astype(np.int64)
     box_columns: dict[str, Any] = {"file": file_numbers[file]} if len(file) else {"file": file}
     if (track_ids >= 0).any():
@@ -231,7 +239,7 @@ def _add_frames(
 
 
 def adapt(options: KittiOptions) -> dict[str, Any]:
-    """What the labels of the tracking benchmark can hold."""
+    """Declare what a layout keeps."""
     tracking = options.layout == "tracking"
     return {"keeps": _KEEPS - {"empty"} | {"video", "track"} if tracking else _KEEPS}
 
@@ -278,6 +286,7 @@ def _write_tracking(dataset: Dataset, target: Output, log: Log, columns: Sequenc
     lines_of_boxes = list(
         map(" ".join, zip(map(str, frame_of_box.tolist()), track_ids, *columns, strict=True))
     )
+    # Boxes sorted by video, then by frame; those of video i are order[video_starts[i] : video_starts[i + 1]].
     order = np.lexsort((frame_of_box, video[boxes.image]))
     video_starts = np.searchsorted(video[boxes.image][order], np.arange(len(videos) + 1))
     for i, file in enumerate(files):

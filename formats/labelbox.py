@@ -72,9 +72,9 @@ _OBJECT = frozenset(
 
 
 _NAMES, _OLD_NAMES = ("external_id", "global_key", "row_data"), ("External ID", "Labeled Data")
-"""Keys of the name of an image, a URL last."""
+"""Keys that name the image, the usual one first and a URL last."""
 _OTHER_SHAPES = {"point": "point", "line": "line", "polyline": "line", "mask": "mask", "instanceURI": "mask"}
-"""What an object is that has no box and says no kind, by its keys."""
+"""The kind of an object without a box, by the key of its shape, where it has no ``annotation_kind``."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -85,7 +85,7 @@ class LabelboxOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise records of Labelbox by the keys of the first one."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("data_row") == "{" and ("projects" in keys or "media_attributes" in keys):
         return SURE, "its records have a data_row and projects, as Labelbox has"
@@ -103,7 +103,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
     chosen_files = choose_files(source, looks_like, "an export of Labelbox", log, _SUFFIXES)
     for file in log.track(chosen_files, "reading"):
         records = list(line_items(reader, file))
-        urls = (row.get(key) for row, key in map(_naming, records) if key in ("row_data", "Labeled Data"))
+        urls = (row.get(key) for row, key in map(_find_name, records) if key in ("row_data", "Labeled Data"))
         name_of = choose_url_names(urls, image_name, source.full(file), log)
         for record in records:
             with contextlib.suppress(BadRecord):
@@ -120,12 +120,12 @@ def read(source: Source, builder: Builder, log: Log, options: LabelboxOptions) -
 
 
 def image_name(url: str) -> str:
-    """The name of an image from where Labelbox serves it."""
+    """The image name from the URL that Labelbox serves it from; any other text is a name already."""
     return unquote(url.partition("?")[0]).rpartition("/")[2] if "://" in url else url
 
 
-def _naming(record: Item) -> tuple[dict[str, Any], str]:
-    """The object of a record that names its image, and the key that does: a URL where there is no other."""
+def _find_name(record: Item) -> tuple[dict[str, Any], str]:
+    """The object that names the image of a record, and its key for that: the URL's if there is no other."""
     is_old = "Labeled Data" in record
     row, keys = (record.record, _OLD_NAMES) if is_old else (record.get("data_row"), _NAMES)
     row = row if isinstance(row, dict) else {}
@@ -135,6 +135,11 @@ def _naming(record: Item) -> tuple[dict[str, Any], str]:
 def _read_record(
     record: Item, project_name: str, n_unread: Counter[str], name_of: Callable[[str], str]
 ) -> None:
+    """Add the image of a record with the objects of its first label.
+
+    `name_of` turns a URL into an image name. Labels that are not read are counted in `n_unread`: further ones
+    of the project, and those of other ``projects``.
+    """
     label: Item | None = None
     for key, project in record.object("projects", optional=True).objects():
         if project_name and project_name not in (key, project.get("name")):
@@ -154,7 +159,7 @@ def _read_record(
     if annotations.get("classifications"):
         record.reader.count("classifications of images")
     size = record.object("media_attributes", optional=True).size("width", "height")
-    key = _naming(record)[1]
+    key = _find_name(record)[1]
     name = name_of if key == "row_data" else str
     objects.read(row.image(key, name, size=size), _read_object)
 
@@ -162,7 +167,10 @@ def _read_record(
 def _read_old(
     record: Item, project_name: str, n_unread: Counter[str], seen_ids: set[str], name_of: Callable[[str], str]
 ) -> None:
-    """Read a record of version 1, which has one for each label; only the first of a data row is read."""
+    """Read a record of version 1, which stands for one label; only the first of each data row is read.
+
+    `seen_ids` are the data rows read so far; for other parameters see `_read_record`.
+    """
     if project_name and record.get("Project Name") != project_name:
         n_unread["projects"] += 1
         return
@@ -178,17 +186,17 @@ def _read_old(
     objects = label.rows("objects")
     if label.get("classifications"):
         record.reader.count("classifications of images")
-    key = _naming(record)[1]
+    key = _find_name(record)[1]
     objects.read(record.image(key, name_of if key == "Labeled Data" else str), _read_object)
 
 
 def _read_object(value: Row) -> None:
+    """Add the box or polygon of an object; objects of other kinds are counted."""
     is_old = "title" in value or "bbox" in value
     box_key, name_key = ("bbox", "title") if is_old else ("bounding_box", "name")
     if box_key not in value and "polygon" not in value:
-        kind = value.get("annotation_kind") or next(
-            (_OTHER_SHAPES[key] for key in _OTHER_SHAPES if key in value), None
-        )
+        kind_by_key = next((_OTHER_SHAPES[key] for key in _OTHER_SHAPES if key in value), None)
+        kind = value.get("annotation_kind") or kind_by_key
         if kind in ("ImageBoundingBox", None):
             value.need(box_key)
         value.reader.count(f"{kind} objects" if isinstance(kind, str) else "other objects")
@@ -205,7 +213,7 @@ def _read_object(value: Row) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: LabelboxOptions) -> None:
-    """Write one file."""
+    """Write a record for each image, with one label in one project."""
     name = one_file(dataset, target, "export.ndjson", "records", log)
     if name is None:
         return

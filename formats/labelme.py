@@ -90,7 +90,7 @@ _OUTLINES = {
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys."""
+    """Recognise LabelMe by the shapes, or the image data, of one image."""
     if look.top != "{" or look.keys.get("shapes", "[") not in ("[", "n"):
         return None
     if look.cut and look.keys.get("imageData") == '"' and _TOP.issuperset(look.keys):
@@ -114,15 +114,19 @@ def read(source: Source, builder: Builder, log: Log, options: GroupOptions) -> N
 
 
 def _read_image(record: Item, place: Place) -> None:
+    """Add the image of a file and its shapes; `place` is where its picture is by the JSON file's path."""
     record.need("shapes")
-    shapes, name = record.rows("shapes"), _name(record, place)
+    shapes, name = record.rows("shapes"), _find_name(record, place)
     if name is not None:
         size = record.size("imageWidth", "imageHeight")
         shapes.read(record.image_named(name, size=size), _read_shape)
 
 
-def _name(record: Item, place: Place) -> str | None:
-    """The name of the image: the JSON file's own, with the extension of the picture at ``imagePath``."""
+def _find_name(record: Item, place: Place) -> str | None:
+    """The name of the image: that of the JSON file, with the extension of the picture at ``imagePath``.
+
+    None, after an issue, if ``imagePath`` is unusable.
+    """
     reader, at, path = record.reader, record.at, record.get("imagePath")
     if path is None or path == "":
         return with_extension(place.key, reader.pictures.find(place.picture, path=at.path))
@@ -145,6 +149,7 @@ def _name(record: Item, place: Place) -> str | None:
 
 
 def _read_shape(shape: Row) -> None:
+    """Add the object of a shape, or a keypoint to the object of its group; lines are counted."""
     kind = shape.get("shape_type")
     if kind is None:
         raw_points = shape.get("points")
@@ -187,7 +192,7 @@ def _read_shape(shape: Row) -> None:
 
 
 def _read_point(shape: Row, group: int) -> None:
-    """Read a keypoint of the object of its group; X-AnyLabeling calls a hidden one difficult."""
+    """Add a keypoint to the object of its group. Hidden ones are marked difficult, as in X-AnyLabeling."""
     (x, y), *_ = shape.points("points", 1)
     point, name = (x, y, 1 if shape.flag("difficult") else 2), shape.text("label")
     if not shape.bad:
@@ -195,8 +200,8 @@ def _read_point(shape: Row, group: int) -> None:
         shape.reader.groups.add_point(shape.owner.image, group, name, point)
 
 
-def _place(box: Box, image: Image) -> dict[str, Any]:
-    """The kind of a shape and its points."""
+def _shape_fields(box: Box, image: Image) -> dict[str, Any]:
+    """The fields of a shape that hold its kind, its points in pixels and its mask."""
     mask = None
     if (left_top_pixels := box.pixels(image)) is not None:
         left, top, pixels = left_top_pixels
@@ -223,7 +228,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupOptions) -> None:
         shapes = [
             {
                 "label": box.label,
-                **_place(box, image),
+                **_shape_fields(box, image),
                 "group_id": box.group if box.group >= 0 else None,
                 "description": "",
                 "flags": dict.fromkeys(box.flags_in(names), True),

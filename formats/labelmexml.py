@@ -72,33 +72,34 @@ _KEYS = declare_keys(
 _SIGNS = ("<polygon", "<imagesize", "<sourceAnnotation", "<segm>")
 
 
-def _says(text: str, root: str) -> str | None:
+def _recognise(text: str, root: str) -> str | None:
+    """The reason to read XML with these first characters and root element as LabelMe's; None if it is not."""
     if root != "annotation" or "<bndbox" in text or not any(sign in text for sign in _SIGNS):
         return None
     return "the root is <annotation>, with polygons or an imagesize"
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Claim XML files whose root is <annotation> and that hold what VOC has not."""
-    return sniff_xml(source, _says)
+    """Recognise XML files with the root <annotation> and elements that VOC does not have."""
+    return sniff_xml(source, _recognise)
 
 
 def read(source: Source, builder: Builder, log: Log, options: RotationOptions) -> None:
     """Read every XML file."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    files = xml_files(source, _says, "LabelMe XML", log, file_per_image=True)
+    files = xml_files(source, _recognise, "LabelMe XML", log, file_per_image=True)
     places = dict(zip(files, image_places(source, files, reader.pictures), strict=True))
     for file, origin, root in xml_roots(reader, log.track(files, "reading"), "annotation", "LabelMe XML"):
         size = root.find("imagesize")
         size_fields = {} if size is None else numerals(texts_of(size), "nrows", "ncols")
         item = element_item(reader, {**texts_of(root), **size_fields}, root, origin)
-        image = item.image_named(_name(item, places[file]), size=item.size("ncols", "nrows"))
+        image = item.image_named(_find_name(item, places[file]), size=item.size("ncols", "nrows"))
         for element in root.iterfind("object"):
             _read_object(reader, element, image, origin)
     reader.finish()
 
 
-def _name(item: Item, place: Place) -> str:
+def _find_name(item: Item, place: Place) -> str:
     """The name of the image: that of the XML file, with the extension of ``filename``."""
     file_name = below(item.get("filename", "")).rpartition("/")[2]
     if not file_name:
@@ -110,6 +111,7 @@ def _name(item: Item, place: Place) -> str:
 
 
 def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin) -> None:
+    """Add the object of an element with a polygon or the box of a mask; deleted ones are counted."""
     values: dict[str, Any] = texts_of(element)
     if is_set(values.get("deleted")):
         reader.count("deleted objects")
@@ -124,6 +126,7 @@ def _read_object(reader: Reader, element: Any, image: int | None, origin: Origin
 
 
 def _read_shape(shape: Row) -> None:
+    """Add an object with the points, or the box, that `_read_object` has taken from its element."""
     category, attributes = shape.category("name"), {}
     for text in shape.get("attributes", "").split(","):
         key, _, value = text.strip().partition("=")
@@ -167,11 +170,12 @@ def write(dataset: Dataset, target: Output, log: Log, options: RotationOptions) 
             size = f"<nrows>{image.height}</nrows><ncols>{image.width}</ncols>"
             lines.append(f"  <imagesize>{size}</imagesize>")
         for number, box in enumerate(image.boxes):
-            lines += _object(number, box)
+            lines += _format_object(number, box)
         target.write(file, "\n".join([*lines, "</annotation>", ""]).encode())
 
 
-def _object(object_id: int, box: Box) -> list[str]:
+def _format_object(object_id: int, box: Box) -> list[str]:
+    """The lines of XML of an object: a polygon, or a box as the polygon of its corners."""
     left, top, right, bottom = box.xyxy
     corners: Any = ((left, top), (right, top), (right, bottom), (left, bottom))
     outline = box.outlines[0] if box.outlines else corners

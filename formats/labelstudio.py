@@ -135,7 +135,7 @@ class LabelstudioOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first task, or at the header of a table."""
+    """Recognise tasks by the keys of the first one, or by the header of a table."""
     columns = re.split(rb'[,\t"]+', head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].strip())
     if {b"annotator", b"annotation_id"} <= set(columns) and look.top not in ("[", "{"):
         return SURE, "its header has annotator and annotation_id, as in Label Studio"
@@ -162,7 +162,7 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
         builder.kind = "det" if has_predictions and not has_truth else "gt"
         if has_predictions and has_truth:
             log.note(f"{printable(source.path)}: reading the annotations; --kind det reads the predictions")
-    data_and_keys = [_image_key(task) for task in tasks]
+    data_and_keys = [_find_image(task) for task in tasks]
     paths = [data.get(key) for data, key in data_and_keys]
     name_of = choose_url_names(paths, image_name, source.path, log)
     for task, (data, key) in zip(tasks, data_and_keys, strict=True):
@@ -171,8 +171,8 @@ def read(source: Source, builder: Builder, log: Log, options: LabelstudioOptions
     reader.finish()
 
 
-def _image_key(task: Item) -> tuple[Item, str]:
-    """The object of a task that names its image, and the key that does."""
+def _find_image(task: Item) -> tuple[Item, str]:
+    """The object of a task that names its image or video, and its key for that."""
     data = task
     if isinstance(task.get("data"), dict):
         data = task.object("data")
@@ -199,21 +199,21 @@ def _tasks(reader: Reader, file: str) -> Iterator[Item]:
 
 
 def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) -> None:
+    """Add the image, or the frames of the video, that the object `data` of a task names under `key`."""
     score = NAN
     if "data" in task:
         task.object("data")
-        results, score = _results(task)
+        results, score = _choose_results(task)
         task.count_unread(_TASK | _TASK_META, free=True)
         data.count_unread(frozenset({"image", "img", "video", "width", "height"}), free=True)
     else:
-        results = _short_results(task)
+        results = _collect_short_results(task)
     if key == "video":
         _read_video(data, results, score, name_of(name) if isinstance(name := data.get(key), str) else name)
         return
     sizes = [row.size(*_SIZE_KEYS) for rows in results for row in rows]
-    size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None) or data.size(
-        "width", "height"
-    )
+    size = next((row_size for row_size in sizes if row_size and row_size != BAD_SIZE), None)
+    size = size or data.size("width", "height")
     image = data.image(key, name_of, size=size)
     rows = [row for rows_of_list in results for row in rows_of_list if not row.bad]
     if image is not None and size is None and rows:
@@ -226,7 +226,7 @@ def _read_task(task: Item, data: Item, key: str, name_of: Callable[[str], str]) 
 
 
 def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> None:
-    """Read the frames of a video, counted from 1, with the tracks of its rectangles."""
+    """Add the frames of a video, from 1, and the tracks of its rectangles; `score` is the prediction's."""
     tracks: list[Track] = []
     for rows_of_list in results:
         rows_of_list.read(0, _read_track, tracks)
@@ -245,12 +245,16 @@ def _read_video(data: Item, results: list[Rows], score: float, name: Any) -> Non
 
 
 def _value_of(result: Item) -> dict[str, Any]:
+    """The object ``value`` of a result; {} if it has none."""
     value = result.get("value")
     return value if isinstance(value, dict) else {}
 
 
 def _read_track(result: Row, tracks: list[Track]) -> None:
-    """Read where a rectangle of a video is in each frame, as rectangles of images."""
+    """Add to `tracks` a rectangle of a video, with a result of an image for each of its frames.
+
+    Frames between two of the ``sequence`` are interpolated while it is ``enabled``.
+    """
     if result.get("type") != "videorectangle":
         result.reader.count(result.text("type"))
         return
@@ -282,11 +286,12 @@ def _read_track(result: Row, tracks: list[Track]) -> None:
         tracks.append(Track(value.at / "sequence", track, object_of_frame))
 
 
-def _results(task: Item) -> tuple[list[Rows], float]:
-    """The results of a task that are read, and the score of their prediction."""
+def _choose_results(task: Item) -> tuple[list[Rows], float]:
+    """The results of the annotation or prediction of a task that is read, and its score, NaN without one."""
     reader = task.reader
     det = reader.builder.kind == "det"
-    key = "predictions" if det else "completions" if "completions" in task else "annotations"
+    truth_key = "completions" if "completions" in task else "annotations"
+    key = "predictions" if det else truth_key
     candidates = [c for c in task.items(key) if det or c.get("was_cancelled") is not True]
     if not candidates:
         return [], NAN
@@ -301,8 +306,11 @@ def _results(task: Item) -> tuple[list[Rows], float]:
     return [rows], chosen.score("score") if det else NAN
 
 
-def _short_results(task: Item) -> list[Rows]:
-    """The results of a task of the short export, whose values stand in lists of any name."""
+def _collect_short_results(task: Item) -> list[Rows]:
+    """The results of a task of the short export, one `Rows` for each of its keys, most of them empty.
+
+    There, values stand in lists of any name; they become results as in the long export.
+    """
     rows_of_lists = []
     for key, value in task.record.items():
         results: dict[int, dict[str, Any]] = {}
@@ -320,6 +328,7 @@ def _short_results(task: Item) -> list[Rows]:
 
 
 def _labels(result: Item) -> list[Any] | None:
+    """The class names of a result; None if it has none, or if they are no list."""
     value = result.get("value")
     if not isinstance(value, dict):
         return None
@@ -328,6 +337,11 @@ def _labels(result: Item) -> list[Any] | None:
 
 
 def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) -> None:
+    """Add an object for each label of a result.
+
+    `size` is (width, height) of the image, `score` that of the prediction. `labelled_ids` are the ids of
+    regions with a result that has labels: results of these regions without labels are not read.
+    """
     reader, labels = result.reader, _labels(result)
     type_, id_ = result.text("type"), result.get("id")
     if labels is None and type_ in _SHAPES and isinstance(id_, str) and id_ in labelled_ids:
@@ -346,7 +360,7 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
         shown, other = (Trusted(f"{w}x{h}") for w, h in (result_size, size))
         result.report(SIZES_DIFFER, value=shown, other=other)
         raise BadRecord
-    corners, wh = _location(result, kind, value, size)
+    corners, wh = _read_shape(result, kind, value, size)
     if labels is None:
         key = type_ if type_.endswith("labels") else f"{kind}labels"
         if value.get(key):
@@ -364,20 +378,28 @@ def _read_result(result: Row, size: Size, score: float, labelled_ids: set[str]) 
     result.add_labelled(labels, value.at / type_, note, corners, wh=wh, score=score)
 
 
-def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners, tuple[float, float] | None]:
-    """Corners in pixels, and width and height of a rectangle."""
+def _read_shape(
+    result: Row, kind: str, value: Item, size: Size
+) -> tuple[Corners, tuple[float, float] | None]:
+    """Give a result its shape, if it is no upright rectangle.
+
+    Returns
+    -------
+    The corners of the box around it, and the width and height of an upright rectangle, in pixels.
+    """
     width, height = size
     if kind == "brush":
         if result.reader.need_pixels(result.owner.image):
             raise BadRecord
-        pixels = _painted(value, width, height)
-        result.paint(value, "rle", lambda _: pixels, 0, 0)
-        return edges_of(pixels), None
+        is_painted = _decode_brush(value, width, height)
+        result.paint(value, "rle", lambda _: is_painted, 0, 0)
+        return edges_of(is_painted), None
     if kind == "polygon":
         points = [[x * width / 100, y * height / 100] for x, y in value.points("points", 1)]
         return result.around(points, "polygons"), None
     keys = _PLACE if kind == "rectangle" else ("x", "y", "radiusX", "radiusY")
-    x, y, w, h = (n * pixels / 100 for n, pixels in zip(value.numbers(*keys), (*size, *size), strict=True))
+    # Percents of the width, the height, the width and the height of the image; of an ellipse w, h are radii.
+    x, y, w, h = (n * side / 100 for n, side in zip(value.numbers(*keys), (*size, *size), strict=True))
     rotation = value.number("rotation", 0.0)
     turn = math.radians(rotation)
     if kind == "ellipse":
@@ -387,8 +409,11 @@ def _location(result: Row, kind: str, value: Item, size: Size) -> tuple[Corners,
     return (x, y, x + w, y + h), (w, h)
 
 
-def _painted(value: Item, width: int, height: int) -> Pixels:
-    """The pixels of a brush, which are the alpha of a picture in bytes of red, green, blue and alpha."""
+def _decode_brush(value: Item, width: int, height: int) -> Pixels:
+    """The (height, width) pixels of a brush: the alpha of a picture of red, green, blue and alpha.
+
+    Raises BadRecord, after an issue, if they are malformed, of another size, or none.
+    """
     try:
         data = np.array(value.array("rle"), np.uint8)
         pixels = of_packed_bytes(data, 4 * width * height).reshape(height, width, 4)[:, :, 3] > 0
@@ -403,19 +428,18 @@ _UPLOAD = re.compile(r"[0-9a-f]{8}-(?=.)")
 
 
 def image_name(text: str) -> str:
-    """The name of an image from where Label Studio serves it."""
+    """The image name from the path or URL that Label Studio serves it from, without the prefix of uploads."""
     if "?d=" in text:
         return unquote(text.split("?d=", 1)[1].split("&", 1)[0]).lstrip("/")
     if "://" not in text and not text.startswith("/"):
         return text
     file_name = unquote(text.split("?", 1)[0].rstrip("/").rpartition("/")[2])
-    return (
-        _UPLOAD.sub("", file_name, count=1) if "/upload/" in text and _UPLOAD.match(file_name) else file_name
-    )
+    is_upload = "/upload/" in text and _UPLOAD.match(file_name)
+    return _UPLOAD.sub("", file_name, count=1) if is_upload else file_name
 
 
-def _place(box: Box, image: Image) -> dict[str, Any] | None:
-    """Where an outline or oriented box is, in percent of the image; None for others."""
+def _shape_fields(box: Box, image: Image) -> dict[str, Any] | None:
+    """The fields of a value that hold a polygon or oriented box, in percent of the image; None without."""
     if box.outlines:
         points = [[number(x * 100 / image.width), number(y * 100 / image.height)] for x, y in box.outlines[0]]
         return {"points": points, "closed": True}
@@ -423,8 +447,8 @@ def _place(box: Box, image: Image) -> dict[str, Any] | None:
         return None
     (left, top, width, height), degrees = as_turned(box.corners)
     x, y = turned_box(left, top, width, height, math.radians(degrees))[0].tolist()
-    scale = 100 / image.width, 100 / image.height
-    place = x * scale[0], y * scale[1], width * scale[0], height * scale[1]
+    x_scale, y_scale = 100 / image.width, 100 / image.height
+    place = x * x_scale, y * y_scale, width * x_scale, height * y_scale
     return {**dict(zip(_PLACE, map(number, place), strict=True)), "rotation": number(degrees)}
 
 
@@ -441,7 +465,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: LabelstudioOption
     for image in images_of(dataset):
         results = []
         for k, box in enumerate(image.boxes, 1):
-            kind, place = "rectanglelabels", _place(box, image)
+            kind, place = "rectanglelabels", _shape_fields(box, image)
             if place is None:
                 place = {**dict(zip(_PLACE, xywh_of_row(box.row), strict=True)), "rotation": 0}
             elif "points" in place:

@@ -54,7 +54,7 @@ _KEYS = declare_keys(
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the categories, or at the keys of the first image."""
+    """Recognise results by their categories, or by the keys of the first image."""
     first_image = look.first.get("images" if look.top == "{" else "", {})
     is_image = first_image.get("file") == '"' and {"detections", "failure"} & first_image.keys()
     if is_image or {"images", "detection_categories"} <= look.keys.keys():
@@ -79,6 +79,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_image(image: Item, classes: dict[str, int] | None) -> None:
+    """Add an image and its detections; `classes` are rows of classes by number, None in a list of images."""
     if reason := image.get("failure"):
         image.report(FAILED, "failure", value=image.text("file"), reason=str(reason))
         return
@@ -91,10 +92,12 @@ def _read_image(image: Item, classes: dict[str, int] | None) -> None:
 
 
 def _read_pixels(row: Row) -> None:
+    """Add a detection of a list of images: a class name, and edges in pixels."""
     row.add(row.category("category"), row.ltrb("bbox"), score=row.score("confidence"))
 
 
 def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None:
+    """Add a detection whose numbers are relative to the `size` of its image in pixels."""
     if "frame_number" in row:  # of a video
         return
     row.need("category")
@@ -105,7 +108,7 @@ def _read_fractions(row: Row, size: items.Size, classes: dict[str, int]) -> None
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
-    """Write one file."""
+    """Write the results for all images, with boxes relative to the image size."""
     name = items.one_file(dataset, target, "megadetector.json", "detections", log)
     if not items.have_sizes(dataset, log) or name is None:
         return

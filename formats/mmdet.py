@@ -55,7 +55,7 @@ _KEYS = declare_keys(
 )
 IGNORED = "ignored"
 _Labels = dict[str, int]
-"""The rows of the classes by their numbers; empty where the numbers are the names."""
+"""Rows of classes by number, as text; empty where the numbers are the names of the classes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -66,7 +66,7 @@ class MmdetOptions(ImageOptions):
 
 
 def looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the outermost keys, or those of the first image."""
+    """Recognise MMDetection 3, its predictions, and MMDetection 2 by the outermost or first keys."""
     first_image = look.first.get("", {})
     if look.top == "{" and look.keys.get("data_list") == "[":
         return SURE, "it has a data_list, as in MMDetection"
@@ -96,6 +96,7 @@ def read(source: Source, builder: Builder, log: Log, options: MmdetOptions) -> N
 
 
 def _read_list(record: Item, listed_classes: _Labels) -> None:
+    """Add the images of an annotation file; its own classes are used if no list of them was given."""
     metainfo = record.object("metainfo", optional=True)
     labels = listed_classes or metainfo.classes(metainfo.first_key("classes", "CLASSES"))
     record.need("data_list")
@@ -107,6 +108,7 @@ def _read_list(record: Item, listed_classes: _Labels) -> None:
 
 
 def _read_instance(box: Row, labels: _Labels) -> None:
+    """Add a box; the class number -1 of an ignored box means none."""
     box.need("bbox", "bbox_label")
     is_ignored = box.flag("ignore_flag")
     number = box.get("bbox_label")
@@ -117,7 +119,10 @@ def _read_instance(box: Row, labels: _Labels) -> None:
 
 
 def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[int, int]:
-    """The class and flags of a box; an ignored box without a class is a region."""
+    """The category row and the flags of a box whose class `number` may be None.
+
+    An ignored box without a class is a region; an ignored box with one stays a crowd box.
+    """
     at = box.at / "bbox_label"
     if number is None and flags:
         return box.category_named(IGNORED, at), int(Flag.REGION)
@@ -125,6 +130,7 @@ def _category_of(box: Row, number: Any, labels: _Labels, flags: int) -> tuple[in
 
 
 def _read_old(record: Item, labels: _Labels) -> None:
+    """Add an image of MMDetection 2 with its boxes, which stand in arrays."""
     image = record.image("filename", size=record.size("width", "height"))
     ann = record.object("ann")
     _read_arrays(ann, image, labels, "bboxes", "labels")
@@ -132,6 +138,7 @@ def _read_old(record: Item, labels: _Labels) -> None:
 
 
 def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
+    """Add the detections of a file for one image, which is named after the file."""
     reader = record.reader
     key = reader.source.relative(file).removeprefix("preds/").removesuffix(".json")
     image = record.image_named(with_extension(key, reader.pictures.find(key, path=record.at.path)))
@@ -142,18 +149,19 @@ def _read_predictions(record: Item, file: str, labels: _Labels) -> None:
 def _read_arrays(
     item: Item, image: int | None, labels: _Labels, boxes_key: str, labels_key: str, flags: int = 0
 ) -> None:
-    """Read boxes whose edges, labels and scores stand in lists of the same length."""
-    boxes, numbers, scores = (
-        item.array(boxes_key),
-        item.array(labels_key),
-        item.array("scores") if boxes_key == "bboxes" else [],
-    )
+    """Add boxes whose edges, class numbers and scores stand in lists of the same length.
+
+    Lists that differ in length are reported, and none of their boxes is read. Boxes with `flags` may lack
+    classes.
+    """
+    boxes, numbers = item.array(boxes_key), item.array(labels_key)
+    scores = item.array("scores") if boxes_key == "bboxes" else []
     records: list[dict[str, Any]] = [{"bbox": box} for box in boxes]
     for field, values in (("bbox_label", numbers), ("bbox_score", scores)):
-        if len(values) not in (len(boxes), 0 if field == "bbox_score" or flags else len(boxes)):
-            expected = Trusted(
-                f"as many {labels_key if field == 'bbox_label' else 'scores'} as {boxes_key} ({len(boxes)})"
-            )
+        may_lack = field == "bbox_score" or flags != 0  # scores, and classes of ignored boxes, are optional
+        if len(values) != len(boxes) and (values or not may_lack):
+            key = labels_key if field == "bbox_label" else "scores"
+            expected = Trusted(f"as many {key} as {boxes_key} ({len(boxes)})")
             item.report(WRONG_COUNT, boxes_key, expected=expected, found=len(values))
             item.reader.builder.skipped += len(boxes)
             return
@@ -161,16 +169,17 @@ def _read_arrays(
             box[field] = value
     at = item.at / boxes_key
     origin = Origin(item.reader.builder, at.path, at.pointer)
-    Rows(item.reader, at, records, origin).read(image, _read_array, labels, flags)
+    Rows(item.reader, at, records, origin).read(image, _read_array_box, labels, flags)
 
 
-def _read_array(box: Row, labels: _Labels, flags: int) -> None:
+def _read_array_box(box: Row, labels: _Labels, flags: int) -> None:
+    """Add a box that `_read_arrays` has put together."""
     category, flags = _category_of(box, box.get("bbox_label"), labels, flags)
     box.add(category, box.ltrb("bbox"), score=box.score("bbox_score"), flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: MmdetOptions) -> None:
-    """Write one file."""
+    """Write the images of a dataset in the layout of MMDetection 3."""
     name = one_file(dataset, target, "annotations.json", "annotations", log)
     if name is None:
         return

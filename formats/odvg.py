@@ -40,7 +40,7 @@ _EDGES = "4 numbers: left, top, right, bottom"
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record."""
+    """Recognise records with a filename and a detection or grounding by the keys of the first one."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("filename") != '"' or not {keys.get("detection"), keys.get("grounding")} & {"{"}:
         return None
@@ -60,6 +60,7 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_record(record: Item) -> None:
+    """Add the image of a record, with the boxes of its detection and its grounding."""
     image = record.image("filename", size=record.size("width", "height"))
     if "detection" in record:
         detection = record.object("detection")
@@ -73,13 +74,17 @@ def _read_record(record: Item) -> None:
 
 
 def _read_instance(box: Row, key: str) -> None:
+    """Add the box of an instance, or each box of a phrase; `key` holds the class name.
+
+    Without a name, the class is named by its number, the ``label``.
+    """
     box.need("bbox")
     if key in box or "label" not in box:
         category = box.category_with_id(key, "label")
     else:
         category = box.category_number(box.get("label"), box.at / "label", {})
     score, values = box.score("score"), box.array("bbox")
-    if values and isinstance(values[0], list):  # of a phrase in the plural
+    if values and isinstance(values[0], list):  # several boxes of a phrase in the plural
         boxes = [box.reader.numbers(value, 4, _EDGES, box.at / "bbox" / i) for i, value in enumerate(values)]
     else:
         boxes = [box.number_list("bbox", 4, _EDGES)]
@@ -92,7 +97,7 @@ def _read_instance(box: Row, key: str) -> None:
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: ImageOptions) -> None:
-    """Write the records, and in a folder the numbers of the classes."""
+    """Write a record for each image, and in a folder a map of class numbers to names."""
     files = [""] if target.single else ["odvg.jsonl", "label_map.json"]
     is_writable = may_write(dataset, log)
     if not (target.single or target.plan(files, ["the records", "the classes"], log)) or not is_writable:

@@ -61,38 +61,38 @@ class OpencvOptions(ImageOptions):
     round: bool = option(False, "write whole numbers only", side="write")
 
 
-def _parts(line: str) -> tuple[str, list[str], int] | None:
-    """Split a line into path, words of boxes and number of boxes; None if words and number do not fit."""
+def _split_line(line: str) -> tuple[str, list[str], int] | None:
+    """Split a line into path, words of boxes and number of boxes; None if words and number do not fit.
+
+    As paths may have spaces, the number is the first word with 4 or 5 times as many words after it:
+    "my a.png 2 10 20 30 40 50 60 70 80" is split into "my a.png", 8 words and 2.
+    """
     words = line.split()
     for index in range(1, len(words)):
         n_after, count = len(words) - index - 1, words[index]
-        if (
-            count.isascii()
-            and count.isdigit()
-            and len(count) < 9
-            and n_after in (4 * int(count), 5 * int(count))
-        ):
+        is_number = count.isascii() and count.isdigit() and len(count) < 9
+        if is_number and n_after in (4 * int(count), 5 * int(count)):
             return line.rsplit(None, n_after + 1)[0].strip(), words[index + 1 :], int(count)
         if words[index - 1].lower().endswith(tuple(PICTURE_SUFFIXES)) and count.isdigit():
             break
     return None
 
 
-def _fitting(source: Source, file: str) -> tuple[int, int]:
-    """How many of the first lines of a file are of a picture and its boxes, and how many there are."""
+def _count_fitting(source: Source, file: str) -> tuple[int, int]:
+    """Count the first lines of a file, at most 100, that have a picture and its boxes, and all of these."""
     lines = text_of(source.head(file), "", Log(keep=0)).decode("utf-8", "replace").split("\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     # JSON on one line may have a number at such a place by chance.
-    parts = [None if line.lstrip()[:1] in ("[", "{") else _parts(line) for line in sample]
+    parts = [None if line.lstrip()[:1] in ("[", "{") else _split_line(line) for line in sample]
     other_suffixes = () if source.relative(file).lower().endswith(".txt") else ("",)
     suffixes = (*PICTURE_SUFFIXES, *other_suffixes)  # rows of other text files may have a number there
     return sum(part is not None and part[0].lower().endswith(suffixes) for part in parts), len(sample)
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of a picture, a number, and four times as many numbers."""
+    """Recognise lines of a picture, a number, and four or five times as many numbers."""
     files = source.with_suffix(*_SUFFIXES)[:20] if source.is_dir else [""]
-    counts = {file: _fitting(source, file) for file in files}
+    counts = {file: _count_fitting(source, file) for file in files}
     file = next((file for file, (n_fitting, total) in counts.items() if 3 * n_fitting > 2 * total), None)
     if file is None:
         return None
@@ -111,7 +111,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
     if source.is_dir:
         candidates = source.with_suffix(*_SUFFIXES)
         negatives = [file for file in candidates if file.rpartition("/")[2].lower() in _NEGATIVES]
-        files = [f for f in candidates if f.endswith((".dat", ".info")) or _fitting(source, f)[0]]
+        files = [f for f in candidates if f.endswith((".dat", ".info")) or _count_fitting(source, f)[0]]
         files = [file for file in files if file not in negatives]
         report_unread(source, candidates, [*files, *negatives], "annotations for OpenCV", log)
     row_and_file_of_image: dict[str, tuple[int | None, str]] = {}
@@ -124,7 +124,7 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
         for line, content in enumerate(text.decode("utf-8", "replace").split("\n"), 1):
             if not content.strip():
                 continue
-            at, parts = At(path, line=line), _parts(content)
+            at, parts = At(path, line=line), _split_line(content)
             if parts is None and file in negatives:
                 parts = content.strip(), [], 0
             if parts is None:
@@ -138,25 +138,24 @@ def read(source: Source, builder: Builder, log: Log, options: OpencvOptions) -> 
             if name not in row_and_file_of_image or last_file == file:
                 row = reader.image(name, at, file=origin.number, line=line)
             row_and_file_of_image[name] = row, file
-            n_per_box = len(words) // max(n_boxes, 1)
-            records = [
-                dict(zip(_FIELDS, words[n_per_box * i :][:n_per_box], strict=False)) for i in range(n_boxes)
-            ]
+            n = len(words) // max(n_boxes, 1)  # words per box: 4, or 5 with a score
+            records = [dict(zip(_FIELDS, words[n * i : n * i + n], strict=False)) for i in range(n_boxes)]
             Rows(reader, at, records, origin).read(row, _read_box, label)
     reader.finish()
 
 
 def _read_box(box: Row, label: str) -> None:
+    """Add a box of the class `label` from the words of its numbers, in pixels."""
     box.record = numerals(box.record, *_FIELDS)
     score, (corners, wh) = box.score("score"), box.xywh(*_PLACE)
     box.add(box.category_named(label, box.at), corners, wh=wh, score=score)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: OpencvOptions) -> None:
-    """Write a file for each class."""
+    """Write a file for each class, and one that lists the images without objects."""
     is_writable = not refuse_classes(dataset, log, words=False)
     for row, name in enumerate(dataset.images.name):
-        if (_parts(f"{name} 0") or ("",))[0] != name:
+        if (_split_line(f"{name} 0") or ("",))[0] != name:
             path, line, pointer = dataset.image_place(row)
             reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)

@@ -70,7 +70,7 @@ _KEYS = declare_keys(
 )
 CLASS = "text"
 _LABELS = (".txt", ".json")
-"""Suffixes of files of lines, of which XFUND's are called ``.json``."""
+"""Suffixes of label files, which are lines of text; those of XFUND are called ``.json``."""
 IGNORED = ("###", "*")
 _LINE = re.compile(rb'[^\t]+\t[ ]*\[[ ]*(?:\][ \r]*$|\[[ ]*\[|\{(?=.*"points"))')
 _USUAL = re.compile(r"(?:^|/|_)label\.txt$", re.IGNORECASE)
@@ -84,39 +84,37 @@ class PaddleocrOptions(SplitOptions):
     prefix: str = option("", "prefix of the image names, as in imgs", side="write")
 
 
-def _fitting(source: Source, file: str) -> tuple[int, int]:
-    """How many of the first lines of a file are an image and its texts, and how many there are."""
+def _count_fitting(source: Source, file: str) -> tuple[int, int]:
+    """Count the first lines of a file, at most 100, that have an image and its texts, and all of these."""
     lines = source.head(file).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     sample = [line for line in lines[: max(1, len(lines) - 1)][:100] if line.strip()]
     return sum(_LINE.match(line) is not None for line in sample), len(sample)
 
 
-def _fits(source: Source, file: str) -> bool:
-    n_fitting, total = _fitting(source, file)
+def _is_label_file(source: Source, file: str) -> bool:
+    """Whether more than two thirds of the first lines of a file have an image and its texts."""
+    n_fitting, total = _count_fitting(source, file)
     return 3 * n_fitting > 2 * total
 
 
-def _result(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    """Look at the keys of a result."""
-    if (
-        look.top == "{"
-        and "input_path" in look.keys
-        and {"dt_polys", "rec_polys", "boxes"} & look.keys.keys()
-    ):
+def _looks_like_result(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
+    """Recognise a result of PaddleOCR 3 by its keys."""
+    has_shapes = not look.keys.keys().isdisjoint(("dt_polys", "rec_polys", "boxes"))
+    if look.top == "{" and "input_path" in look.keys and has_shapes:
         return SURE, "it has an input_path and the polygons or boxes of a result, as in PaddleOCR 3"
     return None
 
 
 def sniff(source: Source) -> Sniff | None:
-    """Lines of a path, a tab and a JSON list of points, or the results of PaddleOCR 3."""
-    if result := sniff_json(source, _result):
+    """Recognise lines of a path, a tab and a JSON list of texts, or the results of PaddleOCR 3."""
+    if result := sniff_json(source, _looks_like_result):
         return result
     files = source.with_suffix(*_LABELS)[:20] if source.is_dir else [""]
-    file = next((file for file in files if _fits(source, file)), None)
+    file = next((file for file in files if _is_label_file(source, file)), None)
     if file is None:
         return None
     where = f"of {printable(file)}: " if file else ""
-    how_many = lines_are(*_fitting(source, file))
+    how_many = lines_are(*_count_fitting(source, file))
     return Sniff(SURE, f"{where}{how_many} a path, a tab and a JSON list of texts, as in PaddleOCR")
 
 
@@ -126,15 +124,16 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
     path = source.path.replace("\\", "/")
     wanted_split = usual_split(options.split)
     default_score = None if builder.kind == "gt" else options.score
-    is_label = source.is_dir and any(_fits(source, file) for file in source.with_suffix(*_LABELS))
-    if not is_label and sniff_json(source, _result):
+    has_labels = source.is_dir and any(_is_label_file(source, file) for file in source.with_suffix(*_LABELS))
+    if not has_labels and sniff_json(source, _looks_like_result):
         _read_results(reader, default_score)
         return
     files = [""]
     if source.is_dir:
         candidates = source.with_suffix(*_LABELS)
-        files = [file for file in candidates if _fits(source, file)]
-        files = files or [file for file in candidates if _fitting(source, file)[0] or _USUAL.search(file)]
+        files = [file for file in candidates if _is_label_file(source, file)]
+        if not files:
+            files = [f for f in candidates if _count_fitting(source, f)[0] or _USUAL.search(f)]
         report_unread(source, candidates, files, "a label file of PaddleOCR", log)
     files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
     for file in log.track(files, "reading"):
@@ -156,9 +155,9 @@ def read(source: Source, builder: Builder, log: Log, options: PaddleocrOptions) 
 
 
 def _read_results(reader: Reader, default_score: float | None) -> None:
-    """Read the results of PaddleOCR 3, a file for each image or page."""
+    """Read the results of PaddleOCR 3, a file per image or page; texts without a score get the default."""
     source, log = reader.source, reader.log
-    files = choose_files(source, _result, "results of PaddleOCR", log)
+    files = choose_files(source, _looks_like_result, "results of PaddleOCR", log)
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             result = file_item(reader, file)
@@ -177,19 +176,19 @@ def _read_results(reader: Reader, default_score: float | None) -> None:
             for text, score in zip(records, scores, strict=False):
                 text["score"] = score
             at = result.at / f"{kind}_polys"
-            Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer)).read(
-                image, _read_text, default_score
-            )
+            rows = Rows(reader, at, records, Origin(reader.builder, at.path, at.pointer))
+            rows.read(image, _read_text, default_score)
     reader.finish()
 
 
 def _read_object(row: Row) -> None:
+    """Add a detected object of a result: its class, and its edges in pixels."""
     corners = row.ltrb("coordinate")
     row.add(row.category("label"), corners, score=row.score("score"))
 
 
 def _read_text(text: Row, default_score: float | None) -> None:
-    """Read one text, with the score `same` if it has none."""
+    """Add a text; it has `default_score` if it has none. Its class is ``text`` unless it has a key."""
     points, words = text.points("points", 3), text.get("transcription")
     if words is not None and not isinstance(words, str):
         text.wrong("transcription", "text")

@@ -43,11 +43,11 @@ _NUMBER = re.compile(r"<loc_?([0-9]+)>")
 _PALIGEMMA = re.compile(r"\s*((?:<loc[0-9]{4}>){4})\s*((?:<seg[0-9]+>)*)\s*([^<]*[^<\s])\s*")
 _FLORENCE = re.compile(r"\s*([^<]*[^<\s])\s*((?:(?:<loc_[0-9]{1,3}>){4})+)\s*")
 _PARTS = re.compile(r"[^<]*(?:<loc_[0-9]+>)+|.+", re.DOTALL)
-"""Of Florence's text: each class with the numbers after it, and what is neither."""
+"""Parts of Florence's text: a class with the numbers after it, or other text."""
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first record, and for places in the first bytes."""
+    """Recognise records with an image and a suffix, and ``<loc`` in the first bytes."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("image") == keys.get("suffix") == '"' and b"<loc" in head:
         return SURE, "its records have an image and a suffix with <loc...>, as PaliGemma and Florence have"
@@ -66,6 +66,7 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
 
 
 def _read_record(record: Item, split: str) -> None:
+    """Add the image of a record and the objects in its suffix."""
     text = record.text("suffix").removesuffix("</s>")
     image = record.image("image", split=split)
     if text.strip() and not _NUMBER.search(text):
@@ -76,7 +77,10 @@ def _read_record(record: Item, split: str) -> None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield a record per object (class, relative edges, whether it has a mask), or a text that is none."""
+    """Yield each object of a suffix as a record: class, edges relative to the image, whether it has a mask.
+
+    A part of the text that is no object is yielded as ``{"text": part}``.
+    """
     if "<loc_" not in text:
         for part in filter(str.strip, text.split(";")):
             if match := _PALIGEMMA.fullmatch(part):
@@ -94,6 +98,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _read_object(row: Row, size: Size) -> None:
+    """Add an object, or report a text that is none; `size` is (width, height) of the image."""
     if "text" in row:
         row.report(WRONG_COUNT, expected=Trusted("a class and four <loc...>"), found=row.get("text"))
         row.fault()

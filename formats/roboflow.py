@@ -42,7 +42,7 @@ _KEYS = declare_keys(
 
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
-    """Look at the keys of the first response."""
+    """Recognise a response, or a list of them, by its predictions or its image."""
     keys = look.keys if look.top == "{" else look.first.get("", {})
     if keys.get("predictions") not in ("[", "{"):
         return None
@@ -68,6 +68,10 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
 
 
 def _read_response(response: Item, place: Place) -> None:
+    """Add an image and its predictions; `place` is the name that the path of the file gives the image.
+
+    Responses of models that classify whole images are reported instead.
+    """
     response.need("predictions")
     if isinstance(response.get("predictions"), dict):  # the output of a workflow
         response = response.object("predictions")
@@ -89,11 +93,12 @@ def _read_response(response: Item, place: Place) -> None:
 
 
 def _is_class(prediction: Any) -> bool:
-    """Whether a prediction is a class of the whole image."""
+    """Whether a prediction is a class of the whole image, because it has no place."""
     return isinstance(prediction, dict) and prediction.keys() <= {"class", "class_id", "confidence"}
 
 
 def _read_prediction(row: Row) -> None:
+    """Add a prediction from its centre and size in pixels, with its keypoints or polygon."""
     category, score = row.category_with_id("class", "class_id"), row.score("confidence")
     x, y, width, height = row.numbers("x", "y", "width", "height")
     if row.wants and row.get("keypoints"):
