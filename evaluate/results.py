@@ -35,6 +35,7 @@ from odm.views import ResultViews, Rows, TableMixin, import_late
 
 if TYPE_CHECKING:
     from odm.evaluate.analysis.errors import DetectionTable
+    from odm.evaluate.analysis.overlaps import Overlaps
     from odm.evaluate.output.report_data import ReportData
     from odm.evaluate.output.report_ious import AtIou
 
@@ -206,7 +207,15 @@ class Result(ResultViews, msgspec.Struct, frozen=True, eq=False, dict=True):
         """The outcome of every detection, and the reason of each false positive."""
         from odm.evaluate.analysis.errors import detection_table
 
-        return replace(detection_table(self.sides, self.matches), result=self)
+        return replace(detection_table(self.sides, self.matches, self.overlaps), result=self)
+
+    @functools.cached_property
+    def overlaps(self) -> Overlaps:
+        """The best overlaps of each box with those of its class and of other classes."""
+        from odm.evaluate.analysis.outcome_table import OutcomeTable
+        from odm.evaluate.analysis.overlaps import overlaps_of
+
+        return overlaps_of(self.sides, OutcomeTable.of(self.sides, self.matches))
 
     @functools.cached_property
     def missed(self) -> Rows[dict[str, Any]]:

@@ -14,7 +14,6 @@ from odm.evaluate.analysis.analysis_tables import Analyses
 from odm.evaluate.analysis.bootstrap import Resampling, bootstrap, intervals
 from odm.evaluate.analysis.images import image_table
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, TP
-from odm.evaluate.analysis.overlaps import overlaps_of
 from odm.evaluate.analysis.replicates import Plan
 from odm.evaluate.analysis.slices import ImageSlice, box_slices, image_slices, slices_by_count, truth_slices
 from odm.evaluate.analysis.table import Table, table_of
@@ -86,7 +85,7 @@ def analyze(
 def _tide(result: Result, table: Table, *_: Any) -> dict[str, Any]:
     if table.rules.metric != "ap" or result.joined is None:
         return {"reason": f"{table.rules.name} has no AP per class"}
-    return tide(table, overlaps_of(result.joined, table)).to_dict(classes=True)
+    return tide(table, result.overlaps).to_dict(classes=True)
 
 
 def _slices(

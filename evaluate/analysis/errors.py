@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.outcome_table import FP, IGNORED, OutcomeTable, Truths
-from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps, overlaps_of
+from odm.evaluate.analysis.overlaps import BACKGROUND, Overlaps
 from odm.evaluate.matching.matches import OUTCOMES, REASONS, Matches
 from odm.evaluate.matching.sides import Joined, Mask
 from odm.tables import Floats, Ints
@@ -125,10 +125,9 @@ def _has_truth(table: OutcomeTable) -> Mask:
     return of_detection
 
 
-def detection_table(joined: Joined, matches: Matches) -> DetectionTable:
+def detection_table(joined: Joined, matches: Matches, overlaps: Overlaps) -> DetectionTable:
     """Make the table of the outcome of each detection of `joined`, under the protocol of `matches`."""
     table = OutcomeTable.of(joined, matches)
-    overlaps = overlaps_of(joined, table)
     kind = error_types(table, overlaps)
     reason = np.where((table.outcome == OUTCOMES.index("FP")) & (kind >= 0), reasons_of(kind), np.int8(-1))
     # The matches may be of shards in any order; the input's rows tell which detection is which.

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from odm.evaluate.analysis.outcome_table import OutcomeTable
-from odm.evaluate.matching.order import first_of_runs
+from odm.evaluate.matching.order import argsort_int, first_of_runs
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.shapes import overlap, pieces_of
 from odm.evaluate.matching.sides import Joined, collapsed, parts
@@ -98,7 +98,7 @@ def overlaps_of(joined: Joined, table: OutcomeTable) -> Overlaps:
             _highest(same_any_iou, det[of_class], iou[of_class])
             void = np.flatnonzero(~counts)
             _highest(cover, det[void], overlap(part, rules, near[void], near_gt[void])[1])
-            by_truth = np.lexsort((rank[det], gt))
+            by_truth = argsort_int(gt, g)
             for best, mask in zip(of_truth, (of_class[by_truth], ~of_class[by_truth]), strict=True):
                 rows = by_truth[mask]
                 _best(best, gt[rows], det[rows], iou[rows], rank)
@@ -112,7 +112,8 @@ def _best(
 ) -> None:
     """Write the partner of highest IoU of each box, the first of equals; equal `of` stand together.
 
-    A box that has a partner already keeps it unless the new one is better: by IoU, then by `rank`.
+    With the `rank` of all partners, the first is that of the lowest rank, and a box that has a partner
+    already keeps it unless the new one is better: by IoU, then by rank.
     """
     first = first_of_runs(of)
     if not len(first):
@@ -120,6 +121,8 @@ def _best(
     # Each box's highest IoU beside all its rows; of the rows that reach it, the first of each box.
     n = np.diff(np.append(first, len(of)))
     equal = np.flatnonzero(iou == np.repeat(np.maximum.reduceat(iou, first), n))
+    if rank is not None:
+        equal = equal[np.lexsort((rank[partner[equal]], of[equal]))]
     chosen = equal[first_of_runs(of[equal])]
     if rank is not None:
         old_partner, old_iou = best.at[of[chosen]], best.iou[of[chosen]]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odm.evaluate.analysis.outcome_table import FP, TP
-from odm.evaluate.analysis.overlaps import BACKGROUND, SUSPICION, Overlaps, overlaps_of
+from odm.evaluate.analysis.overlaps import BACKGROUND, SUSPICION, Overlaps
 from odm.evaluate.analysis.table import Table, table_of
 from odm.evaluate.results import Result, plain
 from odm.tables import Dataset, Floats
@@ -229,5 +229,4 @@ def suspects_of(result: Result) -> list[dict[str, Any]]:
 def _measure(result: Result) -> tuple[Table, Overlaps] | None:
     if result.joined is None or result.rules.metric in ("corloc", "top-k"):
         return None
-    table = table_of(result)
-    return table, overlaps_of(result.joined, table)
+    return table_of(result), result.overlaps
