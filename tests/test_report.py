@@ -28,6 +28,7 @@ from odm import masks
 from odm.cli import _app
 from odm.evaluate import PROTOCOLS, evaluate
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
+from odm.evaluate.output import report_data as report_data_module
 from odm.evaluate.output.report_data import KINDS, MISSES, report_data, score_levels
 from odm.evaluate.results import COVERAGE
 from odm.issues import Log, PathError, UsageError
@@ -119,6 +120,26 @@ def test_confusion_at_every_level_is_that_of_the_score(tmp_path, protocol, scale
     for position, score in enumerate(table.levels.tolist()):
         expected = result.confusion(score=score).counts
         assert (table.confusion.dense()[position] == expected).all(), score
+
+
+@pytest.mark.parametrize("at_once", [2**20, 40, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_confusion_of_boxes_that_all_overlap(monkeypatch, seed, at_once):
+    monkeypatch.setattr(report_data_module, "AT_ONCE", at_once)
+    rng = np.random.default_rng(seed)
+    n, m = 60, 20
+
+    def boxes(n, **more):
+        edges = np.hstack([rng.integers(0, 12, (n, 2)), rng.integers(20, 30, (n, 2))])
+        image, category = rng.integers(0, 2, n), rng.integers(0, 3, n)
+        names = {"images": ["a", "b"], "categories": ["x", "y", "z"]}
+        return Dataset.from_arrays(**names, image=image, category=category, ltwh=edges, **more)
+
+    result = evaluate(boxes(m), boxes(n, score=rng.integers(0, 30, n) / 30), "coco").result
+    table = result.report_data()
+    dense = table.confusion.dense()
+    for position, score in enumerate(table.levels.tolist()):
+        assert (dense[position] == result.confusion(score=score).counts).all(), score
 
 
 def test_confusion_of_detections_on_objects_and_crowds():

@@ -22,7 +22,7 @@ from odm.evaluate.analysis.overlaps import SUSPICION as SUSPICION  # noqa: PLC04
 from odm.evaluate.matching.confusion import Counts as Counts  # noqa: PLC0414 -- part of `ReportData`
 from odm.evaluate.matching.confusion import count_keys, counts_as_nothing, overlapping
 from odm.evaluate.matching.matches import OUTCOMES, REASONS
-from odm.evaluate.matching.order import first_of_runs, one_to_one
+from odm.evaluate.matching.order import first_of_runs, one_to_one, rank_in_runs
 from odm.evaluate.matching.prepare import prepare
 from odm.evaluate.matching.sides import Joined, Mask, parts
 from odm.evaluate.output.report_ious import AtIou, outcome_kinds
@@ -42,6 +42,9 @@ SIDES = (16, 32, 48, 64, 96, 128, 192, 256)
 
 CONFUSION_IOU = 0.5
 """IoU from which on a detection and an object are paired in the confusion matrix."""
+
+AT_ONCE = 2**20
+"""Pairs that are chosen from at once."""
 
 POSITIONS = 100
 """The most steps that a score slider has."""
@@ -298,46 +301,114 @@ def _pairing(joined: Joined, rules: Protocol) -> Pairing:
 def _confusions(
     table: DetectionTable, truth: TruthTable, pairing: Pairing, level: Longs, n_levels: int
 ) -> Counts:
-    """The confusion matrix at every level, as a sparse (levels, classes + 1, classes + 1)."""
+    """Return the confusion matrix at every level, as a sparse (levels, classes + 1, classes + 1)."""
     n = len(table.classes)
     shape = (n_levels, n + 1, n + 1)
+    det, gt, low, high = map(np.concatenate, zip(*_taken(pairing, level), strict=True))
+    gt_class, det_class = truth.category[gt].astype(np.int64), table.category[det].astype(np.int64)
     alone = ~pairing.spared
-    # How many detections of each class have at least each level.
+    counted = np.flatnonzero(alone[det])
+    # (levels, classes) how many detections and objects are in no pair.
     exact = np.bincount(level[alone] * n + table.category[alone], minlength=n_levels * n)
     unmatched = np.cumsum(exact.reshape(n_levels, n)[::-1], axis=0)[::-1].copy()
-    missed = np.tile(np.bincount(truth.category[pairing.eligible], minlength=n), (n_levels, 1))
-    keys, counts = [], []
-    for k, det, gt in _taken(pairing, level, n_levels):
-        gt_class, det_class = truth.category[gt], table.category[det]
-        missed[k] -= np.bincount(gt_class, minlength=n)
-        unmatched[k] -= np.bincount(det_class[alone[det]], minlength=n)
-        class_pairs, times = count_keys(gt_class.astype(np.int64) * (n + 1) + det_class, (n + 1) ** 2)
-        keys.append(k * (n + 1) ** 2 + class_pairs)
-        counts.append(times)
+    unmatched -= _by_level(det_class[counted], low[counted], high[counted], n, n_levels)
+    missed = np.bincount(truth.category[pairing.eligible], minlength=n)
+    missed = missed - _by_level(gt_class, low, high, n, n_levels)
+    # Steps up and down of the cells of pairs, one after the other along the levels, add up to the counts.
+    cells = (n + 1) ** 2
+    step_cell = gt_class * (n + 1) + det_class
+    steps = [count_keys(step_cell * (n_levels + 1) + level, cells * (n_levels + 1)) for level in (low, high)]
+    step = np.concatenate([key for key, _ in steps])
+    order = np.argsort(step, kind="stable")
+    running = np.cumsum(np.concatenate([steps[0][1], -steps[1][1]])[order])
+    cell, since = np.divmod(step[order], n_levels + 1)
+    n_of_step = np.where(running > 0, np.diff(since, append=0), 0)
+    levels = np.repeat(since, n_of_step)
+    levels += rank_in_runs(np.cumsum(n_of_step) - n_of_step, len(levels))
+    keys, counts = [levels * cells + np.repeat(cell, n_of_step)], [np.repeat(running, n_of_step)]
     # The last row is the background, the last column what was missed.
-    for array, start, step in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
+    for array, start, width in ((unmatched, n * (n + 1), 1), (missed, n, n + 1)):
         levels, category = array.nonzero()
-        keys.append(levels * (n + 1) ** 2 + start + step * category)
+        keys.append(levels * cells + start + width * category)
         counts.append(array[levels, category])
-    key, count = np.concatenate(keys).astype(np.int64), np.concatenate(counts).astype(np.int64)
+    key, count = np.concatenate(keys), np.concatenate(counts).astype(np.int64)
     order = np.argsort(key)
     return Counts(shape, tuple(np.unravel_index(key[order], shape)), count[order])
 
 
-def _taken(pairing: Pairing, level: Longs, n_levels: int) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield the pairs of the confusion matrix at each level: detections and ground truths."""
-    det, gt = pairing.det, pairing.gt
-    since = level[det] if len(det) else np.zeros(0, np.int64)
+def _by_level(category: Longs, low: Longs, high: Longs, n_classes: int, n_levels: int) -> Longs:
+    """Return (levels, classes) how many things of each class there are, each at the levels low..high - 1."""
+    size = (n_levels + 1) * n_classes
+    steps = np.bincount(low * n_classes + category, minlength=size)
+    steps -= np.bincount(high * n_classes + category, minlength=size)
+    return np.cumsum(steps.reshape(n_levels + 1, n_classes), axis=0)[:-1]
+
+
+def _taken(pairing: Pairing, level: Longs) -> Iterator[tuple[Longs, Longs, Longs, Longs]]:
+    """Yield pairs of the confusion matrix: detections, ground truths, and the levels low..high - 1 of each.
+
+    Every array is (n,). A pair may come several times, with other levels.
+    """
+    det, gt = pairing.det.astype(np.int64), pairing.gt.astype(np.int64)
+    since = level[det]
     # A pair whose two sides have no other pair is taken wherever its detection is.
     n_det, n_gt = np.bincount(det, minlength=len(level)), np.bincount(gt, minlength=len(pairing.eligible))
     is_simple = (n_det[det] == 1) & (n_gt[gt] == 1)
     simple, others = np.flatnonzero(is_simple), np.flatnonzero(~is_simple)
-    # The boxes of the other pairs are numbered anew: they are few, and each level makes tables of them.
-    ends = [
-        np.unique(rows[others], return_inverse=True)[1].reshape(-1).astype(np.int32) for rows in (det, gt)
-    ]
-    for k in range(n_levels):
-        left = np.flatnonzero(since[others] >= k)
-        chosen = others[left[one_to_one(ends[0][left], ends[1][left])]]
-        pairs = np.concatenate([simple[since[simple] >= k], chosen])
-        yield k, det[pairs], gt[pairs]
+    yield det[simple], gt[simple], np.zeros_like(simple), since[simple] + 1
+    # What is chosen of pairs that share boxes changes only at levels of their detections: from pairs since
+    # the levels 20 and 7, the same is chosen at 8..20, of the first, and at 0..7, of both.
+    group = _connected(det[others], gt[others])
+    by_group = np.argsort(group, kind="stable")
+    others, group = others[by_group], group[by_group]
+    first = first_of_runs(group)
+    n_pairs = np.diff(first, append=len(others))
+    group = np.repeat(np.arange(len(first)), n_pairs)
+    n_levels = int(level.max(initial=0)) + 1
+    keys = np.sort(group * n_levels + since[others])
+    choice_group, top = np.divmod(keys[first_of_runs(keys)], n_levels)
+    low = np.zeros_like(top)
+    low[1:] = np.where(choice_group[1:] == choice_group[:-1], top[:-1] + 1, 0)
+    boxes = [_numbers_in_group(group, box[others]) for box in (det, gt)]
+    ends = np.cumsum(n_pairs[choice_group])
+    begin = 0
+    while begin < len(top):
+        room = (ends[begin - 1] if begin else 0) + AT_ONCE
+        stop = max(int(np.searchsorted(ends, room, side="right")), begin + 1)
+        groups = choice_group[begin:stop]
+        choice = np.repeat(np.arange(begin, stop), n_pairs[groups])
+        rows = np.repeat(first[groups], n_pairs[groups])
+        rows += rank_in_runs(np.cumsum(n_pairs[groups]) - n_pairs[groups], len(rows))
+        present = since[others[rows]] >= top[choice]
+        rows, choice = rows[present], choice[present]
+        ids = []
+        for number, n_boxes in boxes:
+            before = np.cumsum(n_boxes[groups]) - n_boxes[groups]
+            ids.append(number[rows] + before[choice - begin])
+        chosen = one_to_one(*ids)
+        pairs, choice = others[rows[chosen]], choice[chosen]
+        yield det[pairs], gt[pairs], low[choice], top[choice] + 1
+        begin = stop
+
+
+def _connected(det: Longs, gt: Longs) -> Longs:
+    """Return (n,) a number for each pair, the same for pairs that share boxes, directly or through others."""
+    # The lowest ground truth that is known to be connected with each, passed on over detections.
+    lowest = np.arange(int(gt.max(initial=-1)) + 1)
+    while True:
+        of_det = np.full(int(det.max(initial=-1)) + 1, len(lowest))
+        np.minimum.at(of_det, det, lowest[gt])
+        lower = lowest.copy()
+        np.minimum.at(lower, gt, of_det[det])
+        lower = lower[lower]
+        if np.array_equal(lower, lowest):
+            return lowest[gt]
+        lowest = lower
+
+
+def _numbers_in_group(group: Longs, box: Longs) -> tuple[Longs, Longs]:
+    """Return (n,) the number of each box among those of its group, and (groups,) how many boxes it has."""
+    size = int(box.max(initial=0)) + 1
+    key, which = np.unique(group * size + box, return_inverse=True)
+    first = first_of_runs(key // size)
+    return which.reshape(-1) - first[group], np.diff(first, append=len(key))
