@@ -1,5 +1,6 @@
 """The size of a picture comes from its header, however large it is."""
 
+import io
 import json
 import struct
 import subprocess
@@ -11,6 +12,7 @@ from cost import cost
 from one_format import WRITTEN
 from PIL import Image
 
+import odm.pictures
 from odm import read
 from odm.cli import _app
 from odm.converters import validate
@@ -72,6 +74,69 @@ def test_a_header_that_is_cut_is_no_traceback(tmp_path, cut):
     path.write_bytes(png(40, 30)[:cut])
     log = Log()
     assert (picture_size(str(path), log) is None) == bool(log.issues)
+
+
+JPEGS = {
+    "baseline": ("RGB", {}),
+    "progressive": ("RGB", {"progressive": True}),
+    "grey": ("L", {}),
+    "four channels": ("CMYK", {}),
+    "comment and restarts": ("RGB", {"comment": b"by a camera", "restart_marker_rows": 1}),
+    "turned": ("RGB", {"exif": b"Exif\0\0" + turned()}),
+    "profile": ("RGB", {"icc_profile": bytes(300)}),
+    "density": ("RGB", {"dpi": (72, 72)}),
+}
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_a_jpeg_header_is_read_as_pillow_reads_it(tmp_path, monkeypatch, name):
+    """Also where any byte of it is another, or any number of its bytes is there."""
+    mode, options = JPEGS[name]
+    path = tmp_path / "a.jpg"
+    Image.new(mode, (40, 30)).save(path, **options)
+    whole = path.read_bytes()
+    begin = whole.index(b"\xff\xda") + 20
+    variants = [whole, *(whole[:n] for n in range(begin))]
+    frame = whole.index(b"\xff\xc2" if name == "progressive" else b"\xff\xc0")
+    for at in (frame + 5, frame + 7):  # height and width
+        variants += [whole[:at] + b"\0\0" + whole[at + 2 :]]
+    variants += [
+        whole[:at] + bytes([value]) + whole[at + 1 :]
+        for at in range(begin)
+        for value in (whole[at] ^ 0x11, 0xFF - whole[at])
+    ]
+
+    def sizes():
+        results = []
+        for data in variants:
+            monkeypatch.setattr(odm.pictures, "open_binary", lambda _, data=data: io.BytesIO(data))
+            log = Log()
+            results.append((picture_size(str(path), log), [issue.message for issue in log.issues]))
+        return results
+
+    ours = sizes()
+    assert ours[0] == (((30, 40) if name == "turned" else (40, 30)), [])
+    opened = []
+    monkeypatch.setattr(
+        odm.pictures,
+        "_plain_jpeg_size",
+        lambda head: opened.append(head),  # noqa: PLW0108 -- returns None
+    )
+    assert ours == sizes()
+    assert len(opened) == len(variants)
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_pillow_is_not_asked_where_a_jpeg_header_is_plain(tmp_path, monkeypatch, name):
+    mode, options = JPEGS[name]
+    path = tmp_path / "a.jpg"
+    Image.new(mode, (40, 30)).save(path, **options)
+    opened = []
+    by_pillow = odm.pictures._size_by_pillow
+    monkeypatch.setattr(odm.pictures, "_size_by_pillow", lambda s: opened.append(s) or by_pillow(s))
+    picture_size(str(path), Log())
+    # Pillow writes Adobe's segment for four channels.
+    assert bool(opened) == (name in {"turned", "profile", "four channels"})
 
 
 def test_what_is_no_picture_inside_starts_no_program(tmp_path, monkeypatch):

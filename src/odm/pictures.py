@@ -88,30 +88,78 @@ def orientation(image: Image.Image, stream: IO[bytes]) -> int:
     return value if isinstance(value, int) else 1
 
 
+_HEAD = 4096
+"""Bytes; the header of a JPEG file without EXIF data, a profile or a thumbnail takes some hundred."""
+_SKIPPED = (0xC4, 0xDD, 0xFE)
+"""Segments of JPEG files that say nothing of the size: Huffman tables, restart intervals, comments."""
+
+
+def _plain_jpeg_size(head: bytes) -> tuple[int, int] | None:
+    """Return width and height from the first bytes of a JPEG file; None unless its header is plain.
+
+    What Pillow would look at further, such as EXIF data or a table of another length, is left to it.
+    """
+    if not head.startswith(b"\xff\xd8\xff"):
+        return None
+    size, at = None, 2
+    # A segment: ff, its kind, two bytes with the length of what begins with them, the content.
+    while at + 4 <= len(head) and head[at] == 0xFF:
+        kind, length = head[at + 1], int.from_bytes(head[at + 2 : at + 4], "big")
+        content = head[at + 4 : at + 2 + length]
+        at += 2 + length
+        if length < 2 or at > len(head):
+            return None
+        if kind == 0xDA:  # the pixels begin
+            return size
+        if kind == 0xE0:
+            is_usual = content.startswith(b"JFIF\0") and len(content) >= 14
+        elif kind == 0xDB:  # tables of 65 bytes
+            is_usual = len(content) % 65 == 0 and all(first < 16 for first in content[::65])
+        elif kind in (0xC0, 0xC1, 0xC2):  # bits, height, width, channels, and three bytes for each of those
+            is_usual = content[:1] == b"\x08" and len(content) in (9, 15, 18)
+            is_usual = is_usual and len(content) == 6 + 3 * content[5]
+            size = int.from_bytes(content[3:5], "big"), int.from_bytes(content[1:3], "big")
+            is_usual = is_usual and min(size) > 0
+        else:
+            is_usual = kind in _SKIPPED
+        if not is_usual:
+            return None
+    return None
+
+
+def _size_by_pillow(stream: IO[bytes]) -> tuple[int, int]:
+    with open_picture(stream) as image:
+        width, height = image.size
+        if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
+            width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
+        return (height, width) if orientation(image, stream) in TURNED else (width, height)
+
+
 def picture_size(path: str, log: Log) -> tuple[int, int] | None:
     """Return width and height in pixels from the header, as a viewer shows the image (EXIF orientation
     counts).
 
     None, and an issue, if the header cannot be read.
     """
-    from PIL import UnidentifiedImageError
-
     try:
-        with open_binary(path) as stream, open_picture(stream) as image:
-            width, height = image.size
-            if image.format == "TIFF":  # Pillow has turned the size of these already, if it is new
-                width, height = image.tag_v2[256], image.tag_v2[257]  # type: ignore[attr-defined]
-            turned = orientation(image, stream) in TURNED
+        with open_binary(path) as stream:
+            size = _plain_jpeg_size(stream.read(_HEAD))
+            if size is None:
+                stream.seek(0)
+                size = _size_by_pillow(stream)
     except Unreadable as e:
         log.report(BAD_PICTURE, path, reason=str(e))
         return None
-    except UnidentifiedImageError:
-        log.report(BAD_PICTURE, path, reason="it is truncated or of an unknown type")
-        return None
     except Exception as e:  # noqa: BLE001 -- a damaged header makes Pillow raise almost anything
-        log.report(BAD_PICTURE, path, reason=f"its header is damaged ({type(e).__name__})")
+        from PIL import UnidentifiedImageError
+
+        reason = f"its header is damaged ({type(e).__name__})"
+        if isinstance(e, UnidentifiedImageError):
+            reason = "it is truncated or of an unknown type"
+        log.report(BAD_PICTURE, path, reason=reason)
         return None
+    width, height = size
     if not (0 < width < 2**31 and 0 < height < 2**31):
         log.report(BAD_PICTURE, path, reason=f"its header claims {width}x{height} pixels")
         return None
-    return (height, width) if turned else (width, height)
+    return width, height
