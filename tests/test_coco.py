@@ -28,6 +28,7 @@ from odm.files import Output, Source
 from odm.formats import coco, make_options
 from odm.formats._shared.json import columns, preview
 from odm.formats.coco import reader as coco_reader
+from odm.formats.coco import shapes
 from odm.formats.coco import writer as coco_writer
 from odm.issues import KEPT_PER_CODE, Log, UsageError
 from odm.tables import NO_ID, Builder, Dataset, Flag
@@ -54,8 +55,9 @@ def text_of(data):
 
 
 def parse(
-    data, *, other=None, kind=None, fast=True, slice_size=None, folder=None, keep=KEPT_PER_CODE, **options
-):
+    data, *, other=None, kind=None, fast=True, slice_size=None, folder=None, keep=KEPT_PER_CODE, wants=(),
+    **options,
+):  # fmt: skip
     """Read a text; the dataset and the log."""
     with contextlib.ExitStack() as stack:
         folder = folder or stack.enter_context(tempfile.TemporaryDirectory())
@@ -63,7 +65,7 @@ def parse(
         path.write_bytes(text_of(data))
         log = Log(keep=keep)
         builder = Builder(None if other is None else lambda: other)
-        builder.kind = kind
+        builder.kind, builder.wants = kind, frozenset(wants)
         made = make_options(coco.FORMAT, options)
         sizes = {} if slice_size is None else {"slice_size": slice_size}
         document = functools.partial(columns.Document, fast=fast, **sizes)
@@ -1317,6 +1319,32 @@ def test_one_bad_record_costs_one_slice(monkeypatch):
     assert places(log) == ["#/12345/score"]
     assert len(dataset) == 19_999
     assert sum(pieces) < 2**15
+
+
+NUMBERS = ([], [[]], None, [1, 2], [1, 2, 3, 4, 5, 6], ["1"], [True, 2, 3], [10**400, 1, 1], {"a": 1}, "x", 7)
+"""Values in place of a list of numbers; "absent" leaves the key out."""
+
+
+@pytest.mark.parametrize(
+    "usual", [{"keypoints": [8, 9, 2] * 4}, {"obb": [8, 9, 5, 4, 0.5]}, {"poly": [*range(8)]}]
+)
+@pytest.mark.parametrize("value", [*NUMBERS, "absent"], ids=repr)
+def test_lists_of_numbers_are_read_alike_one_by_one_and_with_their_records(monkeypatch, usual, value):
+    (key, numbers), list_keys = next(iter(usual.items())), shapes.LIST_KEYS
+    for row in (0, 250, 499):
+        boxes = [{**BOX, "id": k + 1, key: [n + k for n in numbers]} for k in range(500)]
+        boxes[row] = {**BOX, "id": row + 1} | ({} if value == "absent" else {key: value})
+        results = []
+        for keys in (list_keys, ()):  # without them each value is looked at
+            monkeypatch.setattr(shapes, "LIST_KEYS", keys)
+            dataset, log = parse(instances(boxes), wants={"keypoints", "oriented"}, slice_size=2**13)
+            read_boxes = dataset.boxes
+            row_keys = [t and t.row_keys() for t in (read_boxes.shapes, read_boxes.keypoints)]
+            results.append(
+                (row_keys, read_boxes.line.tolist(), [(i.code, i.message) for i in log.issues], places(log))
+            )
+        assert results[0] == results[1]
+        assert len(results[0][1]) >= 499
 
 
 @pytest.mark.parametrize(

@@ -150,5 +150,5 @@ def test_lists_of_numbers_are_decoded_at_once_or_not_at_all(values: list[bytes])
         assert decoded is None
     else:
         assert decoded is not None
-        assert decoded[0].tobytes() == np.array([*itertools.chain(*expected)]).tobytes()
-        assert decoded[1].tolist() == [*map(len, expected)]
+        assert decoded.numbers.tobytes() == np.array([*itertools.chain(*expected)]).tobytes()
+        assert decoded.sizes.tolist() == [*map(len, expected)]

@@ -88,14 +88,15 @@ class Table(msgspec.Struct, eq=False):
         self,
         index: NDArray[Any],
         columns: Mapping[str, Any],
-        own: Mapping[str, Sequence[bytes]],
+        own: Mapping[str, Any],
         expected: int = 0,
         others: Mapping[str, Sequence[bytes]] = MappingProxyType({}),
     ) -> None:
         """Append boxes with the columns of their records; the list is likely to have `expected` records in
         all.
 
-        `others` are shapes that are not stored; they give the edges of a record without a bbox.
+        `own` are the JSON of other keys, or their lists of numbers. `others` are shapes that are not stored;
+        they give the edges of a record without a bbox.
         """
         begin, end = self.n, self.n + len(index)
         self.n = end

@@ -59,7 +59,7 @@ from odm.formats.coco.ids import (
     position_hint,
 )
 from odm.formats.coco.long_lists import Span, begin, read_span
-from odm.formats.coco.shapes import SHAPE_KEYS, keys_for, turns_of
+from odm.formats.coco.shapes import SHAPE_KEYS, fields_of, keys_for, turns_of
 from odm.formats.coco.values import (
     COCO,
     RESULT,
@@ -186,7 +186,7 @@ class Reader:
             if lists and (flat := instances_of(data)) is not None:
                 data, document = flat, Document(flat, self._log, path)
                 self._log.note(f"{printable(path)}: instances are numbered through all images, from #/0")
-            elif lists and (panoptic := segments_of(data)) is not None:
+            elif lists and document.top == "{" and (panoptic := segments_of(data)) is not None:
                 data, document = panoptic[0], Document(panoptic[0], self._log, path)
                 values.count({"masks of segments in PNG files": panoptic[1]})
                 text = "segments are read as boxes, numbered through all images from #/annotations/0"
@@ -478,8 +478,7 @@ class Reader:
         others = [key for key in SHAPE_KEYS if key not in shapes] if shapes else []
         if shapes:  # a record without a bbox gets its box from its shape
             fields = [replace(f, required=f.required and f.key != "bbox") for f in fields]
-            drawable = dict.fromkeys((*SHAPE_KEYS, *shapes))
-            fields += [Field(key, "kept" if key in shapes else "raw") for key in drawable]
+            fields += fields_of(shapes, as_json=self._builder.passes_shapes_on)
         for chunk in document.records(fields, rest=keeps):
             # Attributes may name the track, and more.
             for key in (*(("attributes",) if keeps else ()), *shapes):
@@ -500,7 +499,8 @@ class Reader:
             table.seen = chunk.start + chunk.n
             if chunk.records is None:
                 index = np.arange(chunk.start, table.seen, dtype=np.int32)
-                table.add(index, track_ids(chunk.columns), chunk.rest, chunk.expected, more)
+                values_by_key = {**chunk.rest, **chunk.lists}
+                table.add(index, track_ids(chunk.columns), values_by_key, chunk.expected, more)
             else:
                 self._add_slowly(chunk, values, table, fields)
         values.count(table.own.lost + table.unread)

@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 
 from odm.codes import KEYPOINT_COUNT, MASK_SYNTAX, OUTLINE_NUMBERS
 from odm.formats._shared.codes import DUPLICATE_BOX_KEY
-from odm.formats._shared.json.number_lists import decode_number_lists
+from odm.formats._shared.json.columns import Field, Kind
+from odm.formats._shared.json.number_lists import NumberLists, decode_number_lists
 from odm.formats._shared.shapes.rotation import turn_of
 from odm.issues import Code
 from odm.masks.runs import MOST_PIXELS, offsets, write_texts
-from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes, keypoints_of
+from odm.tables import Floats, Keypoints, Longs, ShapeKind, Shapes
 from odm.tables.extra_fields import NOTHING
 from odm.tables.shapes import as_rectangles, rectangles
 
 ORIENTED_KEYS = ("obb", "rbox", "poly")
 """Keys of an oriented box: centre, width, height and radians, or eight numbers."""
+LIST_KEYS = ("keypoints", *ORIENTED_KEYS)
+"""Keys of lists of numbers."""
 SHAPE_KEYS = ("segmentation", "keypoints", *ORIENTED_KEYS)
 """Keys of records that say where an object is, as the box does."""
 _KEYS = {
@@ -43,6 +46,16 @@ Fault = tuple[int, Code, str, dict[str, Any]]
 def keys_for(wants: Collection[str]) -> tuple[str, ...]:
     """The keys of records that hold the shapes to be read."""
     return tuple(dict.fromkeys(key for word in _KEYS if word in wants for key in _KEYS[word]))
+
+
+def fields_of(keys: Sequence[str], *, as_json: bool) -> list[Field]:
+    """The fields of records for all shapes, of which those with these keys are read.
+
+    With `as_json` lists of numbers are kept as JSON too, as they are written again.
+    """
+    lists = () if as_json else LIST_KEYS
+    kinds: dict[str, Kind] = {key: "lists" if key in lists else "kept" for key in keys}
+    return [Field(key, kinds.get(key, "raw")) for key in dict.fromkeys((*SHAPE_KEYS, *keys))]
 
 
 def turns_of(texts: Sequence[bytes]) -> tuple[Floats | None, list[bytes]]:
@@ -90,8 +103,11 @@ class Drawn(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
-    """The shapes of n records from the JSON of their values by key, empty where a record has none."""
+def read_shapes(columns: Mapping[str, Any], n: int) -> Drawn:
+    """The shapes of n records from the JSON of their values by key, empty where a record has none.
+
+    The values of `LIST_KEYS` may be `NumberLists`.
+    """
     faults: list[Fault] = []
     size = np.zeros((n, 2), np.int64)
     shapes, points = Shapes.none(n), Keypoints.none(n)
@@ -109,9 +125,8 @@ def read_shapes(columns: Mapping[str, Sequence[bytes]], n: int) -> Drawn:
             if value[:1] not in (b"", b"[", b"{")
         ]
     for key in ORIENTED_KEYS:
-        rows = np.array([i for i, v in enumerate(columns.get(key, ())) if v not in NOTHING], np.int64)
-        if len(rows):
-            shapes = _with_oriented(shapes, rows, [columns[key][i] for i in rows.tolist()], key, faults)
+        if key in columns:
+            shapes = _with_oriented(shapes, columns[key], key, faults)
     if "keypoints" in columns:
         points = _read_points(columns["keypoints"], faults)
         if counts := columns.get("num_keypoints"):
@@ -224,25 +239,30 @@ def _join_texts(values: Sequence[bytes], records: Sequence[_Mask]) -> tuple[Floa
     return size, Shapes.of_masks(np.frombuffer(text.encode(), np.uint8), first)
 
 
+def _read_lists(values: Sequence[bytes] | NumberLists, code: Code) -> tuple[NumberLists, Bad]:
+    """The lists of numbers of records, empty where a record has none, and the faults of other values."""
+    if isinstance(values, NumberLists):
+        return values, []
+    if (decoded := decode_number_lists(values)) is not None:
+        return decoded, []
+    lists, bad = _decoded([b"[]" if value in NOTHING else value for value in values], list[float], code)
+    return NumberLists.pack([numbers or () for numbers in lists]), bad
+
+
 def _with_oriented(
-    shapes: Shapes, rows: Longs, values: Sequence[bytes], key: str, faults: list[Fault]
+    shapes: Shapes, values: Sequence[bytes] | NumberLists, key: str, faults: list[Fault]
 ) -> Shapes:
-    """The shapes with the oriented boxes of some rows; the outline beside one has its corners as written."""
+    """The shapes with the oriented boxes of records; the outline beside one has its corners as written."""
     n = 8 if key == "poly" else 5
-    decoded = decode_number_lists(values)
-    if decoded is not None and (decoded[1] == n).all():
-        numbers = decoded[0]
-    else:
-        boxes, bad = _decoded(values, list[float], OUTLINE_NUMBERS)
-        bad += [
-            (i, OUTLINE_NUMBERS, {"value": f"{len(box)} numbers, not {n}"})
-            for i, box in enumerate(boxes)
-            if box is not None and len(box) != n
-        ]
-        faults += [(int(rows[i]), code, key, about) for i, code, about in bad]
-        good = np.array([box is not None and len(box) == n for box in boxes], bool)
-        numbers = np.array([box for box, keep in zip(boxes, good, strict=True) if keep], np.float64)
-        rows = rows[good]
+    lists, bad = _read_lists(values, OUTLINE_NUMBERS)
+    sizes = lists.sizes
+    for i in np.flatnonzero((sizes != 0) & (sizes != n)).tolist():
+        bad.append((i, OUTLINE_NUMBERS, {"value": f"{sizes[i]} numbers, not {n}"}))
+    faults += [(i, code, key, about) for i, code, about in bad]
+    rows = np.flatnonzero(sizes == n)
+    if not len(rows):
+        return shapes
+    numbers = lists.numbers if len(rows) == len(sizes) else lists.numbers[np.repeat(sizes == n, sizes)]
     corners = numbers.reshape(-1, 4, 2) if n == 8 else rectangles(numbers.reshape(-1, 5))
     four = (shapes.kind[rows] == ShapeKind.POLYGONS) & shapes.four_cornered()[rows]
     outline = shapes.corners(rows[four])
@@ -256,23 +276,17 @@ def _with_oriented(
     return shapes.replaced(rows, made)
 
 
-def _read_points(values: Sequence[bytes], faults: list[Fault]) -> Keypoints:
-    decoded = decode_number_lists(values)
-    if decoded is not None and not (decoded[1] % 3).any():
-        return Keypoints(offsets(decoded[1] // 3), decoded[0].reshape(-1, 3))
-    rows = [i for i, value in enumerate(values) if value not in NOTHING]
-    lists, bad = _decoded([values[i] for i in rows], list[float], KEYPOINT_COUNT)
-    bad += [
-        (i, KEYPOINT_COUNT, {"value": f"{len(one)} numbers", "expected": "three for each keypoint"})
-        for i, one in enumerate(lists)
-        if one is not None and len(one) % 3
-    ]
-    faults += [
-        (rows[i], code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in bad
-    ]
-    wrong = {rows[i] for i, _, _ in bad}
-    points_of_row = {row: one for row, one in zip(rows, lists, strict=True) if row not in wrong}
-    return keypoints_of([points_of_row.get(i, ()) for i in range(len(values))]) or Keypoints.none(len(values))
+def _read_points(values: Sequence[bytes] | NumberLists, faults: list[Fault]) -> Keypoints:
+    lists, bad = _read_lists(values, KEYPOINT_COUNT)
+    numbers, sizes = lists.numbers, lists.sizes
+    is_wrong = sizes % 3 > 0
+    if is_wrong.any():
+        about = {"expected": "three for each keypoint"}
+        for i in np.flatnonzero(is_wrong).tolist():
+            bad.append((i, KEYPOINT_COUNT, {"value": f"{sizes[i]} numbers", **about}))
+        numbers, sizes = numbers[np.repeat(~is_wrong, sizes)], np.where(is_wrong, 0, sizes)
+    faults += [(i, code, "keypoints", {"expected": "a list of numbers", **about}) for i, code, about in bad]
+    return Keypoints(offsets(sizes // 3), numbers.reshape(-1, 3))
 
 
 def boxes_of(drawn: Drawn, rows: NDArray[Any], labelled: NDArray[np.bool_]) -> tuple[Floats, Floats]:

@@ -252,7 +252,7 @@ def by_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         except BaseException as e:  # noqa: BLE001 -- it is raised where it is waited for
             failed.append(e)
 
-    n = min(worker_count(), len(items)) - 1
+    n = min(worker_count(), len(items)) - 1 if len(items) > 1 else 0
     threads = [threading.Thread(target=contextvars.copy_context().run, args=(run,)) for _ in range(n)]
     for thread in threads:
         thread.start()

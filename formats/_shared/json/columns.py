@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from odm.formats._shared.codes import DUPLICATE_KEY, NOT_UTF8
 from odm.formats._shared.gather import escape
-from odm.formats._shared.json.number_lists import pack_floats
+from odm.formats._shared.json.number_lists import NumberLists, decode_number_lists, pack_floats
 from odm.formats._shared.json.preview import (
     TOO_DEEP,
     deep_location,
@@ -62,7 +62,7 @@ NONE = int(np.iinfo(np.int64).min)
 SLICE = 2**18
 """Bytes of a slice; larger ones leave the cache, smaller ones cost more calls."""
 
-Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "raw", "kept"]
+Kind = Literal["id", "int", "flag", "number", "numbers", "text", "ints", "lists", "raw", "kept"]
 Column = NDArray[Any] | list[Any]
 
 
@@ -89,7 +89,8 @@ class Field(msgspec.Struct, frozen=True, eq=False):
     ``flag`` is an ``int`` of 0 and 1 that may be false, true and null, too; ``number`` becomes (n,) float64
     with NaN; ``numbers`` (n, 4) float64; ``text``, and ``ints`` for lists of
     whole numbers, a list with None; ``kept`` a list of the JSON of the values, empty where there is none, and
-    ``raw`` the same of values that count as unread too.
+    ``raw`` the same of values that count as unread too. ``lists`` go to `Chunk.lists` if every record has a
+    list of numbers, else they are as ``kept``.
     """
 
     key: str
@@ -112,6 +113,8 @@ class Chunk(msgspec.Struct, eq=False):
     written_float: dict[str, int] = msgspec.field(default_factory=dict)
     rest: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
     """The JSON of the keys that no field names, where these were asked for; they are then no extras."""
+    lists: dict[str, NumberLists] = msgspec.field(default_factory=dict)
+    """The lists of numbers by key."""
     expected: int = 0
     """How many records the list will have, if the rest of the text is like this part."""
     records: list[Any] | None = None
@@ -191,8 +194,6 @@ def _length(error: Exception) -> int:
 @functools.cache
 def _count_from() -> int:
     """The number of the first byte in msgspec's messages, found by a test as it is not documented."""
-    import msgspec
-
     try:
         msgspec.json.decode(b"[]x")
     except msgspec.DecodeError as e:
@@ -269,8 +270,6 @@ class Document:
 
     def skip(self) -> bool:
         """Pass over the value that begins here; return whether it is strict JSON, without NaN or the like."""
-        import msgspec
-
         remaining = self._view[self._at :]
         try:
             msgspec.json.decode(remaining, type=msgspec.Raw)
@@ -335,8 +334,6 @@ class Document:
         the list ends in it; None stands for this rest too. Returns the records and the offset in the text
         behind the end of the list, None if the list goes on behind the piece.
         """
-        import msgspec
-
         if piece is None:
             piece = b"".join((b"[", self._view[begin:]))
         list_ends = is_rest
@@ -481,8 +478,6 @@ class Shapes:
 
     def decode(self, piece: Any, start: int) -> Chunk | None:
         """Decode a slice into columns; None if it needs Python values. Raises msgspec's errors of syntax."""
-        import msgspec
-
         if self.shape is not None:
             try:
                 return self.shape.decode(piece, start)
@@ -502,8 +497,6 @@ class Shapes:
 
     def _learn(self, piece: Any, start: int) -> tuple[_Shape | None, dict[str, int]]:
         """Return the record type of a slice, None for Python values, and `Chunk.written_float`."""
-        import msgspec
-
         records = msgspec.json.decode(piece, type=list[dict[str, msgspec.Raw]])
         n_records_with = Counter(key for record in records for key in record)
         first_float_id: dict[str, int] = {}
@@ -524,6 +517,9 @@ class Shapes:
                     kind = "float-id" if float_rows else "any-id" if has_text_ids else "id"
                     if float_rows:
                         first_float_id[key] = start + float_rows[0]
+                elif kind == "lists":
+                    lists = n == len(records) and decode_number_lists([bytes(r[key]) for r in records])
+                    kind = "lists" if lists else "kept"
             spec.append((key, kind, n == len(records)))
         if any(
             field.required and n_records_with[field.key] < len(records) for field in self._fields.values()
@@ -549,8 +545,6 @@ class _Shape:
     """
 
     def __init__(self, spec: Sequence[tuple[str, str, bool]]) -> None:
-        import msgspec
-
         self._spec = tuple(spec)
         members: list[Any] = []
         rename = {}
@@ -576,6 +570,8 @@ class _Shape:
                 type_, default = str, None
             elif kind == "ints":
                 type_, default = list[int], None
+            elif kind == "lists":
+                type_ = list[float]
             else:
                 type_, default = msgspec.Raw, msgspec.Raw(b"")
             # Fields without a default come first.
@@ -625,6 +621,8 @@ class _Shape:
                 if not always:
                     return None
                 column = pack_floats(values, 4)
+            elif kind == "lists":
+                column, chunk.lists[key] = None, NumberLists.pack(values)
             elif kind == "ints":
                 column = values
                 if not always:
@@ -635,19 +633,16 @@ class _Shape:
                     n_keys = n - values.count(None)
                 n_colons += ":".join([v or "" for v in values]).count(":") - (n - 1)
             else:
-                n_filled = n - sum(map(NOTHING.__contains__, map(bytes, values)))
                 if kind == "rest":
                     chunk.rest[key] = on_one_line(values)
-                elif n_filled and kind != "kept":
+                elif kind != "kept" and (n_filled := n - sum(map(NOTHING.__contains__, map(bytes, values)))):
                     chunk.extras[key] = n_filled
                 if not always:
                     n_keys = n - sum(not len(v) for v in values)
                 n_colons += _count_colons(values)
-                n_colons += n_keys * (1 + key.count(":"))
-                if kind in ("raw", "kept"):
-                    chunk.columns[key] = values
-                continue
-            chunk.columns[key] = column
+                column = values if kind in ("raw", "kept") else None
+            if column is not None:
+                chunk.columns[key] = column
             n_colons += n_keys * (1 + key.count(":"))
         data = np.frombuffer(piece, np.uint8)
         text_slices = (data[begin : begin + SLICE] == ord(":") for begin in range(0, len(data), SLICE))

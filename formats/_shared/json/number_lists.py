@@ -5,6 +5,7 @@ The columns of `columns` and the readers of shapes call it.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -16,27 +17,40 @@ from odm.tables import Floats, Longs
 
 
 def pack_floats(values: Sequence[Any], width: int) -> Floats:
-    """Pack floats (`width` 1), or records of `width` floats, at most 15, as an array (n, `width`).
+    """Pack floats (`width` 1), or records or lists of `width` floats, as an array (n, `width`).
 
     They pass through MessagePack, where every float takes nine bytes, so all rows have one length and are
-    seen by strides.
+    seen by strides. `width` is less than 2**16.
     """
     # The end of the bytes, for two records of two floats (an array header, then 0xcb and 8 bytes a float):
     #   .. 92 cb ffffffff cb ffffffff | 92 cb ffffffff cb ffffffff    lead = 1, row = 1 + 2 * 9 = 19 bytes
     packed = msgspec.msgpack.encode(values)
-    n, lead = len(values), 0 if width == 1 else 1
+    n, lead = len(values), 0 if width == 1 else 1 if width < 16 else 3
     row = lead + 9 * width
     rows = np.ndarray((width, n), ">f8", packed, len(packed) - row * n + lead + 1, (9, row))
     return rows.astype(np.float64, order="C").T  # column by column, which is twice as fast
 
 
-def decode_number_lists(values: Sequence[bytes]) -> tuple[Floats, Longs] | None:
-    """Decode n JSON lists of numbers at once.
+class NumberLists(msgspec.Struct, frozen=True, eq=False):
+    """The lists of numbers of n rows."""
 
-    Returns
-    -------
-    All numbers, and (n,) how many each list has. None if a value is anything else, or an empty list.
-    """
+    numbers: Floats
+    """All numbers, one list after the other."""
+    sizes: Longs
+    """(n,) how many numbers each list has."""
+
+    @classmethod
+    def pack(cls, lists: Sequence[Sequence[float]]) -> NumberLists:
+        """Make the lists from Python's."""
+        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+        width = int(sizes.max(initial=0))
+        if 1 < width < 2**16 and sizes.min() == width:
+            return cls(pack_floats(lists, width).reshape(-1), sizes)
+        return cls(pack_floats([*itertools.chain.from_iterable(lists)], 1)[:, 0], sizes)
+
+
+def decode_number_lists(values: Sequence[bytes]) -> NumberLists | None:
+    """Decode n JSON lists of numbers at once; None if a value is anything else, or an empty list."""
     if set(map(_FIRST_CHARACTER, values)) != {b"["}:
         return None
     try:  # all as one list: one of them with another inside has a bracket
@@ -46,7 +60,7 @@ def decode_number_lists(values: Sequence[bytes]) -> tuple[Floats, Longs] | None:
     except msgspec.DecodeError:
         return None
     sizes = np.fromiter(map(_COUNT_COMMAS, values), np.int64, len(values)) + 1
-    return (pack_floats(numbers, 1)[:, 0], sizes) if len(numbers) == sizes.sum() else None
+    return NumberLists(pack_floats(numbers, 1)[:, 0], sizes) if len(numbers) == sizes.sum() else None
 
 
 _FIRST_CHARACTER = operator.itemgetter(slice(1))
