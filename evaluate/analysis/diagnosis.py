@@ -643,13 +643,14 @@ def _without_duplicates(joined: Joined) -> Joined:
     """Drop detections that nearly equal (IoU >= 0.7) a surer one of their image and class."""
     side = joined.detections
     order = np.lexsort((-side.score, side.category, side.image))
-    key = joined.keys_of(side)[order]
-    starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else order
-    keep = np.ones(len(side), bool)
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
-        rows = order[start : min(stop, start + 300)]
-        while len(rows) > 1:
-            near = iou(side.xyxy[rows[:1]], side.xyxy[rows[1:]]) >= 0.7
-            keep[rows[1:][near]] = False
-            rows = rows[1:][~near]
+    keys, keep = joined.keys_of(side), np.ones(len(side), bool)
+    rows = order[np.arange(len(order)) - np.searchsorted(keys[order], keys[order]) < 300]
+    while len(rows):  # the surest of each image and class, beside all others that are left there
+        key = keys[rows]
+        is_surest = np.concatenate([[True], key[1:] != key[:-1]])
+        others = np.flatnonzero(~is_surest)
+        surest = rows[is_surest][np.cumsum(is_surest)[others] - 1]
+        near = iou(side.xyxy[surest], side.xyxy[rows[others]]) >= 0.7
+        keep[rows[others[near]]] = False
+        rows = rows[others[~near]]
     return joined.only(detections=keep)

@@ -440,8 +440,8 @@ class _Points(_Measure):
 
     def overlap(self, det: Any, gt: Any) -> Overlap:
         """OKS, twice."""
-        starts = range(0, len(det), PAIRS_AT_A_TIME)
-        parts = [self.oks(det[i : i + PAIRS_AT_A_TIME], gt[i : i + PAIRS_AT_A_TIME]) for i in starts]
+        step = PAIRS_AT_A_TIME // 8
+        parts = [self.oks(det[i : i + step], gt[i : i + step]) for i in range(0, len(det), step)]
         value = np.concatenate([np.zeros(0), *parts])
         return value, value.copy()
 
@@ -449,20 +449,21 @@ class _Points(_Measure):
         """OKS as pycocotools computes it, to the last bit: its operations in its order, on as many
         numbers.
         """
-        dx, dy = (self.det[det, :, axis] - self.gt[gt, :, axis] for axis in (0, 1))
-        seen = self.gt[gt, :, 2] > 0
+        (gt_x, gt_y, gt_v), (det_x, det_y, _) = self.gt.take(gt, axis=1), self.det.take(det, axis=1)
+        dx, dy, seen = det_x - gt_x, det_y - gt_y, gt_v > 0
         count = seen.sum(axis=1)
         blind = np.flatnonzero(count == 0)
         if len(blind):  # from a box of three times the size around the ground truth
             truth = self.joined.truth
             for axis, distance in enumerate((dx, dy)):
                 low, size = truth.xyxy[gt[blind], axis, None], truth.wh[gt[blind], axis, None]
-                z = self.det[det[blind], :, axis]
+                z = self.det[axis, det[blind]]
                 distance[blind] = np.maximum(0, low - size - z) + np.maximum(0, z - (low + size * 2))
         with np.errstate(over="ignore"):
             e = (dx**2 + dy**2) / self.variance / (self.area[gt] + np.spacing(1))[:, None] / 2
         value, means = np.exp(-e), np.empty(len(det))
-        for n in np.unique(count).tolist():  # as many are summed as there, so that rounding is the same
+        for n in np.flatnonzero(np.bincount(count)).tolist():
+            # As many are summed as there, so that rounding is the same.
             rows = np.flatnonzero(count == n)
             similarity = value[rows] if n == 0 else value[rows][seen[rows]].reshape(-1, n)
             means[rows] = similarity.sum(axis=1) / similarity.shape[1]
@@ -470,10 +471,10 @@ class _Points(_Measure):
 
 
 def _points(side: SideTable, k: int) -> Floats:
-    """(n, k, 3) the keypoints of a side."""
+    """(3, n, k) x, y and visibility of the keypoints of a side."""
     points = _source(side).keypoints
     assert points is not None
-    return points.take(side.row).xyv.reshape(-1, k, 3)
+    return np.ascontiguousarray(points.take(side.row).xyv.reshape(-1, k, 3).transpose(2, 0, 1))
 
 
 class _Pose(_Points):
@@ -482,11 +483,12 @@ class _Pose(_Points):
     def oks(self, det: Any, gt: Any) -> Floats:
         """0 for a ground truth without labelled points."""
         few, wh = np.float32(_FEW), self.joined.truth.wh[gt].astype(np.float32)
-        ours, theirs = self.det[det].astype(np.float32), self.gt[gt].astype(np.float32)
+        ours = self.det.take(det, axis=1).astype(np.float32)
+        theirs = self.gt.take(gt, axis=1).astype(np.float32)
         area = wh[:, 0] * wh[:, 1] * np.float32(POSE_AREA)
-        distance = ((ours[..., :2] - theirs[..., :2]) ** 2).sum(axis=2)
+        distance = ((ours[:2] - theirs[:2]) ** 2).sum(axis=0)
         e = distance / (self.variance.astype(np.float32) * (area + few)[:, None] * 2)
-        seen = theirs[..., 2] != 0
+        seen = theirs[2] != 0
         means: Floats = ((np.exp(-e) * seen).sum(axis=1) / (seen.sum(axis=1) + few)).astype(np.float64)
         return means
 

@@ -52,11 +52,18 @@ class _Ragged(msgspec.Struct, frozen=True, eq=False):
         columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in self._PLAIN}
         items = {self._LEVELS[0][0]: kept}
         for name, below in self._LEVELS:
-            first = getattr(self, name)
+            first, column = getattr(self, name), getattr(self, below)
             if below == "text":  # numbers of all bytes would take eight times as much memory
-                columns[name], columns[below] = _take_texts(first, getattr(self, below), kept)
+                columns[name], columns[below] = _take_texts(first, column, kept)
                 continue
-            columns[name], items[below] = _taken(first, items.get(name, kept))
+            above, size = items.get(name, kept), first[1:2].sum()
+            if column.ndim == 2 and (np.diff(first) == size).all():
+                # Rows of one length are copied whole, which is several times as fast.
+                columns[name], width = np.arange(len(above) + 1) * size, column.shape[1]
+                rows_of = column.reshape(len(first) - 1, size * width)
+                columns[below] = rows_of.take(above, axis=0).reshape(-1, width)
+                continue
+            columns[name], items[below] = _taken(first, above)
         for name in self.__struct_fields__:
             columns.setdefault(name, getattr(self, name)[items[name]] if name in items else None)
         return type(self)(**{name: _frozen(column) for name, column in columns.items()})
