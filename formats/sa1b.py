@@ -35,8 +35,10 @@ _KEYS = declare_keys(
 
 def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
     """Look at the outermost keys, and at those of the first mask."""
-    first = look.first.get("annotations", {})
-    is_mask = {"predicted_iou", "stability_score"} & first.keys() or (look.cut and "segmentation" in first)
+    first_mask = look.first.get("annotations", {})
+    is_mask = {"predicted_iou", "stability_score"} & first_mask.keys() or (
+        look.cut and "segmentation" in first_mask
+    )
     if look.keys.get("image") == "{" and look.keys.get("annotations") == "[" and b'"image_id"' in head:
         return (SURE, "it has an image and masks with predicted_iou, as SA-1B has") if is_mask else None
     return None
@@ -49,10 +51,10 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             record = file_item(reader, file)
-            about, masks = record.object("image"), record.rows("annotations")
-            size = about.size("width", "height")
+            image, masks = record.object("image"), record.rows("annotations")
+            size = image.size("width", "height")
             if size != BAD_SIZE:
-                masks.read(about.image("file_name", size=size), _read_mask, size)
+                masks.read(image.image("file_name", size=size), _read_mask, size)
     reader.finish()
 
 

@@ -76,12 +76,12 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SagemakerOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    wanted = usual_split(options.split)
+    wanted_split = usual_split(options.split)
     files = choose_files(source, looks_like, "a manifest of SageMaker Ground Truth", log, _SUFFIXES)
     path = source.path.replace("\\", "/")
-    chosen = files_of_split(files, lambda file: split_in_name(file or path), wanted, source, log)
+    chosen_files = files_of_split(files, lambda file: split_in_name(file or path), wanted_split, source, log)
     collected = _Found({}, Counter(), [])
-    for file in log.track(chosen, "reading"):
+    for file in log.track(chosen_files, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
                 _read_record(record, options.job, split_in_name(file or path), collected)
@@ -113,28 +113,30 @@ def _name(reference: str) -> str:
 def _read_record(record: Item, job: str, split: str, collected: _Found) -> None:
     reader, content = record.reader, record.record
     jobs = [k[: -len(_METADATA)] for k, v in content.items() if k.endswith(_METADATA) and isinstance(v, dict)]
-    boxed = [key for key in jobs if isinstance(content.get(key), dict) and "annotations" in content[key]]
-    collected.jobs |= dict.fromkeys(boxed)
-    job = job or next(iter(boxed), "")
-    if job not in boxed:
+    jobs_with_boxes = [
+        key for key in jobs if isinstance(content.get(key), dict) and "annotations" in content[key]
+    ]
+    collected.jobs |= dict.fromkeys(jobs_with_boxes)
+    job = job or next(iter(jobs_with_boxes), "")
+    if job not in jobs_with_boxes:
         if "source-ref" in record:
             reader.count("records without boxes of a job")
         else:
             record.missing("source-ref")
         return
-    labels, about = record.object(job), record.object(job + _METADATA)
+    labels, metadata = record.object(job), record.object(job + _METADATA)
     record.count_unread(frozenset({"source-ref", job, job + _METADATA}), free=True)
     boxes = labels.rows("annotations")
-    classes = about.object("class-map", optional=True).record
-    objects = about.array("objects")
-    first = next(labels.items("image_size"), None)
-    size = None if first is None else first.size("width", "height")
+    classes = metadata.object("class-map", optional=True).record
+    objects = metadata.array("objects")
+    first_size = next(labels.items("image_size"), None)
+    size = None if first_size is None else first_size.size("width", "height")
     image = record.image("source-ref", _name, size=size, split=split)
     if image is None:
         return
     for key in sorted(classes, key=lambda key: (len(key), key)):
         reader.category(classes[key], record.at / "class-map", listed=True)
-    collected.drawn[str(about.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
+    collected.drawn[str(metadata.get("human-annotated", "yes")).lower() != "no"] += len(boxes)
     boxes.read(image, _read_box, objects, classes, collected)
 
 
@@ -149,8 +151,8 @@ def _read_box(box: Row, objects: list[Any], classes: dict[str, Any], collected: 
         category = box.category_named(name, box.at / "class_id")
     corners, wh = box.xywh(*_PLACE)
     index = int(box.at.pointer.rpartition("/")[2])
-    about = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
-    score = box.reader.score(about.get("confidence"), box.at / "confidence")
+    object_metadata = objects[index] if index < len(objects) and isinstance(objects[index], dict) else {}
+    score = box.reader.score(object_metadata.get("confidence"), box.at / "confidence")
     if score is None or box.bad:
         box.fault()
         return
@@ -164,7 +166,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
     name = one_file(dataset, target, "output.manifest", "records", log)
     if name is None or (classes and not len(dataset.images)):
         return  # without images there is no record for the classes to stand in
-    about = {
+    metadata = {
         "class-map": {str(i): label for i, label in enumerate(classes)},
         "type": "groundtruth/object-detection",
         "human-annotated": "no" if dataset.kind == "det" else "yes",
@@ -181,7 +183,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: SagemakerOptions)
         record = {
             "source-ref": prefix + image.name,
             job: {"image_size": [size], "annotations": annotations},
-            job + _METADATA: {"objects": [box.scored("confidence") for box in image.boxes], **about},
+            job + _METADATA: {"objects": [box.scored("confidence") for box in image.boxes], **metadata},
         }
         lines.append(dump(record) + "\n")
     target.write(name, "".join(lines).encode())

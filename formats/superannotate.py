@@ -134,11 +134,13 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
         if "instances" in look.keys or {"tags", "comments"} & look.keys.keys():
             return SURE, "it has metadata and instances of one image, as SuperAnnotate has"
         return None
-    several = look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'} and b'"instances"' in head
-    if several and (_VERSION in look.keys or b'"classId"' in head):
+    has_several_images = (
+        look.top == "{" and set(look.keys.values()) <= {"{", "[", '"'} and b'"instances"' in head
+    )
+    if has_several_images and (_VERSION in look.keys or b'"classId"' in head):
         return SURE, "it has the instances of several images, as SuperAnnotate has"
-    first = look.first.get("", {})
-    is_list = look.top == "[" and (first.get("type") == '"' or first.get("parts") == "[")
+    first_instance = look.first.get("", {})
+    is_list = look.top == "[" and (first_instance.get("type") == '"' or first_instance.get("parts") == "[")
     if is_list and (b'"className"' in head or b'"imageAttributes"' in head):
         return SURE, "it is a list of instances with type and classId, as SuperAnnotate has"
     return None
@@ -168,8 +170,8 @@ class _Reader(Reader):
         Returns -1, and reports an issue, if unknown.
         """
         id_ = box.get("classId")
-        known = self.by_id or self.names is not None
-        if "className" in box or type(id_) is not int or not known:
+        knows_ids = self.by_id or self.names is not None
+        if "className" in box or type(id_) is not int or not knows_ids:
             box.text("className")
             return box.category("className")
         if self.names is None:
@@ -186,24 +188,24 @@ def read(source: Source, builder: Builder, log: Log, options: SuperannotateOptio
     reader = _Reader(source, builder, log, options, sized=True, keys=_KEYS)
     reader.used, reader.fps = set(), options.fps
     files = source.with_suffix(".json") if source.is_dir else [""]
-    lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
-    files = [file for file in files if (source, file) not in lists]
+    class_lists = [(source, file) for file in files if file.rpartition("/")[2].lower() == _CLASSES]
+    files = [file for file in files if (source, file) not in class_lists]
     if not files:
         log.report(NO_FILES, source.path, expected=Trusted("JSON of SuperAnnotate"), n=len(source.files))
-    elif source.is_dir and (unsure := [file for file in files if not file.endswith(_OLD)]):
+    elif source.is_dir and (unsure_files := [file for file in files if not file.endswith(_OLD)]):
         keys = frozenset({"metadata", "instances"})
         chosen = choose_files(
-            source, looks_like, "JSON of SuperAnnotate", log, unique_keys=keys, among=unsure
+            source, looks_like, "JSON of SuperAnnotate", log, unique_keys=keys, among=unsure_files
         )
         files = [file for file in files if file.endswith(_OLD) or file in chosen]
     if not source.is_dir:  # the list lies beside it
         folder = os.path.dirname(source.path)
         for path in (os.path.join(folder, "classes", _CLASSES), os.path.join(folder, _CLASSES)):
             with contextlib.suppress(PathError):
-                home = Source(path, follow_links=source.follow_links, max_size=source.max_size)
-                lists = [(home, "")]
-    for home, file in lists:
-        list_reader = reader if home is source else Reader(home, Builder(), log, SplitOptions())
+                list_source = Source(path, follow_links=source.follow_links, max_size=source.max_size)
+                class_lists = [(list_source, "")]
+    for list_source, file in class_lists:
+        list_reader = reader if list_source is source else Reader(list_source, Builder(), log, SplitOptions())
         for item in file_items(list_reader, file, "a list of classes"):
             reader.names = reader.names or {}
             with contextlib.suppress(BadRecord):
@@ -225,25 +227,32 @@ def _read_file(reader: _Reader, file: str) -> None:
     value, at = reader.value(file), At(reader.source.full(file))
     origin = Origin(reader.builder, at.path)
     split, reader.folder = split_of(file) if file else "", posixpath.dirname(file)
-    shown = reader.source.relative(file)
-    shown = shown.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
+    stem_of_file = reader.source.relative(file)
+    stem_of_file = stem_of_file.removesuffix(_OLD[0]).removesuffix(_OLD[1]).removesuffix(".json")
     if isinstance(value, list):
         metas = [item for item in value if isinstance(item, dict) and item.get("type") == "meta"]
-        size = next((item for item in metas if item.get("name") == "imageAttributes"), {})
-        about = Item(reader, size, at / "metadata", origin)
-        _add_image(Item(reader, {}, at, origin), about, Rows(reader, at, value), shown, split)
+        attributes = next((item for item in metas if item.get("name") == "imageAttributes"), {})
+        metadata = Item(reader, attributes, at / "metadata", origin)
+        _add_image(Item(reader, {}, at, origin), metadata, Rows(reader, at, value), stem_of_file, split)
     elif isinstance(value, dict) and not {"metadata", "instances"} & value.keys():
         reader.by_id = True
         for key, item in value.items():
             if key != _VERSION:
-                here = at / key
-                _read_image(reader, item, here, Origin(reader.builder, at.path, here.pointer), key, split)
+                image_place = at / key
+                _read_image(
+                    reader,
+                    item,
+                    image_place,
+                    Origin(reader.builder, at.path, image_place.pointer),
+                    key,
+                    split,
+                )
     elif value is not Nothing:
-        _read_image(reader, value, at, origin, "", split, shown)
+        _read_image(reader, value, at, origin, "", split, stem_of_file)
 
 
 def _read_image(
-    reader: _Reader, value: Any, at: At, origin: Origin, key: str, split: str, shown: str = ""
+    reader: _Reader, value: Any, at: At, origin: Origin, key: str, split: str, default_name: str = ""
 ) -> None:
     """Read the object of an image, called `key` or as its metadata say, else `shown`."""
     with contextlib.suppress(BadRecord):
@@ -251,46 +260,51 @@ def _read_image(
         record.need("instances")
         record.count_unread(_TOP, free=not key)
         boxes = record.rows("instances")
-        about = record.object("metadata", optional=True)
+        metadata = record.object("metadata", optional=True)
         _add_image(
-            record, about, boxes, key or about.get("name") or shown, split, "" if key else "metadata/name"
+            record,
+            metadata,
+            boxes,
+            key or metadata.get("name") or default_name,
+            split,
+            "" if key else "metadata/name",
         )
 
 
-def _add_image(record: Item, about: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
-    size, reader = about.size("width", "height"), record.reader
+def _add_image(record: Item, metadata: Item, boxes: Rows, name: Any, split: str, field: str = "") -> None:
+    size, reader = metadata.size("width", "height"), record.reader
     assert isinstance(reader, _Reader)
     reader.mask_file, reader.colours = posixpath.join(reader.folder, f"{name}{_PIXELS}"), None
     if any("parameters" in row for row in boxes) and size != BAD_SIZE:
-        _read_video(record, about, boxes, name, size=size, split=split, field=field)
+        _read_video(record, metadata, boxes, name, size=size, split=split, field=field)
     elif size != BAD_SIZE:
         boxes.read(record.image_named(name, field=field, size=size, split=split), _read_instance)
 
 
-def _read_video(record: Item, about: Item, boxes: Rows, name: Any, **columns: Any) -> None:
+def _read_video(record: Item, metadata: Item, boxes: Rows, name: Any, **columns: Any) -> None:
     """Read the frames of a video, of which `fps` a second are counted from 1."""
     reader = record.reader
     assert isinstance(reader, _Reader)
     fps, tracks = reader.fps, list[Track]()
     boxes.read(0, _read_tracks, fps, tracks)
-    duration = about.number("duration", 0) / 1e6  # of microseconds
-    length = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0
-    shown = f"{fps:g} a second (-O fps=N)"
-    reader.log.note(f"{printable(reader.source.path)}: frames of videos are numbered from 1, {shown}")
+    duration = metadata.number("duration", 0) / 1e6  # of microseconds
+    n_frames = math.ceil(duration * fps) if 0 < duration * fps < MOST_FRAMES else 0
+    rate = f"{fps:g} a second (-O fps=N)"
+    reader.log.note(f"{printable(reader.source.path)}: frames of videos are numbered from 1, {rate}")
 
     def read_frame(rows: Rows, image: int | None, _: int) -> None:
         rows.read(image, _read_instance)
 
-    read_video(record, name, tracks, read_frame, first=1, length=length, **columns)
+    read_video(record, name, tracks, read_frame, first=1, length=n_frames, **columns)
 
 
 def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
     """Read where an instance of a video is in each frame, as instances of images."""
     meta = row.object("meta", optional=True)
-    id_ = len(tracks)
+    track = len(tracks)
     for parameter in row.items("parameters"):
-        objects: dict[int, tuple[int | str, dict[str, Any]]] = {}
-        values: dict[int, list[float]] = {}
+        object_of_frame: dict[int, tuple[int | str, dict[str, Any]]] = {}
+        numbers_of_frame: dict[int, list[float]] = {}
         stamps = list(parameter.items("timestamps"))
         for i, stamp in enumerate(stamps):
             seconds = stamp.number("timestamp", NAN) / 1e6
@@ -298,15 +312,19 @@ def _read_tracks(row: Row, fps: float, tracks: list[Track]) -> None:
                 stamp.wrong("timestamp", "microseconds")
                 continue
             frame = max(1, math.ceil(seconds * fps))
-            if frame not in objects:
-                objects[frame] = i, meta.record | stamp.record
-                values[frame] = _numbers_of(stamp.get("points"))
-        if objects and not row.bad:
-            form = next(iter(objects.values()))[1].get("points")
-            for frame, filled in fill_frames(values, values).items():
-                points = dict(zip(form, filled, strict=True)) if isinstance(form, dict) else filled
-                objects.setdefault(frame, ("", meta.record | {"points": points}))
-            tracks.append(Track(parameter.at / "timestamps", id_, objects))
+            if frame not in object_of_frame:
+                object_of_frame[frame] = i, meta.record | stamp.record
+                numbers_of_frame[frame] = _numbers_of(stamp.get("points"))
+        if object_of_frame and not row.bad:
+            first_points = next(iter(object_of_frame.values()))[1].get("points")
+            for frame, numbers in fill_frames(numbers_of_frame, numbers_of_frame).items():
+                points = (
+                    dict(zip(first_points, numbers, strict=True))
+                    if isinstance(first_points, dict)
+                    else numbers
+                )
+                object_of_frame.setdefault(frame, ("", meta.record | {"points": points}))
+            tracks.append(Track(parameter.at / "timestamps", track, object_of_frame))
 
 
 def _numbers_of(points: Any) -> list[float]:
@@ -327,13 +345,13 @@ def _read_instance(box: Row) -> None:
     if kind not in _SHAPES and not have_area(points):
         reader.count(f"{kind} instances")
         return
-    part = None if kind == "rbbox" or points else kind != "bbox"
+    is_part = None if kind == "rbbox" or points else kind != "bbox"
     corners = box.only_points(points) if points else _read_corners(box, kind)
     category, score = reader.class_of(box), NAN
     if box.get("creationType") in _MADE:
         key = box.first_key("score", "probability")
         score = box.score(key) if key == "score" else _share(box.score(key))
-    box.add(category, corners, score=score, group=box.group("groupId"), is_part=part)
+    box.add(category, corners, score=score, group=box.group("groupId"), is_part=is_part)
 
 
 def _read_points(box: Row) -> list[Any]:
@@ -361,17 +379,17 @@ def _read_corners(box: Row, kind: str) -> Corners:
         return box.ellipse(x, y, rx, ry, math.radians(box.number("angle", 0)))
     key = box.first_key("points", "exterior")
     box.need(key)
-    given = box.get(key)
-    if isinstance(given, dict) and "exterior" in given:
-        given = given["exterior"]
-    if isinstance(given, dict):  # {"x": [...], "y": [...]}
-        xs, ys = (cast("Any", given.get(axis)) for axis in "xy")
-        alike = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
-        given = [value for point in zip(xs, ys, strict=True) for value in point] if alike else None
-    if not isinstance(given, list) or len(given) < 6 or len(given) % 2:
+    raw_points = box.get(key)
+    if isinstance(raw_points, dict) and "exterior" in raw_points:
+        raw_points = raw_points["exterior"]
+    if isinstance(raw_points, dict):  # {"x": [...], "y": [...]}
+        xs, ys = (cast("Any", raw_points.get(axis)) for axis in "xy")
+        are_alike = isinstance(xs, list) and isinstance(ys, list) and len(xs) == len(ys)
+        raw_points = [value for point in zip(xs, ys, strict=True) for value in point] if are_alike else None
+    if not isinstance(raw_points, list) or len(raw_points) < 6 or len(raw_points) % 2:
         box.wrong(key, "a list of x and y, six numbers at least")
         raise BadRecord
-    box.record[key] = given
+    box.record[key] = raw_points
     values = box.any_numbers(key)
     points = list(zip(values[::2], values[1::2], strict=True))
     if not box.wants or not box.get("exclude"):
@@ -397,15 +415,15 @@ def _read_pixels(box: Row) -> Corners:
             if read is None:
                 raise BadMask(f"the colours in {reader.mask_file}, which is missing")
             reader.colours = read(None)
-        pixels = np.isin(reader.colours, colours)
-        if not pixels.any():
+        is_inside = np.isin(reader.colours, colours)
+        if not is_inside.any():
             raise BadMask(f"colours of pixels in {reader.mask_file}")
     except BadMask as e:
         box.wrong("parts", str(e))
         raise BadRecord from None
-    rows, columns = (np.flatnonzero(pixels.any(axis=axis)) for axis in (1, 0))
+    rows, columns = (np.flatnonzero(is_inside.any(axis=axis)) for axis in (1, 0))
     left, top, right, bottom = (int(n) for n in (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1))
-    box.paint(box, "parts", lambda _: pixels[top:bottom, left:right], left, top)
+    box.paint(box, "parts", lambda _: is_inside[top:bottom, left:right], left, top)
     return left, top, right, bottom
 
 
@@ -414,8 +432,8 @@ def _scored(score: float) -> dict[str, Any]:
     exact.
     """
     percent = float(Decimal(repr(score)).scaleb(2))  # the point of its digits is moved, so that none is lost
-    near = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
-    percent = next((value for value in near if _share(value) == score), percent)
+    candidates = (percent, math.nextafter(percent, math.inf), math.nextafter(percent, -math.inf))
+    percent = next((value for value in candidates if _share(value) == score), percent)
     columns = {"creationType": "Preannotation", "probability": number(percent)}
     return columns if _share(percent) == score else {**columns, "score": score}
 
@@ -439,17 +457,17 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
     """Write a file for each image, and one of the classes."""
     images, classes = dataset.images, dataset.categories.name
     folders = [f"{split}/" if split else "" for split in images.split]
-    names = [f"{folder}{image}.json" for folder, image in zip(folders, images.name, strict=True)]
-    listed = f"classes/{_CLASSES}"
-    fits = target.plan([*names, listed], [*images.name, "the classes"], log)
-    if not may_write(dataset, log) or not fits or not names:
+    files = [f"{folder}{image}.json" for folder, image in zip(folders, images.name, strict=True)]
+    class_file = f"classes/{_CLASSES}"
+    is_writable = target.plan([*files, class_file], [*images.name, "the classes"], log)
+    if not may_write(dataset, log) or not is_writable or not files:
         return
-    ids = {name: i for i, name in enumerate(classes, 1)}
-    for name, image in zip(log.track(names, "writing"), images_with_groups(dataset, 1), strict=True):
+    class_ids = {name: i for i, name in enumerate(classes, 1)}
+    for name, image in zip(log.track(files, "writing"), images_with_groups(dataset, 1), strict=True):
         instances = [
             {
                 "type": "polygon" if box.outlines else "rbbox" if box.corners else "bbox",
-                "classId": ids[box.label],
+                "classId": class_ids[box.label],
                 "className": box.label,
                 "probability": 100,
                 "points": _points(box),
@@ -463,11 +481,11 @@ def write(dataset: Dataset, target: Output, log: Log, _: SuperannotateOptions) -
             }
             for box in image.boxes
         ]
-        about = {"name": image.name, **image.size}
-        record = {"metadata": about, "instances": instances, "tags": [], "comments": []}
+        metadata = {"name": image.name, **image.size}
+        record = {"metadata": metadata, "instances": instances, "tags": [], "comments": []}
         target.write(name, f"{dump(record, 2)}\n".encode())
-    entries = [{"id": i, "name": name, "attribute_groups": []} for name, i in ids.items()]
-    target.write(listed, f"{dump(entries, 2)}\n".encode())
+    entries = [{"id": i, "name": name, "attribute_groups": []} for name, i in class_ids.items()]
+    target.write(class_file, f"{dump(entries, 2)}\n".encode())
 
 
 FORMAT = json_format_of(

@@ -81,10 +81,10 @@ _WHOLE = re.compile(r"ds[ _-]?[0-9]*|data[ _-]?set[ _-]?[0-9]*|", re.IGNORECASE)
 
 
 def _looks_like(look: JsonPreview, _: bytes) -> tuple[int, str] | None:
-    first = look.first.get("objects", {})
+    first_object = look.first.get("objects", {})
     if look.top == "{" and look.keys.get("objects") in ("[", "n") and look.keys.get("size") == "{":
         return SURE, "it has objects and the size of one image, as in Supervisely"
-    if look.top == "{" and first.keys() & {"classTitle", "geometryType"}:
+    if look.top == "{" and first_object.keys() & {"classTitle", "geometryType"}:
         return SURE, "its objects have a classTitle, as in Supervisely"
     return None
 
@@ -93,8 +93,8 @@ def _annotations(source: Source) -> list[str]:
     """The annotation files of a folder: what lies below ``ann``, else all but the files about the whole."""
     files = source.with_suffix(".json")
     in_ann = [f for f in files if "ann" in f.split("/")[:-1]]
-    about = {"meta.json", "obj_class_to_machine_color.json", "key_id_map.json"}
-    return in_ann or [f for f in files if f.rpartition("/")[2] not in about]
+    other_files = {"meta.json", "obj_class_to_machine_color.json", "key_id_map.json"}
+    return in_ann or [f for f in files if f.rpartition("/")[2] not in other_files]
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -121,8 +121,10 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
         log.report(
             NO_FILES, source.path, expected=Trusted("an annotation of Supervisely"), n=len(source.files)
         )
-    homes = dict.fromkeys(_home(file) for file in files if _in_data_set(file))
-    folders = tuple(source.full(f"{home}/img".lstrip("/")) for home in homes) or own_folder(source)
+    dataset_folders = dict.fromkeys(_home(file) for file in files if _in_data_set(file))
+    folders = tuple(source.full(f"{folder}/img".lstrip("/")) for folder in dataset_folders) or own_folder(
+        source
+    )
     reader = Reader(source, builder, log, options, folders, sized=True, keys=_KEYS)
     shapes: dict[str, str] = {}
     for file in source.with_suffix("meta.json") if source.is_dir else ():
@@ -135,8 +137,8 @@ def read(source: Source, builder: Builder, log: Log, options: GroupSplitOptions)
                     if reader.category(name, entry.at / "title", listed=True) is not None:
                         shape = entry.get("shape")
                         shapes[name] = shape if isinstance(shape, str) else ""
-    several = len({_home(file) for file in files}) > 1
-    split_of = functools.partial(_split_of, several=several)
+    has_several = len({_home(file) for file in files}) > 1
+    split_of = functools.partial(_split_of, has_several=has_several)
     if files:
         files = files_of_split(files, split_of, options.split, source, log)
     places = _places(reader, files)
@@ -151,9 +153,9 @@ def _places(reader: Reader, files: Sequence[str]) -> dict[str, Place]:
     places = dict(zip(files, image_places(reader.source, files, reader.pictures), strict=True))
     for file in files:
         if _in_data_set(file):
-            home = _home(file)
-            key = re.sub(r"\.json\Z", "", file[len(f"{home}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
-            places[file] = Place(key, home, key)
+            folder = _home(file)
+            key = re.sub(r"\.json\Z", "", file[len(f"{folder}/ann/".lstrip("/")) :], flags=re.IGNORECASE)
+            places[file] = Place(key, folder, key)
     return places
 
 
@@ -167,10 +169,10 @@ def _home(file: str) -> str:
     return "/".join(parts[: parts.index("ann")]) if "ann" in parts else ""
 
 
-def _split_of(file: str, *, several: bool) -> str:
+def _split_of(file: str, *, has_several: bool) -> str:
     """The split that the folder of a dataset names."""
-    split = _home(file).rpartition("/")[2]
-    return split if several or not _WHOLE.fullmatch(split) else ""
+    dataset_name = _home(file).rpartition("/")[2]
+    return dataset_name if has_several or not _WHOLE.fullmatch(dataset_name) else ""
 
 
 def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) -> None:
@@ -190,12 +192,12 @@ def _read_image(record: Item, place: Place, split: str, shapes: dict[str, str]) 
 def _read_object(record: Row, shapes: dict[str, str]) -> None:
     name = record.text("classTitle")
     kind = record.get("geometryType") or shapes.get(name)
-    drawn = isinstance(kind, str) and kind in _DRAWN
-    if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not drawn:
+    is_drawn = isinstance(kind, str) and kind in _DRAWN
+    if isinstance(kind, str) and kind not in _SHAPES and kind not in ("any", "") and not is_drawn:
         record.reader.count(f"{kind} objects")
         return
     category = record.category("classTitle")
-    corners = _read_drawn(record, str(kind)) if drawn else _read_points(record, kind)
+    corners = _read_drawn(record, str(kind)) if is_drawn else _read_points(record, kind)
     score, flags = NAN, 0
     for tag in record.items("tags", bare="name"):  # old files have only the names
         name, value = tag.text("name"), tag.get("value")
@@ -205,9 +207,11 @@ def _read_object(record: Row, shapes: dict[str, str]) -> None:
             record.reader.count(f"the tag {name}")
         elif value is None or is_set(value):
             flags |= FLAG_NAMES[name]
-    two = kind == "rectangle" or (not drawn and len(record.object("points").array("exterior")) == 2)
-    part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not two
-    record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=part)
+    is_rectangle = kind == "rectangle" or (
+        not is_drawn and len(record.object("points").array("exterior")) == 2
+    )
+    is_part = None if kind in ("oriented_bbox", "graph") else kind == "polygon" or not is_rectangle
+    record.add(category, corners, score=score, flags=flags, group=record.group("instance"), is_part=is_part)
 
 
 def _read_points(record: Row, kind: Any) -> Corners:
@@ -221,8 +225,10 @@ def _read_points(record: Row, kind: Any) -> Corners:
         if holes and not record.bad:
             record.reader.count("holes")
         return record.around(points, "polygons")
-    inner = Item(record.reader, dict(enumerate(holes)), location.at / "interior", record.origin, row=record)
-    rings = [inner.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
+    hole_item = Item(
+        record.reader, dict(enumerate(holes)), location.at / "interior", record.origin, row=record
+    )
+    rings = [hole_item.points(key, 3) for key in range(len(holes))]  # type: ignore[arg-type]
     record.draw("polygons", even_odd([points, *rings]), "polygons")
     return bounds(points)
 
@@ -259,32 +265,32 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
     """Write a project without its pictures."""
     images, classes = dataset.images, dataset.categories.name
     is_split = any(images.split)
-    homes = [(split or "unsplit") if is_split else "ds0" for split in images.split]
-    files = [f"{home}/ann/{name}.json" for home, name in zip(homes, images.name, strict=True)]
-    fits = target.plan(["meta.json", *files], ["the project", *images.name], log)
-    if not may_write(dataset, log) or not fits:
+    folders = [(split or "unsplit") if is_split else "ds0" for split in images.split]
+    files = [f"{folder}/ann/{name}.json" for folder, name in zip(folders, images.name, strict=True)]
+    is_writable = target.plan(["meta.json", *files], ["the project", *images.name], log)
+    if not may_write(dataset, log) or not is_writable:
         return
-    used, tag_names = sorted(FLAG_NAMES), set[str]()
+    flag_names, tag_names = sorted(FLAG_NAMES), set[str]()
     texts = []
     kinds: dict[str, set[str]] = {}
     """The shapes of each class."""
     for image in images_with_groups(dataset, 1):
         objects = []
         for box in image.boxes:
-            tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(used)]
+            tags: list[dict[str, Any]] = [{"name": flag, "value": None} for flag in box.flags_in(flag_names)]
             if box.score is not None:
                 tags.append({"name": "confidence", "value": box.score})
             tag_names.update(tag["name"] for tag in tags)
             kind, place = _place(box, image)
             kinds.setdefault(box.label, set()).add(kind)
-            about = {"description": "", "geometryType": kind, "tags": tags}
+            common_fields = {"description": "", "geometryType": kind, "tags": tags}
             if box.group > 0:
-                about["instance"] = str(box.group)
-            objects.append({**about, "classTitle": box.label, **place})
+                common_fields["instance"] = str(box.group)
+            objects.append({**common_fields, "classTitle": box.label, **place})
         size = {"height": image.height, "width": image.width}
         record = {"description": "", "tags": [], "size": size, "objects": objects}
         texts.append(f"{dump(record, 1)}\n")
-    values = dict.fromkeys(_SCORES, "any_number")
+    value_types = dict.fromkeys(_SCORES, "any_number")
     shapes = {
         name: min(kinds_of_class) if len(kinds_of_class) == 1 else "any"
         for name, kinds_of_class in kinds.items()
@@ -300,7 +306,7 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
             for i, name in enumerate(classes)
         ],
         "tags": [
-            {"name": name, "value_type": values.get(name, "none"), "color": _colour(i, len(tag_names))}
+            {"name": name, "value_type": value_types.get(name, "none"), "color": _colour(i, len(tag_names))}
             for i, name in enumerate(sorted(tag_names))
         ],
         "projectType": "images",
@@ -312,8 +318,8 @@ def write(dataset: Dataset, target: Output, log: Log, _: GroupSplitOptions) -> N
 
 def _place(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     """The kind of an object, and where it is."""
-    if (drawn := box.pixels(image)) is not None:
-        left, top, pixels = drawn
+    if (left_top_pixels := box.pixels(image)) is not None:
+        left, top, pixels = left_top_pixels
         data = base64.b64encode(zlib.compress(base64.b64decode(png_of(pixels)))).decode()
         return "bitmap", {"bitmap": {"data": data, "origin": [left, top]}}
     outline = next(iter(box.outlines), [box.xyxy[:2], box.xyxy[2:]])
@@ -321,8 +327,8 @@ def _place(box: Box, image: Image) -> tuple[str, dict[str, Any]]:
     return kind, {"points": {"exterior": outline, "interior": []}}
 
 
-def _colour(i: int, n: int) -> str:
-    red, green, blue = colorsys.hsv_to_rgb(i / max(n, 1), 0.8, 0.9)
+def _colour(index: int, n_colours: int) -> str:
+    red, green, blue = colorsys.hsv_to_rgb(index / max(n_colours, 1), 0.8, 0.9)
     return f"#{round(red * 255):02X}{round(green * 255):02X}{round(blue * 255):02X}"
 
 

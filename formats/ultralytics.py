@@ -75,7 +75,7 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
-    wanted, seen = usual_split(options.split), set[str]()
+    wanted_split, splits = usual_split(options.split), set[str]()
     for file in log.track(choose_files(source, looks_like, "Ultralytics NDJSON", log, _SUFFIXES), "reading"):
         classes: dict[str, int] = {}
         for record in line_items(reader, file):
@@ -83,16 +83,16 @@ def read(source: Source, builder: Builder, log: Log, options: SplitOptions) -> N
                 if record.get("type") == "dataset":
                     classes = record.classes("class_names")
                 else:
-                    _read_image(record, classes, wanted, seen)
-    if seen:
-        miss_split(wanted, seen, source, log)
+                    _read_image(record, classes, wanted_split, splits)
+    if splits:
+        miss_split(wanted_split, splits, source, log)
     reader.finish(field="confidence")
 
 
-def _read_image(record: Item, classes: dict[str, int], wanted: str | None, seen: set[str]) -> None:
+def _read_image(record: Item, classes: dict[str, int], wanted_split: str | None, splits: set[str]) -> None:
     split = record.text("split") if record.get("split") else ""
-    seen.add(split)
-    if wanted not in (None, split):
+    splits.add(split)
+    if wanted_split not in (None, split):
         return
     annotations = record.object("annotations", optional=True)
     labels = {
@@ -112,37 +112,40 @@ def _read_image(record: Item, classes: dict[str, int], wanted: str | None, seen:
 
 def _read_label(label: Row, size: Size, kind: str, classes: dict[str, int]) -> None:
     number, *values = label.any_numbers(kind) or [NAN]
-    n, score = len(values), NAN
+    n_values, score = len(values), NAN
     if kind in ("segments", "obb"):
-        fits, expected = n >= 6, "a class and at least three points"
+        has_right_count, expected = n_values >= 6, "a class and at least three points"
     else:
-        fits, expected = n in (4, 5) or (kind == "pose" and n > 5), "a class, a centre and a size"
-    if not fits:
-        label.report(WRONG_COUNT, expected=Trusted(expected), found=n + 1)
+        has_right_count, expected = (
+            n_values in (4, 5) or (kind == "pose" and n_values > 5),
+            "a class, a centre and a size",
+        )
+    if not has_right_count:
+        label.report(WRONG_COUNT, expected=Trusted(expected), found=n_values + 1)
         raise BadRecord
     if kind in ("segments", "obb"):
-        score = values.pop() if n % 2 else NAN
+        score = values.pop() if n_values % 2 else NAN
         values = in_pixels(values, size)
         points = list(zip(values[0::2], values[1::2], strict=True))
         corners = label.around(points, "polygons" if kind == "segments" else "rotated boxes")
     else:
         x, y, width, height = in_pixels(values[:4], size)
         corners = (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
-        score = values[4] if n == 5 else NAN
-        if n > 5 and label.wants:
+        score = values[4] if n_values == 5 else NAN
+        if n_values > 5 and label.wants:
             label.key_points(_key_points(values[4:], size))
-        elif n > 5:
+        elif n_values > 5:
             label.reader.count("keypoints")
     label.add(label.category_number(number, label.at / kind, classes), corners, score=score)
 
 
 def _key_points(values: list[float], size: Size) -> list[list[float]]:
     """x, y and a mark of each point, in threes if they fit; without a mark all but (0, 0) are visible."""
-    dims = 2 if len(values) % 3 else 3
+    n_per_point = 2 if len(values) % 3 else 3
     points = []
-    for i in range(0, len(values) - dims + 1, dims):
+    for i in range(0, len(values) - n_per_point + 1, n_per_point):
         x, y = in_pixels(values[i : i + 2], size)
-        points.append([x, y, values[i + 2] if dims == 3 else 2.0 if x or y else 0.0])
+        points.append([x, y, values[i + 2] if n_per_point == 3 else 2.0 if x or y else 0.0])
     return points
 
 
@@ -152,20 +155,26 @@ def write(dataset: Dataset, target: Output, log: Log, _: SplitOptions) -> None:
     if not have_sizes(dataset, log) or name is None:
         return
     classes = dataset.categories.name
-    numbers = {label: number for number, label in enumerate(classes)}
-    places = relative_places(dataset, form="cxcywh")
+    class_numbers = {label: number for number, label in enumerate(classes)}
+    cxcywh_of_row = relative_places(dataset, form="cxcywh")
     shapes = dataset.boxes.shapes
     kinds = set() if shapes is None else set(shapes.kind.tolist())
     task = "segment" if ShapeKind.POLYGONS in kinds else "obb" if ShapeKind.ORIENTED in kinds else "detect"
-    about = {"type": "dataset", "task": task, "name": "odm"}
-    texts = [dump({**about, "class_names": {str(number): label for label, number in numbers.items()}})]
+    description = {"type": "dataset", "task": task, "name": "odm"}
+    texts = [
+        dump({**description, "class_names": {str(number): label for label, number in class_numbers.items()}})
+    ]
     for image in images_of(dataset):
         split = usual_split(dataset.images.split[image.row])
         image_annotations: dict[str, list[list[float | int]]] = {"boxes": []}
         for box in image.boxes:
             kind, ring = ("segments", box.outlines[0]) if box.outlines else ("obb", box.corners)
             place = [value for point in relative_points(ring, (image.width, image.height)) for value in point]
-            row = [numbers[box.label], *(place or places(box.row)), *box.scored("confidence").values()]
+            row = [
+                class_numbers[box.label],
+                *(place or cxcywh_of_row(box.row)),
+                *box.scored("confidence").values(),
+            ]
             image_annotations.setdefault(kind if place else "boxes", []).append(row)
         record = {"type": "image", "file": image.name, **image.size}
         record |= {"split": split} if split else {}

@@ -83,14 +83,14 @@ def looks_like(look: JsonPreview, head: bytes) -> tuple[int, str] | None:
 def read(source: Source, builder: Builder, log: Log, options: VertexaiOptions) -> None:
     """Read the records one by one."""
     reader = Reader(source, builder, log, options, ask_other=True, keys=_KEYS)
-    wanted, seen = _USES.get(options.split or "", options.split), set[str]()
+    wanted_split, splits = _USES.get(options.split or "", options.split), set[str]()
     files = choose_files(source, looks_like, "Vertex AI JSON lines", log, _SUFFIXES)
     for file in log.track(files, "reading"):
         for record in line_items(reader, file):
             with contextlib.suppress(BadRecord):
-                _read_record(record, wanted, seen)
-    if seen:
-        miss_split(wanted, seen, source, log)
+                _read_record(record, wanted_split, splits)
+    if splits:
+        miss_split(wanted_split, splits, source, log)
     reader.finish(field="confidences")
 
 
@@ -99,12 +99,12 @@ def _name(path: str) -> str:
     return path.partition("://")[2].partition("/")[2] if path.startswith("gs://") else path
 
 
-def _read_record(record: Item, wanted: str | None, seen: set[str]) -> None:
+def _read_record(record: Item, wanted_split: str | None, splits: set[str]) -> None:
     labels = record.object("dataItemResourceLabels", optional=True)
     use = labels.get(_USE, "")
     split = _USES.get(use, use) if isinstance(use, str) else ""
-    seen.add(split)
-    if wanted not in (None, split):
+    splits.add(split)
+    if wanted_split not in (None, split):
         return
     if "prediction" in record:
         instance, key = record.object("instance"), "content"
@@ -148,22 +148,22 @@ def write(dataset: Dataset, target: Output, log: Log, options: VertexaiOptions) 
     if not have_sizes(dataset, log) or name is None:
         return
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
-    uses = {split: use for use, split in _USES.items()}
-    places = relative_places(dataset, form="ltrb")
+    use_of_split = {split: use for use, split in _USES.items()}
+    ltrb_of_row = relative_places(dataset, form="ltrb")
     texts = []
     for image in images_of(dataset):
         split = dataset.images.split[image.row]
-        labels = {"dataItemResourceLabels": {_USE: uses.get(split, split)}} if split else {}
+        labels = {"dataItemResourceLabels": {_USE: use_of_split.get(split, split)}} if split else {}
         if dataset.kind == "det":
             prediction = {
                 "displayNames": [box.label for box in image.boxes],
                 "confidences": [box.score for box in image.boxes],
-                "bboxes": [[places(box.row)[i] for i in (0, 2, 1, 3)] for box in image.boxes],
+                "bboxes": [[ltrb_of_row(box.row)[i] for i in (0, 2, 1, 3)] for box in image.boxes],
             }
             record = {"instance": {"content": prefix + image.name}, "prediction": prediction}
         else:
             boxes = [
-                {"displayName": box.label, **dict(zip(_PLACE, places(box.row), strict=True))}
+                {"displayName": box.label, **dict(zip(_PLACE, ltrb_of_row(box.row), strict=True))}
                 for box in image.boxes
             ]
             record = {"imageGcsUri": prefix + image.name, "boundingBoxAnnotations": boxes}

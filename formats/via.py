@@ -163,30 +163,30 @@ def _read_json(reader: Reader, file: str, waiting: _Waiting) -> None:
         waiting.append((regions, image.image("filename"), texts))
 
 
-def _read_project(whole: Item, waiting: _Waiting) -> None:
+def _read_project(project: Item, waiting: _Waiting) -> None:
     """Read a project of VIA 3, whose regions are made those of VIA 2."""
-    reader, at = whole.reader, whole.at / "metadata"
-    whole.count_unread(_PROJECT_3, free=True)
-    files = dict(whole.object("file").objects())
-    attributes = dict(whole.object("attribute", optional=True).objects())
+    reader, at = project.reader, project.at / "metadata"
+    project.count_unread(_PROJECT_3, free=True)
+    files = dict(project.object("file").objects())
+    attributes = dict(project.object("attribute", optional=True).objects())
     regions: dict[Any, dict[str, Any]] = {}
-    for key, metadata in whole.object("metadata", optional=True).objects():
+    for key, metadata in project.object("metadata", optional=True).objects():
         shape, *numbers = metadata.array("xy") or [0]
         if not shape or metadata.get("z"):
             reader.count("attributes of images, or segments of videos")
             continue
         attributes_of_region: dict[str, Any] = {}
         for id_, value in metadata.object("av", optional=True).record.items():
-            about = attributes.get(id_)
-            options = about.get("options") if about else None
-            known = (
+            attribute = attributes.get(id_)
+            options = attribute.get("options") if attribute else None
+            text = (
                 options.get(value, value) if isinstance(options, dict) and isinstance(value, str) else value
             )
-            attributes_of_region[str(about.get("aname", id_)) if about else id_] = known
+            attributes_of_region[str(attribute.get("aname", id_)) if attribute else id_] = text
         region = {"shape_attributes": _shape_of(shape, numbers), "region_attributes": attributes_of_region}
         regions.setdefault(str(metadata.get("vid")), {})[key] = region
     origin = Origin(reader.builder, at.path, at.pointer)
-    for vid, view in whole.object("view").objects():
+    for vid, view in project.object("view").objects():
         ids = [str(id_) for id_ in view.array("fid_list")]
         file = files.pop(ids[0], None) if len(ids) == 1 else None
         if file is None:
@@ -204,15 +204,15 @@ def _shape_of(shape: Any, numbers: list[Any]) -> dict[str, Any]:
 
 
 def _option_texts(attributes: Any) -> _OptionTexts:
-    options_of = {}
-    regions = attributes.get("region") if isinstance(attributes, dict) else None
-    for name, about in regions.items() if isinstance(regions, dict) else ():
-        options = about.get("options") if isinstance(about, dict) else None
+    texts_of_attribute = {}
+    region_attributes = attributes.get("region") if isinstance(attributes, dict) else None
+    for name, attribute in region_attributes.items() if isinstance(region_attributes, dict) else ():
+        options = attribute.get("options") if isinstance(attribute, dict) else None
         if isinstance(options, dict) and all(
             id_.isdecimal() and text and isinstance(text, str) for id_, text in options.items()
         ):
-            options_of[name] = options
-    return options_of
+            texts_of_attribute[name] = options
+    return texts_of_attribute
 
 
 def _read_csv(reader: Reader, file: str, waiting: _Waiting) -> None:
@@ -269,10 +269,10 @@ def _read_region(
     if kind == "rect":
         corners, wh = shape.xywh(*_NUMBERS[kind])
     elif kind in _NUMBERS:
-        x, y, rx, *more = shape.numbers(*_NUMBERS[kind])
+        x, y, rx, *other_radius = shape.numbers(*_NUMBERS[kind])
         angle = shape.number("theta", 0.0) if kind == "ellipse" else 0.0
-        turn = angle if abs(angle) < 1e6 else 0.0
-        corners = region.ellipse(x, y, rx, more[0] if more else rx, turn, f"{kind}s")
+        angle_or_zero = angle if abs(angle) < 1e6 else 0.0
+        corners = region.ellipse(x, y, rx, other_radius[0] if other_radius else rx, angle_or_zero, f"{kind}s")
     else:
         if kind != "polygon":
             shape.report(UNKNOWN_SHAPE, "name", value=kind, shapes="rect or polygon")
@@ -288,8 +288,8 @@ def _read_region(
         return
     value = None if attribute is None else attributes.get(attribute)
     if isinstance(value, dict):  # a checkbox
-        chosen = [key for key, checked in value.items() if is_set(checked)]
-        value = chosen[0] if len(chosen) == 1 else None if not chosen else value
+        checked_keys = [key for key, checked in value.items() if is_set(checked)]
+        value = checked_keys[0] if len(checked_keys) == 1 else None if not checked_keys else value
     if isinstance(value, str):
         value = option_texts.get(value, value)
     value = default if value is None or value == "" else value
@@ -299,9 +299,11 @@ def _read_region(
         raise BadRecord
     category = region.category_named(value, attributes.at / (attribute or ""))
     score = attributes.score("score", as_text=True)
-    rest = {key: content for key, content in attributes.record.items() if key not in (attribute, "score")}
+    other_attributes = {
+        key: content for key, content in attributes.record.items() if key not in (attribute, "score")
+    }
     if not region.bad:
-        region.add(category, corners, wh=wh, score=score, flags=reader.flags(rest))
+        region.add(category, corners, wh=wh, score=score, flags=reader.flags(other_attributes))
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> None:
@@ -310,7 +312,7 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
     if name is None:
         return
     attribute = options.attribute or "class"
-    regions = []
+    images_and_regions = []
     empty: dict[str, Any] = {"shape_attributes": {}, "region_attributes": {}}
     for image in images_of(dataset):
         region_records = []
@@ -323,35 +325,35 @@ def write(dataset: Dataset, target: Output, log: Log, options: ViaOptions) -> No
             attributes = {attribute: box.label, **dict.fromkeys(box.flags_in(sorted(FLAG_NAMES)), "1")}
             attributes |= {key: str(score) for key, score in box.scored("score").items()}
             region_records.append({"shape_attributes": shape, "region_attributes": attributes})
-        regions.append((image.name, region_records))
+        images_and_regions.append((image.name, region_records))
     if target.single and target.target.lower().endswith(".csv"):
         text = io.StringIO(newline="")
         table = csv.writer(text, lineterminator="\n")
         table.writerow(HEADER)
-        for shown, rows in regions:
+        for image_name, rows in images_and_regions:
             for i, row in enumerate(rows or [empty]):
-                table.writerow([shown, -1, "{}", len(rows), i, *map(dump, row.values())])
+                table.writerow([image_name, -1, "{}", len(rows), i, *map(dump, row.values())])
         target.write(name, text.getvalue().encode())
         return
     entries = ",\n".join(
-        f"{dump(f'{shown}-1')}: "
-        + dump({"filename": shown, "size": -1, "regions": rows, "file_attributes": {}})
-        for shown, rows in regions
+        f"{dump(f'{image_name}-1')}: "
+        + dump({"filename": image_name, "size": -1, "regions": rows, "file_attributes": {}})
+        for image_name, rows in images_and_regions
     )
     if options.layout == "annotations":
         target.write(name, f"{{\n{entries}}}\n".encode())
         return
-    used = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
-    attribute_names = [attribute, *used, *(["score"] if dataset.kind == "det" else [])]
+    flag_names = [str(n) for n, flag in FLAG_NAMES.items() if dataset.boxes.has(flag).any()]
+    attribute_names = [attribute, *flag_names, *(["score"] if dataset.kind == "det" else [])]
     if options.layout == "via3":
-        target.write(name, f"{_project(regions, attribute_names)}\n".encode())
+        target.write(name, f"{_project(images_and_regions, attribute_names)}\n".encode())
         return
-    described = {key: {"type": "text", "description": "", "default_value": ""} for key in attribute_names}
+    descriptions = {key: {"type": "text", "description": "", "default_value": ""} for key in attribute_names}
     core = {"buffer_size": 18, "filepath": {}, "default_filepath": ""}
     parts = [
         f'"_via_settings": {dump({"core": core, "project": {"name": "annotations"}})}',
         f'"_via_img_metadata": {{\n{entries}}}',
-        f'"_via_attributes": {dump({"region": described, "file": {}})}',
+        f'"_via_attributes": {dump({"region": descriptions, "file": {}})}',
         '"_via_data_format_version": "2.0.10"',
         f'"_via_image_id_list": {dump([f"{image}-1" for image in dataset.images.name])}',
     ]
@@ -373,13 +375,19 @@ def _project(images: list[tuple[str, list[dict[str, Any]]]], attributes: list[st
                 xy = [7, *(value for point in zip(*place, strict=True) for value in point)]
             values = {ids[key]: value for key, value in region["region_attributes"].items()}
             metadata[f"{vid}_{k}"] = {"vid": vid, "flg": 0, "z": [], "xy": xy, "av": values}
-    about = {"anchor_id": "FILE1_Z0_XY1", "type": 1, "desc": "", "options": {}, "default_option_id": ""}
+    attribute_fields = {
+        "anchor_id": "FILE1_Z0_XY1",
+        "type": 1,
+        "desc": "",
+        "options": {},
+        "default_option_id": "",
+    }
     project = {"pid": "__VIA_PROJECT_ID__", "rev": "__VIA_PROJECT_REV_ID__", "pname": "annotations"}
     places = {"loc_prefix": dict.fromkeys("1234", "")}
     parts = {
         "project": {**project, "data_format_version": "3.1.1", "vid_list": list(files)},
         "config": {"file": places, "ui": {}},
-        "attribute": {id_: {"aname": key, **about} for key, id_ in ids.items()},
+        "attribute": {id_: {"aname": key, **attribute_fields} for key, id_ in ids.items()},
         "file": files,
         "metadata": metadata,
         "view": {vid: {"fid_list": [vid]} for vid in files},

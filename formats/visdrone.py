@@ -73,22 +73,22 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of eight numbers between commas, the sixth of which is whole."""
     if not label_rows.are_text(source):
         return None
-    lines = fits = 0
+    n_rows = n_fitting = 0
     for cells in label_rows.sampled(source, label_rows.label_files(source, GRAMMAR), b","):
-        lines += 1
+        n_rows += 1
         if len(cells) in (8, 9) and all(map(NUMBER.fullmatch, cells[:8])) and not any(cells[8:]):
             score, category, truncation, occlusion = map(float, cells[4:8])
-            fits += (
+            n_fitting += (
                 0 <= score <= 1
                 and category >= 0
                 and category.is_integer()
                 and {truncation, occlusion} <= {-1, 0, 1, 2}
             )
-    return label_rows.sniff_lines(fits, lines, "the eight numbers of VisDrone, separated by commas")
+    return label_rows.sniff_lines(n_fitting, n_rows, "the eight numbers of VisDrone, separated by commas")
 
 
-def _shape(n: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
-    return label_rows.Shape(range(8)) if n == 8 or (n == 9 and not kind(8)) else None
+def _shape(n_cells: int, kind: label_rows.KindOf) -> label_rows.Shape | None:
+    return label_rows.Shape(range(8)) if n_cells == 8 or (n_cells == 9 and not kind(8)) else None
 
 
 GRAMMAR = label_rows.Grammar(
@@ -102,20 +102,22 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
     label_rows.report_files(source, files, log)
     labels = label_rows.read_labels(label_rows.gather_labels(source, builder, log, options), files, GRAMMAR)
     score, category, truncation, occlusion = labels.values[:, 4:].T
-    confident = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
+    has_confidence = ((truncation == -1) & (occlusion == -1)) | ((score > 0) & (score < 1))
     flags = np.zeros(len(labels), np.uint16)
-    if decide_kind(builder, int(confident.sum()), len(labels)):
+    if decide_kind(builder, int(has_confidence.sum()), len(labels)):
         is_valid = (score >= 0) & (score <= 1)
         labels.report(SCORE_RANGE, ~is_valid, 4, "score", "a confidence in 0..1")
     else:
         is_valid = (score == 0) | (score == 1)
         labels.report(SCORE_UNEXPECTED, ~is_valid, 4, "score", "1, or 0 if ignored")
-        sound = is_valid
-        for at, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
-            has_unknown_level = is_valid & ~np.isin(labels.values[:, at], expected)
-            labels.report(BAD_FLAG, has_unknown_level, at, FIELDS[at], " or ".join(map(str, expected)))
-            sound = sound & ~has_unknown_level
-        is_valid = sound
+        has_known_levels = is_valid
+        for column, expected in ((6, (-1, 0, 1)), (7, (-1, 0, 1, 2))):
+            has_unknown_level = is_valid & ~np.isin(labels.values[:, column], expected)
+            labels.report(
+                BAD_FLAG, has_unknown_level, column, FIELDS[column], " or ".join(map(str, expected))
+            )
+            has_known_levels = has_known_levels & ~has_unknown_level
+        is_valid = has_known_levels
         flags |= np.where(category == 0, Flag.REGION, (score == 0) * Flag.CROWD).astype(np.uint16)
         flags |= (truncation > 0) * np.uint16(Flag.TRUNCATED)
         flags |= (occlusion > 0) * np.uint16(Flag.OCCLUDED)
@@ -126,12 +128,12 @@ def read(source: Source, builder: Builder, log: Log, options: VisdroneOptions) -
         names, where = list(CLASSES), "VisDrone"
     elif names is not None:
         names = [IGNORED, *names]
-    rows, known = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
+    rows, has_known_class = labels.numbered_classes(category, is_valid, names, in_order=is_listed)
     if names is not None:
-        has_unknown_level = is_valid & ~known
+        has_unknown_level = is_valid & ~has_known_class
         labels.report(UNKNOWN_CLASS, has_unknown_level, 5, "object_category", n=len(names), where=where)
     xyxy, wh = label_rows.corners(labels.values)
-    labels.add(is_valid & known, rows, xyxy, score=score, wh=wh, flags=flags)
+    labels.add(is_valid & has_known_class, rows, xyxy, score=score, wh=wh, flags=flags)
 
 
 def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> None:
@@ -139,23 +141,23 @@ def write(dataset: Dataset, target: Output, log: Log, _: VisdroneOptions) -> Non
     boxes, is_region = dataset.boxes, dataset.boxes.has(Flag.REGION)
     of_regions = zip(dataset.categories.name, region_classes(dataset).tolist(), strict=True)
     classes = [IGNORED if only_regions else name for name, only_regions in of_regions]
-    official = set(classes) <= set(CLASSES)
-    listed = [] if official else [name for name in classes if name != IGNORED]
-    if not label_rows.plan_files(dataset, target, log, listed=listed):
+    is_official = set(classes) <= set(CLASSES)
+    listed_classes = [] if is_official else [name for name in classes if name != IGNORED]
+    if not label_rows.plan_files(dataset, target, log, listed=listed_classes):
         return
-    ids = [CLASSES.index(n) if official or n == IGNORED else listed.index(n) + 1 for n in classes]
-    det = dataset.kind == "det"
+    ids = [CLASSES.index(n) if is_official or n == IGNORED else listed_classes.index(n) + 1 for n in classes]
+    is_detections = dataset.kind == "det"
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
     ignored = boxes.has(Flag.CROWD | Flag.REGION).tolist()
     truncated, occluded = boxes.has(Flag.TRUNCATED).tolist(), boxes.has(Flag.OCCLUDED).tolist()
     columns = [
         *(texts[i::4] for i in range(4)),
-        decimals(boxes.score) if det else ["0" if i else "1" for i in ignored],
+        decimals(boxes.score) if is_detections else ["0" if i else "1" for i in ignored],
         ["0" if r else str(ids[c]) for r, c in zip(is_region.tolist(), boxes.category.tolist(), strict=True)],
-        ["-1" if det else "1" if t else "0" for t in truncated],
-        ["-1" if det else "1" if o else "0" for o in occluded],
+        ["-1" if is_detections else "1" if t else "0" for t in truncated],
+        ["-1" if is_detections else "1" if o else "0" for o in occluded],
     ]
-    label_rows.write_files(dataset, target, log, columns, ",", listed=listed)
+    label_rows.write_files(dataset, target, log, columns, ",", listed=listed_classes)
 
 
 FORMAT = format_of(

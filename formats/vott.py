@@ -126,8 +126,8 @@ def sniff(source: Source) -> Sniff | None:
     files = source.with_suffix(".csv")
     for file in files:
         rows = head_rows(source, file)
-        numbers = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
-        if not rows or rows[0] not in _HEADERS or (numbers and max(numbers) <= 1):
+        coordinates = [float(cell) for cells in rows[1:] for cell in cells[1:5] if is_number(cell)]
+        if not rows or rows[0] not in _HEADERS or (coordinates and max(coordinates) <= 1):
             return sniff_json(source, looks_like)
     if files:
         return Sniff(SURE, f"the header is {','.join(HEADER)}, as in VoTT")
@@ -144,10 +144,10 @@ def read(source: Source, builder: Builder, log: Log, options: VottOptions) -> No
         return
     reader = Reader(source, builder, log, options, sized=True, keys=_KEYS)
     files = choose_files(source, looks_like, "VoTT JSON", log)
-    single = [file for file in files if file.lower().endswith("-asset.json")]
-    if single and len(single) < len(files):
+    asset_files = [file for file in files if file.lower().endswith("-asset.json")]
+    if asset_files and len(asset_files) < len(files):
         log.note(f"{printable(source.path)}: the export is read, and not the files of single pictures")
-        files = [file for file in files if file not in single]
+        files = [file for file in files if file not in asset_files]
     for file in log.track(files, "reading"):
         with contextlib.suppress(BadRecord):
             record = file_item(reader, file)
@@ -180,14 +180,14 @@ def _read_region(region: Row) -> None:
     if not isinstance(kind, str) or kind not in _SHAPES:
         region.reader.count(f"{kind} regions" if isinstance(kind, str) else "other regions")
         return
-    outlined = kind == "POLYGON" and region.get("points")
-    if not region.get("boundingBox") and not outlined:
+    has_outline = kind == "POLYGON" and region.get("points")
+    if not region.get("boundingBox") and not has_outline:
         region.missing("boundingBox")
         return
     if not _has_tags(region):
         return
     points: list[list[float]] = []
-    if outlined and (region.wants or not region.get("boundingBox")):
+    if has_outline and (region.wants or not region.get("boundingBox")):
         points = [point.numbers("x", "y") for point in region.all_objects("points", "a list of points")]
         region.draw("polygons", [points], "polygons")
     elif kind == "POLYGON":
@@ -219,18 +219,18 @@ def _read_frames(record: Item) -> None:
         for i, tag in enumerate(record.array("inputTags")):
             reader.category(tag, at / i, listed=True)
     frames = record.object("frames")
-    visited = record.array("visitedFrames") if record.get("visitedFrames") else []
-    if record.get("visitedFrames") and not visited:
+    visited_frames = record.array("visitedFrames") if record.get("visitedFrames") else []
+    if record.get("visitedFrames") and not visited_frames:
         raise BadRecord
-    names = [str(value) if type(value) is int else value for value in visited]
+    names = [str(value) if type(value) is int else value for value in visited_frames]
     for key in frames.record:
         regions = frames.rows(key)
         if not regions and names and key not in names:
             reader.count("pictures that nobody opened")
         else:
             # The size is that of the first region that says it.
-            sized = next((region for region in regions if region.get("width")), None)
-            size = None if sized is None else sized.size("width", "height")
+            region_with_size = next((region for region in regions if region.get("width")), None)
+            size = None if region_with_size is None else region_with_size.size("width", "height")
             image = None
             if size != BAD_SIZE:
                 image = reader.image(key, regions.at, size=size, file=regions.origin.number)
@@ -264,16 +264,16 @@ def _read_tables(source: Source, builder: Builder, log: Log, options: ImageOptio
             shown = repr(",".join(header)) if header else "an empty file"
             log.report(NO_HEADER, path, line=1 if header else 0, found=shown)
             continue
-        n, kept = len(header), []
+        n_columns, kept_rows = len(header), []
         for line, cells in rows[1:]:
-            if len(cells) == n:
-                kept.append((line, cells))
+            if len(cells) == n_columns:
+                kept_rows.append((line, cells))
             else:
-                expected = f"{n} cells as in the header"
+                expected = f"{n_columns} cells as in the header"
                 log.report(WRONG_COUNT, path, line=line, expected=expected, found=str(len(cells)))
                 builder.skipped += 1
-        layout = _LAYOUT if n == 6 else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
-        table.add(path, layout, kept)
+        layout = _LAYOUT if n_columns == 6 else replace(_LAYOUT, roles={**_LAYOUT.roles, "score": 6})
+        table.add(path, layout, kept_rows)
     table.finish()
 
 
@@ -322,16 +322,16 @@ def _write_table(dataset: Dataset, target: Output, log: Log) -> None:
     name = "" if target.single else "vott-export.csv"
     if name and not target.plan([name], ["the boxes"], log):
         return
-    boxes, det = dataset.boxes, dataset.kind == "det"
+    boxes, is_detections = dataset.boxes, dataset.kind == "det"
     images, classes = ([_quote(n) for n in table.name] for table in (dataset.images, dataset.categories))
     texts = decimals(boxes.xyxy.ravel())
     columns = [of_boxes(images, boxes.image), *(texts[k::4] for k in range(4))]
     columns.append(of_boxes(classes, boxes.category))
-    if det:
+    if is_detections:
         columns.append(decimals(boxes.score))
-    header = _HEADERS[det]
-    empty = [image + "," * (len(header) - 1) for image in images]
-    lines = [",".join(map(_quote, header)), *box_lines(dataset, ",", columns, empty)]
+    header = _HEADERS[is_detections]
+    empty_rows = [image + "," * (len(header) - 1) for image in images]
+    lines = [",".join(map(_quote, header)), *box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

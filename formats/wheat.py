@@ -78,8 +78,8 @@ def _kind_of(header: list[str]) -> str | None:
     """The layout of a file by its header: ``boxes``, ``strings`` or None."""
     if header == SUBMISSION:
         return "strings"
-    known = {*HEADER, "class", "score"}
-    return "boxes" if set(HEADER[:4]) <= set(header) <= known and len(set(header)) == len(header) else None
+    columns = {*HEADER, "class", "score"}
+    return "boxes" if set(HEADER[:4]) <= set(header) <= columns and len(set(header)) == len(header) else None
 
 
 def sniff(source: Source) -> Sniff | None:
@@ -90,8 +90,8 @@ def sniff(source: Source) -> Sniff | None:
         kind = _kind_of(rows[0]) if rows else None
         if kind == "strings":
             words = [cells[1].split() for cells in rows[1:] if len(cells) == 2]
-            fives = any(words) and not any(len(w) % 5 for w in words)
-            if not fives or not all(is_number(x) for w in words for x in w):
+            has_fives = any(words) and not any(len(w) % 5 for w in words)
+            if not has_fives or not all(is_number(x) for w in words for x in w):
                 continue
         if kind is not None:
             headers.append(",".join(rows[0]))
@@ -110,16 +110,16 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
             shown = repr(",".join(header)) if header else "an empty file"
             log.report(NO_HEADER, path, line=rows[0][0] if rows else 0, found=shown)
     kinds = {kind for kind, _ in files.values()}
-    wanted = kinds
+    kinds_to_read = kinds
     if len(kinds) > 1:
-        wanted = {"strings"} if builder.kind == "det" else {"boxes"}
+        kinds_to_read = {"strings"} if builder.kind == "det" else {"boxes"}
         log.note(
             f"{source.path}: contains both boxes and submissions; boxes are read unless --kind det is given"
         )
     for path, (kind, rows) in files.items():
-        if kind in wanted:
+        if kind in kinds_to_read:
             (_add_boxes if kind == "boxes" else _add_strings)(path, rows, table)
-    if builder.kind is None and wanted == {"strings"}:
+    if builder.kind is None and kinds_to_read == {"strings"}:
         builder.kind = "det"
     table.finish()
 
@@ -127,7 +127,7 @@ def read(source: Source, builder: Builder, log: Log, options: WheatOptions) -> N
 def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
     header = [cell.strip(" \t") for cell in rows[0][1]]
     extras = table.builder.extras
-    kept: Rows = []
+    kept_rows: Rows = []
     for line, cells in rows[1:]:
         expected, shown = f"{len(header)} cells as in the header", str(len(cells))
         if len(cells) == len(header):
@@ -135,74 +135,80 @@ def _add_boxes(path: str, rows: Rows, table: TableReader) -> None:
             text = row["bbox"].strip(" \t").removeprefix("[").removesuffix("]").strip(" \t")
             numbers = [part.strip(" \t") for part in text.split(",")] if text else [""] * 4
             if len(numbers) == 4:
-                more = [row[name] for name in LAYOUT.columns[5:]]
-                kept.append((line, [row["image_id"], *numbers, *more]))
+                other_cells = [row[name] for name in LAYOUT.columns[5:]]
+                kept_rows.append((line, [row["image_id"], *numbers, *other_cells]))
                 if row["source"]:
                     extras["source"] += 1
                 continue
             expected, shown = "[left, top, width, height]", f"{len(numbers)} values"
         table.log.report(WRONG_COUNT, path, line=line, field="bbox", expected=expected, found=shown)
         table.builder.skipped += 1
-    table.add(path, LAYOUT, kept)
+    table.add(path, LAYOUT, kept_rows)
 
 
 def _add_strings(path: str, rows: Rows, table: TableReader) -> None:
-    kept: Rows = []
+    kept_rows: Rows = []
     for line, cells in rows[1:]:
         words = cells[1].split() if len(cells) == 2 else []
         if len(cells) != 2 or len(words) % 5:
-            what = f"{len(words)} words" if len(cells) == 2 else f"{len(cells)} cells"
+            shown = f"{len(words)} words" if len(cells) == 2 else f"{len(cells)} cells"
             expected, field = "an image and groups of five: score left top width height", "PredictionString"
-            table.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=what)
+            table.log.report(WRONG_COUNT, path, line=line, field=field, expected=expected, found=shown)
             table.builder.skipped += 1
             continue
         words = words or [""] * 5
         for i in range(0, len(words), 5):
             score, *box = words[i : i + 5]
-            kept.append((line, [cells[0], *box, CLASS, score, "", ""]))
-    table.add(path, LAYOUT, kept)
+            kept_rows.append((line, [cells[0], *box, CLASS, score, "", ""]))
+    table.add(path, LAYOUT, kept_rows)
 
 
 def write(dataset: Dataset, target: Output, log: Log, options: WheatOptions) -> None:
     """Write one file."""
-    det = dataset.kind == "det"
+    is_detections = dataset.kind == "det"
     name = "" if target.single else ("submission.csv" if options.results else "train.csv")
-    errors = log.errors
-    if options.results and not det:
+    errors_before = log.errors
+    if options.results and not is_detections:
         raise UsageError("results=true writes detections, but this is ground truth")
     boxes, images, classes = dataset.boxes, dataset.images, dataset.categories.name
-    others = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
-    for other in others if options.results else ():
+    other_classes = [classes[c] for c in np.unique(boxes.category).tolist() if classes[c] != CLASS]
+    for name_of_class in other_classes if options.results else ():
         log.report(
-            UNWRITABLE, "", value=other, reason="a submission has no classes", way="leave out results=true"
+            UNWRITABLE,
+            "",
+            value=name_of_class,
+            reason="a submission has no classes",
+            way="leave out results=true",
         )
     stems = [stem(name) for name in images.name]
-    first: dict[str, str] = {}
+    image_of_stem: dict[str, str] = {}
     for image, key in zip(images.name, stems, strict=True):
-        if first.setdefault(key, image) != image:
-            log.report(COLLISION, "", first=first[key], second=image, value=key)
-    if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors:
+        if image_of_stem.setdefault(key, image) != image:
+            log.report(COLLISION, "", first=image_of_stem[key], second=image, value=key)
+    if (name and not target.plan([name], ["the boxes"], log)) or log.errors > errors_before:
         return
     quote = Quote(",")
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1).ravel())
-    scores = decimals(boxes.score) if det else []
-    rows = boxes.image.tolist()
+    scores = decimals(boxes.score) if is_detections else []
+    image_rows = boxes.image.tolist()
     if options.results:
-        groups: list[list[str]] = [[] for _ in stems]
-        for i, row in enumerate(rows):
-            groups[row] += [scores[i], *texts[4 * i : 4 * i + 4]]
+        words_of_image: list[list[str]] = [[] for _ in stems]
+        for i, row in enumerate(image_rows):
+            words_of_image[row] += [scores[i], *texts[4 * i : 4 * i + 4]]
         lines = [",".join(SUBMISSION)]
-        lines += [f"{quote(name)},{' '.join(words)}" for name, words in zip(stems, groups, strict=True)]
+        lines += [
+            f"{quote(name)},{' '.join(words)}" for name, words in zip(stems, words_of_image, strict=True)
+        ]
     else:
-        header = [*HEADER, *(["class"] if others else []), *(["score"] if det else [])]
+        header = [*HEADER, *(["class"] if other_classes else []), *(["score"] if is_detections else [])]
         sizes = zip(stems, images.width.tolist(), images.height.tolist(), strict=True)
-        starts = [f"{quote(name)},{w or ''},{h or ''}" for name, w, h in sizes]
-        places = [f'"[{", ".join(texts[i : i + 4])}]"' for i in range(0, len(texts), 4)]
-        columns = [of_boxes(starts, boxes.image), places, [""] * len(boxes)]
-        columns += [of_boxes([*map(quote, classes)], boxes.category)] if others else []
-        columns += [scores] if det else []
-        empty = [start + "," * (len(header) - 3) for start in starts]
-        lines = [",".join(header), *box_lines(dataset, ",", columns, empty)]
+        row_starts = [f"{quote(name)},{w or ''},{h or ''}" for name, w, h in sizes]
+        bbox_cells = [f'"[{", ".join(texts[i : i + 4])}]"' for i in range(0, len(texts), 4)]
+        columns = [of_boxes(row_starts, boxes.image), bbox_cells, [""] * len(boxes)]
+        columns += [of_boxes([*map(quote, classes)], boxes.category)] if other_classes else []
+        columns += [scores] if is_detections else []
+        empty_rows = [start + "," * (len(header) - 3) for start in row_starts]
+        lines = [",".join(header), *box_lines(dataset, ",", columns, empty_rows)]
     target.write(name, "".join(f"{line}\n" for line in lines).encode())
 
 

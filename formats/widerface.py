@@ -133,13 +133,13 @@ def sniff(source: Source) -> Sniff | None:
     if not are_text(source):
         return None
     files = _files(source)
-    fits = 0
+    n_fitting = 0
     for file in files[:20]:
         lines = text_of(source.head(file)[: 2**14], "", Log(keep=0)).split(b"\n")
         blocks = list(_blocks(lines[:-1] if len(lines) > 1 else lines))
         name = source.relative(file).rpartition("/")[2]
         if blocks and blocks[0].count is not None and not blocks[0].stray:
-            named = bool(
+            has_name = bool(
                 _OFFICIAL.fullmatch(name)
                 or (
                     any(line.startswith(b"#") or line.strip().isdigit() for line in lines)  # else only images
@@ -149,10 +149,10 @@ def sniff(source: Source) -> Sniff | None:
                     )
                 )
             )
-            fits += named and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
+            n_fitting += has_name and (blocks[0].count == 0 or len(blocks[0].rows) > 0)
         elif _OFFICIAL.fullmatch(name):
-            fits += 1
-    if not files or 2 * fits <= min(20, len(files)):
+            n_fitting += 1
+    if not files or 2 * n_fitting <= min(20, len(files)):
         return None
     what = plural(len(files), "file is", "files are")
     return Sniff(
@@ -165,9 +165,9 @@ def _files(source: Source, kind: Kind | None = None) -> list[str]:
     if not source.is_dir:
         return [""]
     labels = [f for f in listing(source).labels if not f.endswith("_filelist.txt")]
-    named = {f: match[2] for f in labels if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
-    for tail in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
-        if files := [f for f, its in named.items() if its == tail]:
+    kind_of_file = {f: match[2] for f in labels if (match := _OFFICIAL.fullmatch(f.rsplit("/", 1)[-1]))}
+    for kind_in_name in {"gt": ("bbx_gt",), "det": ("det",)}.get(kind or "", ("bbx_gt", "det")):
+        if files := [f for f, file_kind in kind_of_file.items() if file_kind == kind_in_name]:
             return files
     return labels
 
@@ -188,8 +188,8 @@ def _is_row(line: bytes) -> bool:
     if _PLAIN.fullmatch(line):
         return True
     words = line.split(None, 4)[:4]
-    numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
-    return len(words) >= 2 and numbers >= min(3, len(words)) and not line.lower().endswith(_SUFFIXES)
+    n_numbers = sum(NUMBER.fullmatch(word) is not None for word in words)
+    return len(words) >= 2 and n_numbers >= min(3, len(words)) and not line.lower().endswith(_SUFFIXES)
 
 
 def _blocks(lines: list[bytes]) -> Iterator[_Block]:
@@ -197,36 +197,38 @@ def _blocks(lines: list[bytes]) -> Iterator[_Block]:
     if next((line for line in lines if line.strip()), b"").startswith(b"# "):
         yield from _retinaface_blocks(lines)
         return
-    at, n = 0, len(lines)
-    if n > 1 and lines[0].strip().isdigit() and lines[1].strip().lower().endswith(_SUFFIXES):
-        at = 1  # the number of images, as panlabel writes it
-    while at < n:
-        line = lines[at].strip(b" \t")
-        at += 1
+    index, n_lines = 0, len(lines)
+    if n_lines > 1 and lines[0].strip().isdigit() and lines[1].strip().lower().endswith(_SUFFIXES):
+        index = 1  # the number of images, as panlabel writes it
+    while index < n_lines:
+        line = lines[index].strip(b" \t")
+        index += 1
         if not line:
             continue
-        block = _Block(line, at)
+        block = _Block(line, index)
         if _is_row(line):  # rows without an image
-            block.name, block.stray = b"", [(at, line)]
-        elif at < n and (count_text := lines[at].strip(b" \t")).isdigit() and len(count_text) < 10:
+            block.name, block.stray = b"", [(index, line)]
+        elif (
+            index < n_lines and (count_text := lines[index].strip(b" \t")).isdigit() and len(count_text) < 10
+        ):
             block.said, block.count = count_text, int(count_text)
-            at += 1
-            end = min(n, at + block.count)
-            while at < end and _is_row(row := lines[at].strip(b" \t")):
-                at += 1
-                block.rows.append((at, row))
-            if block.count == 0 and at < n and _is_zero(lines[at]):
-                at += 1
-        elif at < n:
-            block.said = lines[at].strip(b" \t")
+            index += 1
+            end = min(n_lines, index + block.count)
+            while index < end and _is_row(row := lines[index].strip(b" \t")):
+                index += 1
+                block.rows.append((index, row))
+            if block.count == 0 and index < n_lines and _is_zero(lines[index]):
+                index += 1
+        elif index < n_lines:
+            block.said = lines[index].strip(b" \t")
             # Another image follows, or nothing: Datumaro writes no number for those without faces.
             if line.lower().endswith(_SUFFIXES) and (
                 not block.said or block.said.lower().endswith(_SUFFIXES)
             ):
                 block.said, block.count = b"0", 0
-        while at < n and (row := lines[at].strip(b" \t")) and _is_row(row):
-            at += 1
-            block.stray.append((at, row))
+        while index < n_lines and (row := lines[index].strip(b" \t")) and _is_row(row):
+            index += 1
+            block.stray.append((index, row))
         yield block
 
 
@@ -266,24 +268,30 @@ def read(source: Source, builder: Builder, log: Log, options: WiderfaceOptions) 
     if not files:
         log.report(NO_FILES, source.path, expected="text files", n=len(source.files))
     files = files_of_split(files, functools.partial(_split_of, source), options.split, source, log)
-    home = source.path if source.is_dir else os.path.dirname(source.path) or "."
-    official = [  # folders of pictures in the source or beside it
+    folder_of_source = source.path if source.is_dir else os.path.dirname(source.path) or "."
+    picture_folders = [  # folders of pictures in the source or beside it
         os.path.join(base, f"WIDER_{split}", "images")
-        for base in (home, os.path.normpath(os.path.join(home, os.pardir)))
+        for base in (folder_of_source, os.path.normpath(os.path.join(folder_of_source, os.pardir)))
         for split in ("train", "val", "test")
     ]
-    official += [os.path.join(home, *split, "images") for split in ((), ("train",), ("val",), ("test",))]
-    folders = tuple(filter(os.path.isdir, official)) or own_folder(source)
+    picture_folders += [
+        os.path.join(folder_of_source, *split, "images") for split in ((), ("train",), ("val",), ("test",))
+    ]
+    folders = tuple(filter(os.path.isdir, picture_folders)) or own_folder(source)
     gather = Gather(source, builder, log, options, folders, ask_other="needed")
-    levels = read_levels(options.lists, home, log) if builder.wants_fields and builder.kind == "gt" else None
+    levels = (
+        read_levels(options.lists, folder_of_source, log)
+        if builder.wants_fields and builder.kind == "gt"
+        else None
+    )
     for file in log.track(files, "reading"):
         _read_file(file, _split_of(source, file), gather, levels, several=len(files) > 1)
     gather.finish()
     if levels is not None:
         check_levels(levels, builder.image_names, source.path)
-    heavy = builder.extras.pop(_HEAVY, 0)
-    if builder.kind == "gt" and heavy:
-        builder.extras[_HEAVY] = heavy
+    n_heavy = builder.extras.pop(_HEAVY, 0)
+    if builder.kind == "gt" and n_heavy:
+        builder.extras[_HEAVY] = n_heavy
 
 
 def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, several: bool) -> None:
@@ -291,65 +299,76 @@ def _read_file(file: str, split: str, gather: Gather, levels: Levels | None, *, 
     data, path = source.read(file, log), source.full(file)
     if not data:
         return
-    number = builder.file(path)
-    folder, _, base = file.rpartition("/")
+    file_number = builder.file(path)
+    folder, _, file_name = file.rpartition("/")
     for block in _blocks(text_of(data, path, log).split(b"\n")):
-        n, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
+        n_rows, line, expected = len(block.rows) + len(block.stray), block.line + 1, ""
         if not block.name:
             line, expected, shown = block.line, "the name of an image", "a row of numbers"
         elif block.count is None:
             expected = "the number of faces"
             shown = repr(shorten(block.said)) if block.said else "the end of the file"
-        elif n != block.count or block.stray:
-            expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n)
+        elif n_rows != block.count or block.stray:
+            expected, shown = f"{plural(block.count, 'row')}, as the line above them says", str(n_rows)
         if expected:
             log.report(BAD_COUNT, path, line=line, expected=expected, found=shown)
-            builder.skipped += n
+            builder.skipped += n_rows
             continue
         name = block.name.decode("utf-8", "replace")
-        if several and not _OFFICIAL.fullmatch(base) and folder and "/" not in name:
+        if several and not _OFFICIAL.fullmatch(file_name) and folder and "/" not in name:
             name = f"{folder}/{name}"
         at = At(path, line=block.line)
         picture = gather.picture(name, at)
-        image = gather.image(name, at, picture=picture, split=split, file=number, line=block.line)
-        if n == 1 and _is_zero(block.rows[0][1]):
+        image = gather.image(name, at, picture=picture, split=split, file=file_number, line=block.line)
+        if n_rows == 1 and _is_zero(block.rows[0][1]):
             continue
-        for k, (line, row) in enumerate(block.rows, 1):
+        for face_number, (line, row) in enumerate(block.rows, 1):
             extra = None
             if levels is not None:
-                extra = {level: b"%d" % (k in faces.get(key_of(name), ())) for level, faces in levels.items()}
-            if image is None or not _read_row(row, image, number, At(path, line=line), gather, extra):
+                extra = {
+                    level: b"%d" % (face_number in faces.get(key_of(name), ()))
+                    for level, faces in levels.items()
+                }
+            if image is None or not _read_row(row, image, file_number, At(path, line=line), gather, extra):
                 builder.skipped += 1
 
 
 def _read_row(
-    row: bytes, image: int, number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
+    row: bytes, image: int, file_number: int, at: At, gather: Gather, extra: Mapping[str, bytes] | None
 ) -> bool:
     """Add the box of one row; False after an issue if it is no box."""
     words, extras = row.split(), gather.builder.extras
-    n, name = len(words), b""
-    if n > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
+    n_numbers, name = len(words), b""
+    if n_numbers > 9 and not _WORDS.keys().isdisjoint(words[4:10]):
         *head, occluded, pose, is_invalid = (_WORDS.get(word, word) for word in words[4:10])
         words[4:10] = *head, is_invalid, occluded, pose
         row = b" ".join(words)
     text: str | None = CLASS
     landmarks: Drawn | None = None
-    if n >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
+    if n_numbers >= 4 + _LANDMARKS and all(map(NUMBER.fullmatch, words[: 4 + _LANDMARKS])):
         landmarks = _landmarks(words[4 : 4 + _LANDMARKS], gather)
-        n, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
+        n_numbers, name = 4, b" ".join(words[5 + _LANDMARKS :])  # after the blur
         text = class_text(name) if name else CLASS
-    elif n not in (4, 5, 10) or not _PLAIN.fullmatch(row):
-        n = next((i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n))
-        n = n if n in (4, 10) else 5 if n > 5 and len(words) > n else n
-        if n == 6 and len(words) == 6:  # a class that is a number stands after a score
-            n = 5
-        name = b" ".join(words[n:]) or CLASS.encode()
+    elif n_numbers not in (4, 5, 10) or not _PLAIN.fullmatch(row):
+        n_numbers = next(
+            (i for i, word in enumerate(words[:10]) if not NUMBER.fullmatch(word)), min(10, n_numbers)
+        )
+        n_numbers = (
+            n_numbers
+            if n_numbers in (4, 10)
+            else 5
+            if n_numbers > 5 and len(words) > n_numbers
+            else n_numbers
+        )
+        if n_numbers == 6 and len(words) == 6:  # a class that is a number stands after a score
+            n_numbers = 5
+        name = b" ".join(words[n_numbers:]) or CLASS.encode()
         text = class_text(name)
-    values = [float(word) for word in words[:n]]
-    if n not in (4, 5, 10) or text is None or not np.isfinite(values).all():
-        _explain(row, n, name, at, gather.log)
+    values = [float(word) for word in words[:n_numbers]]
+    if n_numbers not in (4, 5, 10) or text is None or not np.isfinite(values).all():
+        _explain(row, n_numbers, name, at, gather.log)
         return False
-    attributes = dict(zip(FIELDS[4:], values[4:] if n == 10 else (), strict=False))
+    attributes = dict(zip(FIELDS[4:], values[4:] if n_numbers == 10 else (), strict=False))
     invalid, occlusion = attributes.pop("invalid", 0.0), attributes.pop("occlusion", 0.0)
     for value, field, known in ((invalid, "invalid", (0, 1)), (occlusion, "occlusion", (0, 1, 2))):
         if value not in known:
@@ -368,9 +387,9 @@ def _read_row(
         (left, top, left + width, top + height),
         at,
         wh=(width, height),
-        score=values[4] if n == 5 else np.nan,
+        score=values[4] if n_numbers == 5 else np.nan,
         flags=(Flag.CROWD if invalid else 0) | (Flag.OCCLUDED if occlusion else 0),
-        file=number,
+        file=file_number,
         line=at.line,
         shape=landmarks,
         extra=extra,
@@ -390,16 +409,16 @@ def _landmarks(words: list[bytes], gather: Gather) -> Drawn | None:
     return Drawn(points=[(x, y, 2) if x >= 0 else (0, 0, 0) for x, y in pairs])
 
 
-def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
+def _explain(row: bytes, n_numbers: int, name: bytes, at: At, log: Log) -> None:
     placed_cells = cells(row, None)
-    numbers = placed_cells[: 10 if len(placed_cells) >= 10 else 5 if len(placed_cells) == 5 else 4]
-    if report_numbers(numbers, FIELDS[: len(numbers)], at.path, at.line, log):
+    number_cells = placed_cells[: 10 if len(placed_cells) >= 10 else 5 if len(placed_cells) == 5 else 4]
+    if report_numbers(number_cells, FIELDS[: len(number_cells)], at.path, at.line, log):
         return
     try:
         reason = refuse_class(name.decode())
     except UnicodeDecodeError:
         return  # the file's encoding has been reported
-    if reason is not None and n in (4, 5, 10):
+    if reason is not None and n_numbers in (4, 5, 10):
         log.report(BAD_CLASS_NAME, at.path, line=at.line, value=name, reason=reason)
         return
     expected = "10 or 4 numbers, or 5 with a score, and perhaps a class"
@@ -409,18 +428,18 @@ def _explain(row: bytes, n: int, name: bytes, at: At, log: Log) -> None:
 def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions) -> None:
     """Write one file, or one per split."""
     images, boxes, classes = dataset.images, dataset.boxes, dataset.categories.name
-    det, retinaface = dataset.kind == "det", options.layout == "retinaface"
-    tail = "det" if det else "bbx_gt"
-    files = split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{tail}.txt")
+    is_detections, retinaface = dataset.kind == "det", options.layout == "retinaface"
+    name_tail = "det" if is_detections else "bbx_gt"
+    files = split_files(dataset, lambda split: f"wider_face_{split}{'_' if split else ''}{name_tail}.txt")
     if retinaface:
         files = split_files(dataset, lambda split: f"{split}{'/' if split else ''}label.txt")
-    refused = refuse_classes(dataset, log, words=False)
+    is_refused = refuse_classes(dataset, log, words=False)
     for row, name in enumerate(images.name):
         if _is_row(name.encode()) or name != name.strip(" \t"):
             path, line, pointer = dataset.image_place(row)
             reason = "it would not be read back as an image name"
             log.report(BAD_NAME, path, line=line, pointer=pointer, value=name, reason=reason)
-            refused = True
+            is_refused = True
     for name in classes:
         reason = ""
         if name.lower().encode().endswith(_SUFFIXES):
@@ -429,28 +448,29 @@ def write(dataset: Dataset, target: Output, log: Log, options: WiderfaceOptions)
             reason = "a number after its first word would be read as a column"
         if reason:
             log.report(UNWRITABLE, "", value=name, reason=reason, way="rename the class")
-            refused = True
-    if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or refused:
+            is_refused = True
+    if not target.plan(list(files.values()), [f"the split {s}" for s in files], log) or is_refused:
         return
     order = np.argsort(boxes.image, kind="stable")
     texts = decimals(np.concatenate([boxes.xyxy[:, :2], boxes.short_wh()], axis=1)[order].ravel())
-    if det:
-        ends = decimals(boxes.score[order])
+    if is_detections:
+        row_ends = decimals(boxes.score[order])
     elif retinaface:
-        ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)
+        row_ends = ["-1 " * _LANDMARKS + "0"] * len(boxes)
     else:
         flags = boxes.flags[order].tolist()
-        ends = [f"0 0 0 {1 if f & Flag.CROWD else 0} {1 if f & Flag.OCCLUDED else 0} 0" for f in flags]
+        row_ends = [f"0 0 0 {1 if f & Flag.CROWD else 0} {1 if f & Flag.OCCLUDED else 0} 0" for f in flags]
     names = ["" if classes[c] == CLASS else f" {classes[c]}" for c in boxes.category[order].tolist()]
     rows = [
         f"{a} {b} {c} {d} {end}{name}\n"
-        for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), ends, names, strict=True)
+        for a, b, c, d, end, name in zip(*(texts[i::4] for i in range(4)), row_ends, names, strict=True)
     ]
-    bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    none = "" if det or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
+    image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
+    no_face_row = "" if is_detections or retinaface else "0 0 0 0 0 0 0 0 0 0\n"
     blocks = (
-        (f"# {name}\n" if retinaface else f"{name}\n{end - start}\n") + f"{''.join(rows[start:end]) or none}"
-        for name, (start, end) in zip(images.name, itertools.pairwise(bounds), strict=True)
+        (f"# {name}\n" if retinaface else f"{name}\n{end - start}\n")
+        + f"{''.join(rows[start:end]) or no_face_row}"
+        for name, (start, end) in zip(images.name, itertools.pairwise(image_starts), strict=True)
     )
     write_splits(dataset, target, files, blocks)
 

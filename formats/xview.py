@@ -52,16 +52,16 @@ def read(source: Source, builder: Builder, log: Log, options: ImageOptions) -> N
     reader.finish()
 
 
-def _read_feature(row: Row, images: dict[str, int | None]) -> None:
-    about = row.object("properties")
-    name = about.text("image_id")
-    if name not in images:
-        images[name] = about.image("image_id")
-    about.need("type_id")
-    category = about.category_number(about.get("type_id"), about.at / "type_id", {})
-    bounds = about.text("bounds_imcoords")
-    about.record = {"bounds_imcoords": [numeral(text) for text in bounds.split(",")]}
-    corners, image = about.ltrb("bounds_imcoords"), images[name]
+def _read_feature(row: Row, image_of_name: dict[str, int | None]) -> None:
+    properties = row.object("properties")
+    name = properties.text("image_id")
+    if name not in image_of_name:
+        image_of_name[name] = properties.image("image_id")
+    properties.need("type_id")
+    category = properties.category_number(properties.get("type_id"), properties.at / "type_id", {})
+    bounds = properties.text("bounds_imcoords")
+    properties.record = {"bounds_imcoords": [numeral(text) for text in bounds.split(",")]}
+    corners, image = properties.ltrb("bounds_imcoords"), image_of_name[name]
     if image is None:
         row.fault()
         return

@@ -101,31 +101,33 @@ class YolokerasOptions(SplitOptions):
 def _parts(line: str) -> tuple[str, list[str]]:
     """Split a line into its path and the texts of its boxes, which are not checked."""
     words = line.split()
-    boxes = len(words)
-    while boxes > 1 and "," in words[boxes - 1] and not words[boxes - 1].lower().endswith(_SUFFIXES):
-        boxes -= 1
-    if boxes == 1:
+    first_box = len(words)
+    while (
+        first_box > 1 and "," in words[first_box - 1] and not words[first_box - 1].lower().endswith(_SUFFIXES)
+    ):
+        first_box -= 1
+    if first_box == 1:
         return words[0], words[1:]
     end = len(line.rstrip())
-    for word in reversed(words[boxes:]):
+    for word in reversed(words[first_box:]):
         end = line.rindex(word, 0, end)
-    return line[:end].strip(), words[boxes:]
+    return line[:end].strip(), words[first_box:]
 
 
 def _fitting(head: bytes) -> tuple[int, int]:
     """How many of the first lines have boxes, and how many have neither boxes nor the path of a picture."""
     lines = text_of(head, "", Log(keep=0)).decode("utf-8", "replace").split("\n")
-    fits = others = 0
+    n_fitting = n_other = 0
     for line in lines[: 100 if len(lines) < 2 else min(100, len(lines) - 1)]:
         if not line.strip():
             continue
         path, boxes = _parts(line)
         n_boxes = sum(_BOX.fullmatch(box) is not None for box in boxes)
         if boxes and 2 * n_boxes >= len(boxes) and not _BOX.fullmatch(path):
-            fits += 1
+            n_fitting += 1
         elif boxes or not path.lower().endswith(_SUFFIXES):
-            others += 1
-    return fits, others
+            n_other += 1
+    return n_fitting, n_other
 
 
 def _candidates(source: Source) -> list[str]:
@@ -136,9 +138,9 @@ def sniff(source: Source) -> Sniff | None:
     """Lines of a path and boxes of five or six numbers between commas."""
     files = _candidates(source) if source.is_dir else [""] if source.path.lower().endswith(".txt") else []
     for file in files[:20]:
-        fits, others = _fitting(source.head(file))
-        if fits > 2 * others:
-            what = f"{fits} of the first lines{' of ' + printable(file) if file else ''}"
+        n_fitting, n_other = _fitting(source.head(file))
+        if n_fitting > 2 * n_other:
+            what = f"{n_fitting} of the first lines{' of ' + printable(file) if file else ''}"
             return Sniff(SURE, f"{what} are a path and boxes x1,y1,x2,y2,class_id, as YOLO-Keras has")
     return None
 
@@ -167,41 +169,51 @@ def read(source: Source, builder: Builder, log: Log, options: YolokerasOptions) 
         ]
         report_unread(source, candidates, files, "YOLO-Keras text", log)
     names = _names(source, log, options)
-    wanted = None if options.split is None else _SPLITS.get(options.split, options.split)
-    files = files_of_split(files, lambda file: _split_of(file or path), wanted, source, log)
-    first: dict[str, str] = {}
-    parts_of = {}
+    wanted_split = None if options.split is None else _SPLITS.get(options.split, options.split)
+    files = files_of_split(files, lambda file: _split_of(file or path), wanted_split, source, log)
+    first_place: dict[str, str] = {}
+    lines_of_file = {}
     for file in log.track(files, "reading"):
         data = source.read(file, log)
         if data is not None:
             lines = text_of(data, source.full(file), log).decode("utf-8", "replace").split("\n")
-            parts_of[file] = [(number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()]
-    named = (name for parts in parts_of.values() for _, name, boxes in parts if boxes)
-    suffixed = any(name.lower().endswith(_SUFFIXES) for name in named)
+            lines_of_file[file] = [
+                (number, *_parts(line)) for number, line in enumerate(lines, 1) if line.strip()
+            ]
+    names_with_boxes = (
+        name for split_lines in lines_of_file.values() for _, name, boxes in split_lines if boxes
+    )
+    has_suffixes = any(name.lower().endswith(_SUFFIXES) for name in names_with_boxes)
     tables = []
-    for file, parts in parts_of.items():
-        rows = _rows(parts, source.full(file), first, builder, log, suffixed=suffixed)
+    for file, split_lines in lines_of_file.items():
+        rows = _rows(split_lines, source.full(file), first_place, builder, log, suffixed=has_suffixes)
         tables.append((source.full(file), _split_of(file or path), rows))
     categories = _categories([(at, rows) for at, _, rows in tables], names, source, builder, log)
     table = TableReader(source, builder, log, options)
     for at, split, split_rows in tables:
-        kept = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
-        builder.skipped += len(split_rows) - len(kept)
-        for _, row in kept:
+        kept_rows = [(line, [*row, split]) for line, *row in split_rows if row[5] in categories]
+        builder.skipped += len(split_rows) - len(kept_rows)
+        for _, row in kept_rows:
             row[5] = categories[row[5]]
-        table.add(at, LAYOUT, kept)
+        table.add(at, LAYOUT, kept_rows)
     table.finish()
 
 
 def _rows(
-    parts: list[_Part], path: str, first: dict[str, str], builder: Builder, log: Log, *, suffixed: bool
+    split_lines: list[_Part],
+    path: str,
+    first_place: dict[str, str],
+    builder: Builder,
+    log: Log,
+    *,
+    suffixed: bool,
 ) -> list[_Row]:
     """The boxes of a file, and a row for each image without one; `first` are the images so far.
 
     If an image with boxes is `suffixed` as a picture, in any file, so is each without.
     """
     rows: list[_Row] = []
-    for number, name, boxes in parts:
+    for number, name, boxes in split_lines:
         if _WITHIN.search(name) or (suffixed and not boxes and not name.lower().endswith(_SUFFIXES)):
             expected = "one path of a picture, and its boxes"
             log.report(WRONG_COUNT, path, line=number, expected=expected, found=repr(shorten(name)))
@@ -213,11 +225,11 @@ def _rows(
             log.report(NO_IMAGE_NAME, path, line=number)
             builder.skipped += len(boxes) + 1
             continue
-        if first.setdefault(name, place) != place:
-            log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=first[name])
+        if first_place.setdefault(name, place) != place:
+            log.report(DUPLICATE_IMAGE, path, line=number, value=name, first=first_place[name])
             builder.skipped += len(boxes)
             continue
-        before = len(rows)
+        n_rows_before = len(rows)
         for box in boxes:
             cells = box.split(",")
             if len(cells) not in (5, 6):
@@ -227,7 +239,7 @@ def _rows(
                 builder.skipped += 1
             else:
                 rows.append((number, name, *cells, *[""] * (6 - len(cells))))
-        if len(rows) == before:
+        if len(rows) == n_rows_before:
             rows.append((number, name, *[""] * 6))
     return rows
 
@@ -237,14 +249,14 @@ def _names(source: Source, log: Log, options: YolokerasOptions) -> tuple[str, li
     if options.classes is not None:
         return options.classes, given_list(options.classes, source, "", log)[0] or []
     first_list: tuple[str, list[str]] | None = None
-    for home, file in _lists(source):
-        names = read_list(home, file, log)
+    for list_source, file in _lists(source):
+        names = read_list(list_source, file, log)
         if names is None:
-            return home.full(file), []
+            return list_source.full(file), []
         if first_list is None:
-            first_list = home.full(file), names
+            first_list = list_source.full(file), names
         elif names != first_list[1]:
-            report_other_list(CLASS_LISTS_DISAGREE, home.full(file), names, first_list, log)
+            report_other_list(CLASS_LISTS_DISAGREE, list_source.full(file), names, first_list, log)
             return first_list[0], []
     return first_list
 
@@ -275,16 +287,16 @@ def _categories(
     category_of = {"": ""}
     if names is None:
         builder.named = False
-        known = sorted(set(numbers.values()))
-        for number in known:
+        class_numbers = sorted(set(numbers.values()))
+        for number in class_numbers:
             builder.category(str(number), source_id=number)
         category_of |= {text: str(number) for text, number in numbers.items()}
-        if known:
-            log.report(NUMBERED_CLASSES, source.path, value=first_few(known, 10), near="")
+        if class_numbers:
+            log.report(NUMBERED_CLASSES, source.path, value=first_few(class_numbers, 10), near="")
     else:
         add_list(names[1], builder, log, names[0])
-        listed = dict(enumerate(names[1], first_id(names[1])))
-        category_of |= {text: listed[n] for text, n in numbers.items() if n in listed}
+        name_of_number = dict(enumerate(names[1], first_id(names[1])))
+        category_of |= {text: name_of_number[n] for text, n in numbers.items() if n in name_of_number}
     unknown = texts.keys() - category_of.keys()
     for path, rows in tables if unknown else ():
         for line, *_, text, _ in rows:
@@ -304,17 +316,17 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     prefix = options.prefix.rstrip("/") + "/" if options.prefix else ""
     names = [prefix + name for name in images.name]
     files = split_files(dataset, lambda split: f"{split or 'annotations'}.txt")
-    planned = [*files.values(), *(["classes.txt"] if classes else [])]
-    refused = refuse_classes(dataset, log, words=False, unused=True)
+    all_files = [*files.values(), *(["classes.txt"] if classes else [])]
+    is_refused = refuse_classes(dataset, log, words=False, unused=True)
     for row, name in enumerate(names):
         line = name + " 1,2,3,4,0"
         if not name.strip() or _parts(line)[0] != name or _parts(name) != (name, []) or _BOX.fullmatch(name):
             path, number, pointer = dataset.image_place(row)
             reason = "it could not be told from the boxes after it"
             log.report(BAD_NAME, path, line=number, pointer=pointer, value=name, reason=reason)
-            refused = True
-    owners = [*(f"the split {s}" for s in files), "the classes"]
-    if not target.plan(planned, owners[: len(planned)], log) or refused:
+            is_refused = True
+    contents = [*(f"the split {s}" for s in files), "the classes"]
+    if not target.plan(all_files, contents[: len(all_files)], log) or is_refused:
         return
     note_spaces(names, log)
     order = np.argsort(boxes.image, kind="stable")
@@ -330,8 +342,8 @@ def write(dataset: Dataset, target: Output, log: Log, options: YolokerasOptions)
     if dataset.kind == "det":
         columns.append(decimals(boxes.score[order]))
     rows = list(map(",".join, zip(*columns, strict=True)))
-    bounds = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
-    pairs = zip(names, itertools.pairwise(bounds), strict=True)
+    image_starts = np.searchsorted(boxes.image[order], np.arange(len(images) + 1)).tolist()
+    pairs = zip(names, itertools.pairwise(image_starts), strict=True)
     lines = (" ".join([name, *rows[start:end]]) + "\n" for name, (start, end) in pairs)
     write_splits(dataset, target, files, lines)
     if classes:
